@@ -1,0 +1,72 @@
+"""A table of next-token probabilities, where everything can be computed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specdec.models.base import Capability
+
+
+class MarkovModel:
+    """A table of next-token probabilities: the exact model of the tests and laboratories.
+
+    table: probabilities [V] * order + [V]; `table[x_{n-m+1}, ..., x_n]` is the distribution of
+    x_{n+1}. Before `order` tokens are there, the missing ones count as token 0.
+    """
+
+    capability: Capability = "tree"
+    device = torch.device("cpu")
+
+    def __init__(self, table: Tensor, name: str = "markov", context_length: int = 1 << 20):
+        vocab_size = table.shape[-1]
+        if table.dim() < 1 or any(size != vocab_size for size in table.shape):
+            raise ValueError(f"table has shape {tuple(table.shape)}; all its sizes must be the vocabulary's")
+        if (table < 0).any() or not torch.allclose(table.sum(-1), torch.ones_like(table.sum(-1)), atol=1e-6):
+            raise ValueError("table has rows that are not probabilities: negative, or not summing to 1")
+        self.log_table = table.log()
+        self.order = table.dim() - 1
+        self.vocab_size = vocab_size
+        self.name = name
+        self.context_length = context_length
+
+    def session(self, max_pending: int) -> MarkovSession:
+        return MarkovSession(self)
+
+
+class MarkovSession:
+    """The tokens themselves are all the cache that a Markov model needs."""
+
+    def __init__(self, model: MarkovModel):
+        self.model = model
+        self.prefix: list[int] = []
+        self.pending: list[list[int]] = []
+
+    @property
+    def length(self) -> int:
+        return len(self.prefix)
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        assert not self.pending, "prefill while nodes are pending"
+        self.prefix += token_ids
+
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        first = len(self.pending)
+        for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
+            line = self.pending[parent] if parent >= 0 else []
+            self.pending.append([*line, token_id])
+        return torch.stack([self.model.log_table[self._state(line)] for line in self.pending[first:]])
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        if nodes:
+            line = self.pending[nodes[-1]]
+            assert len(line) == len(nodes), "kept nodes are not one line of descent"
+            self.prefix += line
+        self.pending = []
+
+    def _state(self, line: list[int]) -> tuple[int, ...]:
+        order = self.model.order
+        recent = (self.prefix[-order:] + line)[-order:] if order else []
+        return tuple([0] * (order - len(recent)) + recent)

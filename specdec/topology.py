@@ -1,0 +1,201 @@
+"""Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
+
+A topology says how many children each node gets, never which tokens. Nodes are kept in level order
+(by depth, then by path), so that one level is one contiguous slice and parents come before
+children. Functions that need the root too number *rows*: row 0 is the root, row i + 1 is
+`paths[i]`; this is the order of the rows of a target evaluation.
+
+    Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
+                                               └─ row 2 (1,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from specdec.trace import Path
+
+
+class Topology:
+    """An ordered tree of draft positions, the root excluded.
+
+    paths: tuples of 0-based child indices in any order; every ancestor and every earlier sibling
+    of a path must be there too. Raises ValueError naming the path that does not fit.
+
+    Held as two integers a node (parent row and child index), so that a deep tree costs O(k) and
+    its paths, O(k · depth), are only built when asked for.
+    """
+
+    def __init__(self, paths: Iterable[Sequence[int]]):
+        ordered = sorted((_checked_path(path) for path in paths), key=lambda path: (len(path), path))
+        rows: dict[Path, int] = {(): 0}
+        parents, child_indices = [-1], [-1]
+        for path in ordered:
+            if path in rows:
+                raise ValueError(f"path {path} is there twice; each node has one path")
+            if path[:-1] not in rows:
+                raise ValueError(f"path {path} has no parent {path[:-1]}; add it to the tree")
+            if path[-1] > 0 and (sibling := (*path[:-1], path[-1] - 1)) not in rows:
+                raise ValueError(f"path {path} has no earlier sibling {sibling}; children count from 0")
+            parents.append(rows[path[:-1]])
+            child_indices.append(path[-1])
+            rows[path] = len(rows)
+        self._set(parents, child_indices)
+
+    @classmethod
+    def from_parents(cls, parents: Sequence[int], child_indices: Sequence[int]) -> Topology:
+        """A topology from rows: parent row and child index of each, the root's being -1 and -1.
+
+        Rows must be in level order, the children of a node in order; checked, O(k).
+        """
+        topology = cls.__new__(cls)
+        topology._set(list(parents), list(child_indices))
+        topology._check_level_order()
+        return topology
+
+    def _set(self, parents: list[int], child_indices: list[int]) -> None:
+        self.parents = tuple(parents)
+        self.child_indices = tuple(child_indices)
+        depths, children = [0], [[] for _ in parents]
+        for row in range(1, len(parents)):
+            depths.append(depths[parents[row]] + 1)
+            children[parents[row]].append(row)
+        self.depths = tuple(depths)
+        self.children = tuple(map(tuple, children))
+
+    def _check_level_order(self) -> None:
+        seen = [0] * len(self.parents)
+        previous = (0, -1)
+        for row in range(1, len(self.parents)):
+            parent = self.parents[row]
+            if not 0 <= parent < row or self.child_indices[row] != seen[parent]:
+                raise ValueError(
+                    f"row {row} is child {self.child_indices[row]} of row {parent}; rows must be in "
+                    "level order and the children of a node counted from 0"
+                )
+            if (self.depths[row], parent) < previous:
+                raise ValueError(f"row {row} of depth {self.depths[row]} is out of level order")
+            seen[parent] += 1
+            previous = (self.depths[row], parent)
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """k: nodes of the tree, the root excluded."""
+        return len(self.parents) - 1
+
+    @property
+    def depth(self) -> int:
+        """Tokens on the longest path; 0 for the empty tree."""
+        return self.depths[-1]
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """The nodes' paths in level order, the root excluded."""
+        paths: list[Path] = [()]
+        for parent, child_index in zip(self.parents[1:], self.child_indices[1:], strict=True):
+            paths.append((*paths[parent], child_index))
+        return tuple(paths[1:])
+
+    @cached_property
+    def levels(self) -> tuple[range, ...]:
+        """Rows of each depth, from depth 0 (the root alone)."""
+        starts = [row for row in range(len(self.depths)) if row == 0 or self.depths[row] != self.depths[row - 1]]
+        return tuple(range(a, b) for a, b in zip(starts, [*starts[1:], len(self.depths)], strict=True))
+
+    @cached_property
+    def is_sequence(self) -> bool:
+        """Whether no node has two children."""
+        return self.depth == self.num_draft_tokens
+
+    def ancestors(self, row: int) -> list[int]:
+        """Rows from the root to `row`, both included."""
+        line = [row]
+        while line[-1] > 0:
+            line.append(self.parents[line[-1]])
+        return line[::-1]
+
+    def attention_mask(self) -> Tensor:
+        """Bool [1 + k, 1 + k]: which rows each row attends to, itself and its ancestors."""
+        mask = torch.eye(len(self.parents), dtype=torch.bool)
+        for row in range(1, len(self.parents)):
+            mask[row] |= mask[self.parents[row]]
+        return mask
+
+    def limited(self, depth: int) -> Topology:
+        """The topology without the nodes deeper than `depth`."""
+        if depth >= self.depth:
+            return self
+        return self.subset(row for row in range(1, len(self.parents)) if self.depths[row] <= depth)
+
+    def subset(self, rows: Iterable[int]) -> Topology:
+        """The topology of these rows alone; with a node, its parent and earlier siblings must stay."""
+        kept = [0, *rows]
+        new = {row: i for i, row in enumerate(kept)}
+        parents = [-1, *(new[self.parents[row]] for row in kept[1:])]
+        return Topology.from_parents(parents, [self.child_indices[row] for row in kept])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and self.parents == other.parents
+
+    def __hash__(self) -> int:
+        return hash(self.parents)
+
+    def __repr__(self) -> str:
+        if self.num_draft_tokens > 16:
+            return f"Topology(num_draft_tokens={self.num_draft_tokens}, depth={self.depth})"
+        return f"Topology({list(self.paths)})"
+
+
+def simple() -> Topology:
+    """One drafted token (Algorithms 1 and 2 of the paper)."""
+    return sequence(1)
+
+
+def sequence(k: int) -> Topology:
+    """k drafted tokens, one after the other."""
+    k = _checked_count("k", k)
+    return Topology.from_parents(range(-1, k), [-1] + [0] * k)
+
+
+def batch(k: int) -> Topology:
+    """k alternatives for one position."""
+    k = _checked_count("k", k)
+    return Topology.from_parents([-1] + [0] * k, range(-1, k))
+
+
+def specinfer(k: int = 20) -> Topology:
+    """SpecInfer's tree: three sequences that share their first two tokens.
+
+    The k - 2 other tokens are dealt to the sequences in equal numbers, the first ones getting one
+    more where k - 2 does not divide by three; for k <= 2 it is sequence(k).
+    """
+    k = _checked_count("k", k)
+    paths = [(0,) * depth for depth in range(1, min(k, 2) + 1)]
+    for branch in range(3):
+        length = (max(k - 2, 0) + 2 - branch) // 3
+        paths += [(0, 0, branch, *(0,) * depth) for depth in range(length)]
+    return Topology(paths)
+
+
+def _checked_count(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_DRAFT_TOKENS:
+        raise ValueError(f"{name} = {value!r} is not an integer from 1 to {MAX_DRAFT_TOKENS:,}")
+    return value
+
+
+def _checked_path(path: Sequence[int]) -> Path:
+    if isinstance(path, (str, bytes)) or not isinstance(path, Sequence):
+        raise ValueError(f"path {path!r} is not a tuple of child indices")
+    if not path:
+        raise ValueError("path () is the root; it is in every tree and not listed")
+    if any(isinstance(i, bool) or not isinstance(i, int) or i < 0 for i in path):
+        raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
+    return tuple(path)
+
+
+MAX_DRAFT_TOKENS = 1_000_000
+"""Largest k that a topology is built for; a decoder is limited by its context long before."""

@@ -1,0 +1,223 @@
+"""Frozen records of what happened during decoding, to and from JSON.
+
+One trace, many views: `decode.stream` yields one `Round` per target evaluation, and the page, the
+statistics, the exports and the API all read that record, so that no two of them can disagree.
+
+Records are plain data (no tensors). What is only collected with `detail=True` is optional here:
+`Node.q`, `Node.p` and `Round.steps`. Infinite arrival times (tokens of probability zero) are
+`None`, because JSON has no infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+Path = tuple[int, ...]
+"""Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
+
+Method = Literal["ar", "gsd", "ersd"]
+Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
+Status = Literal["accepted", "rejected", "unvisited"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One emitted token.
+
+    kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (GSD after a
+    rejection), `correction` (the race's winner under P that ERSD's draft did not contain) or
+    `sampled` (autoregressive). text: what it adds to the text; empty while a character is
+    still incomplete.
+    """
+
+    id: int
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One drafted token, a node of the draft tree.
+
+    q, p: its probability given its parent under the draft and under the target (None without
+    detail, and p is None where the target did not evaluate the parent's row). status: `accepted`,
+    `rejected` (its parent was verified and it was not the one, or a sibling was), or `unvisited`.
+    """
+
+    path: Path
+    token_id: int
+    text: str
+    status: Status
+    q: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One token in the race of one position: both arrival times come from the same exponential.
+
+    arrival_q = exponential / q and arrival_p = exponential / p; None where the probability is 0.
+    """
+
+    token_id: int
+    text: str
+    exponential: float
+    q: float
+    p: float
+    arrival_q: float | None
+    arrival_p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One acceptance test of GSD: accept the child when `u < ratio`, ratio = p / q (None: infinite).
+
+    p and q are those of the moment of the test: after earlier rejections, p is the residual and
+    q is renormalised without the rejected tokens.
+    """
+
+    path: Path
+    token_id: int
+    u: float
+    p: float
+    q: float
+    ratio: float | None
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One verified position of a round.
+
+    path: the node whose next token was decided (root: `()`). position: the absolute index of the
+    decided token, counted from the start of the prompt; it keys the race. leading: the first
+    arrivals under Q and under P, sorted by arrival under P. winner_q is None at a leaf, where the
+    draft was not evaluated, and for autoregressive decoding; q is then 0 and arrival_q None.
+    winner_p: the race's first arrival under P (under GSD shown for comparison: it decides
+    nothing there). trials: GSD's acceptance tests, in order. token_id: what was decided; kind: how.
+    """
+
+    path: Path
+    position: int
+    leading: tuple[Arrival, ...]
+    winner_q: int | None
+    winner_p: int
+    trials: tuple[Trial, ...]
+    token_id: int
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Where one round's time went, in seconds; `rest` is everything outside the three stages."""
+
+    draft: float = 0.0
+    evaluate: float = 0.0
+    verify: float = 0.0
+    rest: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole round."""
+        return self.draft + self.evaluate + self.verify + self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One target evaluation and what it yielded.
+
+    number: 0-based. position: absolute index of the first token that the round emitted. text: what
+    the round adds to the text (the concatenation of its tokens' texts). nodes: the drafted tree in
+    level order, parents before children. steps: one per verified position (empty without
+    detail). finish: why generation ended with this round, else None.
+    """
+
+    number: int
+    position: int
+    tokens: tuple[Token, ...]
+    nodes: tuple[Node, ...]
+    steps: tuple[Step, ...]
+    seconds: Seconds
+    text: str
+    finish: Literal["length", "context", "eos"] | None = None
+
+    @property
+    def num_accepted(self) -> int:
+        """Drafted tokens that this round emitted."""
+        return sum(token.kind == "accepted" for token in self.tokens)
+
+    def to_json(self) -> str:
+        """One line of JSON, without infinities."""
+        return _adapter(type(self)).dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Round:
+        """The record that `to_json` wrote; ValueError names the field that does not fit."""
+        return _adapter(cls).validate_json(text, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A whole run: its set-up, its rounds and what follows from them.
+
+    prompt_ids: token ids of the prompt. paths: the topology that was used. seed: the seed that was
+    used, also where none was given. prefill_seconds: time for the prompt without its last token.
+    target, draft: the models' names.
+    """
+
+    method: Method
+    paths: tuple[Path, ...]
+    prompt: str
+    prompt_ids: tuple[int, ...]
+    seed: int
+    temperature: float
+    top_k: int
+    top_p: float
+    max_new_tokens: int
+    target: str
+    draft: str
+    prefill_seconds: float
+    rounds: tuple[Round, ...]
+
+    @property
+    def token_ids(self) -> list[int]:
+        """New tokens only."""
+        return [token.id for round in self.rounds for token in round.tokens]
+
+    @property
+    def text(self) -> str:
+        """New text only."""
+        return "".join(round.text for round in self.rounds)
+
+    @property
+    def num_target_calls(self) -> int:
+        """Target evaluations, the prefill of the prompt aside: one per round."""
+        return len(self.rounds)
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens per target evaluation; 0 where there was none."""
+        return len(self.token_ids) / len(self.rounds) if self.rounds else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all rounds, prefill and waiting between rounds aside."""
+        return sum(round.seconds.total for round in self.rounds)
+
+    def to_json(self) -> str:
+        """JSON, without infinities."""
+        return _adapter(type(self)).dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Generation:
+        """The record that `to_json` wrote; ValueError names the field that does not fit."""
+        return _adapter(cls).validate_json(text, strict=True)
+
+
+@cache
+def _adapter(record: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(record)
