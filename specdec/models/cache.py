@@ -1,0 +1,214 @@
+"""The key-value cache of one run, and the masks that make a forward over it attend along a tree.
+
+Every layer keeps one buffer: first the committed prefix, then the pending nodes in the order in
+which they came. Attention gets views of it, nothing is copied per forward, and `keep` moves the
+accepted nodes down to the prefix in place.
+
+    buffer   [ committed prefix ........ | pending nodes ... | free ...... ]
+                                         ^ committed         ^ used        ^ capacity
+    view          [ last window-1 tokens | pending nodes ... ]      of a sliding-window layer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+CHUNK = 256
+"""Tokens by which buffers grow at least."""
+
+
+class BufferLayer(DynamicLayer):
+    """Keys and values of one layer, [1, heads, capacity, head size], written in place.
+
+    window: tokens that a sliding-window layer attends to, itself included; None without a window.
+    """
+
+    def __init__(self, window: int | None = None):
+        super().__init__()
+        self.window = window
+        self.is_sliding = window is not None
+        self.committed = 0
+        self.used = 0
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Take over dtype and device from the first keys and values; `update` makes the room."""
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_args, **_kwargs) -> tuple[Tensor, Tensor]:
+        """Append [1, heads, n, head size] and return views of all that the new nodes may attend to."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        first, end = self.used, self.used + key_states.shape[2]
+        if end > self.keys.shape[2]:
+            self._grow(end)
+        self.keys[:, :, first:end] = key_states
+        self.values[:, :, first:end] = value_states
+        self.used = end
+        start = self._start()
+        return self.keys[:, :, start:end], self.values[:, :, start:end]
+
+    def keep(self, nodes: Tensor | None, count: int) -> None:
+        """Commit `count` pending nodes and drop the others.
+
+        nodes: int64, the last ones of them, numbered from the prefix end; those before lie in place.
+        """
+        if nodes is not None and self.is_initialized:
+            first = self.committed + count - len(nodes)
+            rows = nodes + self.committed
+            for buffer in (self.keys, self.values):
+                buffer[:, :, first : first + len(nodes)] = buffer.index_select(2, rows)
+        self.committed = self.used = self.committed + count
+
+    def get_seq_length(self) -> int:
+        """Tokens held, committed and pending."""
+        return self.used
+
+    def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
+        """(length, offset) of the view that the next `update` returns: for masks made by the model."""
+        if isinstance(query_length, Tensor):  # older transformers hand over the positions
+            query_length = query_length.shape[0]
+        start = self._start()
+        return self.used - start + query_length, start
+
+    def _start(self) -> int:
+        # Anchored on the prefix end, where the mask is; pending nodes all lie within the view.
+        return 0 if self.window is None else max(0, self.committed - self.window + 1)
+
+    def _grow(self, needed: int) -> None:
+        capacity = max(needed + CHUNK, self.keys.shape[2] * 3 // 2)
+        self.keys = self._moved(self.keys, capacity)
+        self.values = self._moved(self.values, capacity)
+
+    def _moved(self, buffer: Tensor, capacity: int) -> Tensor:
+        batch, heads, _, size = buffer.shape
+        larger = buffer.new_empty(batch, heads, capacity, size)
+        larger[:, :, : self.used] = buffer[:, :, : self.used]
+        return larger
+
+
+class TreeCache(Cache):
+    """A `BufferLayer` per attention layer of the model, made when the layer first asks for it.
+
+    windows: of each layer; layers beyond its end have none.
+    """
+
+    def __init__(self, windows: Sequence[int | None] = ()):
+        super().__init__(layer_class_to_replicate=self._new_layer)
+        self._windows = windows
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes, in this order, and drop all others."""
+        in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
+        moving = nodes[in_place:]
+        rows: dict[torch.device, Tensor] = {}
+        for layer in self.layers:
+            if moving and layer.is_initialized and layer.device not in rows:
+                rows[layer.device] = torch.tensor(moving, device=layer.device)
+            layer.keep(rows[layer.device] if moving and layer.is_initialized else None, len(nodes))
+
+    def commit(self) -> None:
+        """Commit everything, as after a prefill."""
+        for layer in self.layers:
+            layer.committed = layer.used
+
+    def _new_layer(self) -> BufferLayer:
+        index = len(self.layers)
+        return BufferLayer(self._windows[index] if index < len(self._windows) else None)
+
+
+@dataclass(frozen=True)
+class Masks:
+    """How the last n of m pending nodes attend, whatever the length of the prefix.
+
+    Counted from the prefix end, what a node sees does not depend on the prefix length. So a mask is
+    built once, right-aligned over `columns` prefix tokens, and a forward takes a slice of it.
+
+        prefix columns (columns of them) | pending nodes (m of them)
+        0 0 0 ... 0 0 0 0 0 0 0 0 0 0 0 0 | 0 x x      x = finfo.min
+                  ^ first column used     | 0 0 x
+    """
+
+    offsets: Tensor
+    """int64 [1, n]: depths, which are positions relative to the prefix end."""
+    depth: int
+    """The largest of them."""
+    by_window: Mapping[int | None, tuple[Tensor, int]]
+    """Additive mask [1, 1, n, columns + m] in the model's dtype, and its columns, for each window."""
+
+    def at(self, length: int, window: int | None) -> Tensor:
+        """The mask [1, 1, n, visible prefix + m] behind a prefix of `length` tokens."""
+        mask, columns = self.by_window[window]
+        return mask if length >= columns else mask[..., columns - length :]
+
+
+def tree_masks(
+    parents: Sequence[int],
+    first: int,
+    columns: int,
+    windows: Iterable[int | None],
+    dtype: torch.dtype,
+    device: torch.device,
+    lines: bool = True,
+) -> Masks:
+    """Masks of the pending nodes first, first + 1, ... of a tree given by its parents.
+
+    columns: longest prefix that they serve. lines=False lets every node see all nodes before it,
+    the wrong mask that the self-check uses as its control.
+    """
+    depths, visible = _depths_and_lines(parents)
+    if not lines:
+        visible = torch.ones_like(visible).tril()
+    depths_of_all = torch.tensor(depths)
+    by_window = {
+        window: _masks_of_window(depths_of_all, visible, first, columns, window, dtype, device)
+        for window in windows
+    }
+    offsets = depths_of_all[None, first:].to(device)
+    return Masks(offsets=offsets, depth=max(depths[first:]), by_window=by_window)
+
+
+cached_tree_masks = lru_cache(maxsize=64)(tree_masks)
+"""`tree_masks`, remembered: a decoder asks for the same few shapes in every round."""
+
+
+def _depths_and_lines(parents: Sequence[int]) -> tuple[list[int], Tensor]:
+    """Depth of each node, and bool [m, m]: which nodes lie on the line from the prefix to each."""
+    depths: list[int] = []
+    visible = torch.eye(len(parents), dtype=torch.bool)
+    for node, parent in enumerate(parents):
+        assert -1 <= parent < node, f"node {node} has parent {parent}; parents come before children"
+        depths.append(depths[parent] + 1 if parent >= 0 else 0)
+        if parent >= 0:
+            visible[node] |= visible[parent]
+    return depths, visible
+
+
+def _masks_of_window(
+    depths: Tensor,
+    visible: Tensor,
+    first: int,
+    columns: int,
+    window: int | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> tuple[Tensor, int]:
+    visible = visible[first:]
+    if window is None:
+        prefix = torch.ones(len(visible), columns, dtype=torch.bool)
+    else:
+        # Distance of a node to the prefix tokens: the last one is depth + 1 tokens behind it.
+        columns = min(columns, window - 1)
+        back = torch.arange(columns, 0, -1)
+        prefix = depths[first:, None] + back < window
+        visible = visible & (depths[first:, None] - depths < window)
+    mask = torch.zeros(len(visible), columns + visible.shape[1], dtype=dtype)
+    mask.masked_fill_(~torch.cat([prefix, visible], 1), torch.finfo(dtype).min)
+    return mask[None, None].to(device), columns

@@ -1,0 +1,217 @@
+"""The check at load: what a session scores must be what plain forwards of the model score.
+
+Many models take a tree mask and silently do something else with it, so nothing is believed from a
+configuration. A session runs a short script of forwards and keeps; every row of logits that it
+returns is compared with the model called the ordinary way, without a cache, on that row's own line
+of tokens. A tree session must also *fail* under a wrong mask: where it doesn't, the model ignores
+masks or its logits don't depend on what it attends to, and the comparison has proved nothing.
+
+A sliding window longer than `LONGEST_CHECKED_WINDOW` is not reached by the check's short prefix.
+There the window itself rests on the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specdec.models.base import Capability, Session
+
+LONGEST_CHECKED_WINDOW = 64
+PREFIX_LENGTH = 6
+LIMITS = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
+"""Errors that pass, relative to the spread of the logits; a model whose own cached decoding is off by
+more is granted four times that."""
+WORST_LIMIT = 0.1
+CONTROL_FACTOR = 4.0
+"""A wrong mask must give this many times the error of the right one, and more than passes."""
+
+Line = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One forward of a script, and the nodes to keep after it; None keeps them all pending."""
+
+    parents: Sequence[int]
+    keep: Sequence[int] | None
+
+
+SCRIPTS: dict[Capability, tuple[Step, ...]] = {
+    "tree": (
+        Step((-1, -1, 0, 0, 1), None),
+        Step((2, 4), (0, 2, 5)),  # 0 ─┬─ 2 ─── 5     1 ─── 4 ─── 6
+        Step((-1, 0, 0), (0, 2)),  #    └─ 3
+        Step((-1,), (0,)),
+    ),
+    "sequence": (Step((-1, 0, 1), None), Step((2, 3), (0, 1, 2)), Step((-1,), (0,)), Step((-1, 0), ())),
+    "ar": (Step((-1,), (0,)), Step((-1,), (0,)), Step((-1,), ())),
+}
+UNPREFIXED: dict[Capability, tuple[Step, ...]] = {
+    "tree": (Step((-1, 0, 0), ()),),
+    "sequence": (Step((-1, 0), ()),),
+    "ar": (Step((-1,), ()),),
+}
+
+
+class PlainForwards:
+    """The model called the ordinary way: whole sequences, no cache, nothing of ours.
+
+    Raises ValueError where it is no causal language model: no logits, or logits that change with
+    the tokens after them.
+    """
+
+    def __init__(self, module: PreTrainedModel, device: torch.device):
+        self.module = module
+        self.device = device
+        self.vocab_size = self._checked_vocab_size()
+        self.tokens = _ordinary_tokens(module, self.vocab_size)
+        self._logits: dict[Line, Tensor] = {}
+
+    def last_rows(self, lines: Sequence[Line]) -> Tensor:
+        """Logits [lines, vocabulary] of what follows each line, float32 or wider."""
+        for line in sorted(set(lines), key=len, reverse=True):
+            if not any(known[: len(line)] == line for known in self._logits):
+                self._logits[line] = self.forward(line)
+        return torch.stack([self._row(line) for line in lines])
+
+    def forward(self, line: Line) -> Tensor:
+        """Logits [tokens, vocabulary] of one sequence."""
+        token_ids = torch.tensor([line], device=self.device)
+        return _widened(self.module(input_ids=token_ids, use_cache=False).logits[0])
+
+    def own_cache_error(self, length: int) -> float:
+        """Relative error of the model's own cached decoding: rounding that is not ours."""
+        line = tuple(self.tokens[:length])
+        want = self.forward(line)
+        try:
+            token_ids = torch.tensor([line], device=self.device)
+            start = self.module(input_ids=token_ids[:, :-2], use_cache=True)
+            cache = start.past_key_values
+            rows = []
+            for i in (length - 2, length - 1):
+                out = self.module(input_ids=token_ids[:, i : i + 1], past_key_values=cache, use_cache=True)
+                cache = out.past_key_values
+                rows.append(_widened(out.logits[0, -1]))
+        except Exception as error:
+            _reraise_out_of_memory(error)
+            return 0.0
+        return relative_error(torch.stack(rows), want[-2:])
+
+    def _row(self, line: Line) -> Tensor:
+        known = next(known for known in self._logits if known[: len(line)] == line)
+        return self._logits[known][len(line) - 1]
+
+    def _checked_vocab_size(self) -> int:
+        token_ids = torch.tensor([[3, 4, 5, 6]], device=self.device)
+        logits = getattr(self.module(input_ids=token_ids, use_cache=False), "logits", None)
+        kind = type(self.module).__name__
+        if not isinstance(logits, Tensor) or logits.dim() != 3:
+            raise ValueError(f"{kind} gives no logits per token: a causal language model has a head")
+        shorter = self.module(input_ids=token_ids[:, :2], use_cache=False).logits
+        if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > WORST_LIMIT:
+            raise ValueError(f"{kind} is not causal: its logits change with later tokens")
+        return logits.shape[-1]
+
+
+def session_error(
+    session: Session, plain: PlainForwards, script: Sequence[Step], prefix_length: int
+) -> float:
+    """Largest relative error of the rows that a session returns along a script."""
+    rows, lines = [], []
+    tokens = iter(plain.tokens)
+    prefix = tuple(next(tokens) for _ in range(prefix_length))
+    session.prefill(list(prefix))
+    pending: list[Line] = []
+    for step in script:
+        token_ids = [next(tokens) for _ in step.parents]
+        for token_id, parent in zip(token_ids, step.parents, strict=True):
+            pending.append((*(pending[parent] if parent >= 0 else prefix), token_id))
+        rows.append(session.forward(torch.tensor(token_ids), step.parents))
+        lines += pending[-len(token_ids) :]
+        if step.keep is not None:
+            session.keep(step.keep)
+            prefix = pending[step.keep[-1]] if step.keep else prefix
+            pending = []
+    return relative_error(_widened(torch.cat(rows)), plain.last_rows(lines))
+
+
+def relative_error(have: Tensor, want: Tensor) -> float:
+    """Largest difference, relative to the largest distance of a logit from its row's mean."""
+    spread = (want - want.mean(-1, keepdim=True)).abs().max()
+    error = ((have.to(want.device) - want).abs().max() / spread).item()
+    return error if error == error else float("inf")
+
+
+class Checker:
+    """Judges one way after another of running a model; built once per model."""
+
+    def __init__(self, plain: PlainForwards, dtype: torch.dtype, window: int | None, context_length: int):
+        self.plain = plain
+        self.prefix_length = PREFIX_LENGTH
+        if window is not None and window <= LONGEST_CHECKED_WINDOW:
+            self.prefix_length = window + 3
+        self.prefix_length = max(1, min(self.prefix_length, context_length - 12))
+        limit = LIMITS.get(dtype, LIMITS[torch.bfloat16])
+        self.limit = min(WORST_LIMIT, max(limit, 4 * plain.own_cache_error(self.prefix_length + 6)))
+
+    def fault(
+        self,
+        capability: Capability,
+        open_session: Callable[[], Session],
+        open_control: Callable[[], Session] | None = None,
+    ) -> str | None:
+        """What is wrong with sessions of this kind, as the rest of a sentence; None if they pass.
+
+        open_control: sessions with a wrong mask, which must fail.
+        """
+        try:
+            error = self._error(capability, open_session)
+            if error > self.limit:
+                return f"gives logits that are off by {error:.2g} of their spread"
+            if open_control is None:
+                return None
+            control = self._error(capability, open_control)
+        except Exception as exception:
+            _reraise_out_of_memory(exception)
+            return f"raises {type(exception).__name__}"
+        if control <= max(self.limit, CONTROL_FACTOR * error):
+            return "gives the same logits under a wrong mask"
+        return None
+
+    def _error(self, capability: Capability, open_session: Callable[[], Session]) -> float:
+        return max(
+            session_error(open_session(), self.plain, SCRIPTS[capability], self.prefix_length),
+            session_error(open_session(), self.plain, UNPREFIXED[capability], 0),
+        )
+
+
+def _ordinary_tokens(module: PreTrainedModel, vocab_size: int) -> list[int]:
+    """Token ids spread over the vocabulary, without the special ones; the same on every run."""
+    config = module.config.to_dict()
+    special = {
+        id for key, ids in config.items() if key.endswith(("token_id", "token_index")) for id in _listed(ids)
+    }
+    size = max(
+        1, min(vocab_size, getattr(module.config.get_text_config(decoder=True), "vocab_size", vocab_size))
+    )
+    spread = [(17 + 7919 * i) % size for i in range(4 * (LONGEST_CHECKED_WINDOW + 32))]
+    return [token_id for token_id in spread if token_id not in special] or spread
+
+
+def _listed(ids: object) -> list[int]:
+    return ids if isinstance(ids, list) else [ids] if isinstance(ids, int) else []
+
+
+def _widened(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def _reraise_out_of_memory(error: Exception) -> None:
+    # A model that lacks memory has shown nothing about its attention.
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        raise error

@@ -1,0 +1,125 @@
+"""Tiny models of many families with random weights, in memory or as Hugging Face folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import transformers
+
+VOCAB_SIZE = 61
+WINDOW = 8
+"""Sliding window of the families that have one; tests use longer prefixes."""
+
+_LLAMA_LIKE = {
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 512,
+    "pad_token_id": None,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+_GPT_LIKE = {"vocab_size": VOCAB_SIZE, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
+_ALTERNATING = {
+    "sliding_window": WINDOW,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
+
+FAMILIES: dict[str, tuple[str, dict]] = {
+    "llama": ("Llama", _LLAMA_LIKE),
+    "qwen3": ("Qwen3", _LLAMA_LIKE),
+    "mistral": ("Mistral", _LLAMA_LIKE | {"sliding_window": WINDOW}),
+    "phi3": ("Phi3", {k: v for k, v in _LLAMA_LIKE.items() if k != "head_dim"}),
+    "gemma2": ("Gemma2", _LLAMA_LIKE | _ALTERNATING | {"query_pre_attn_scalar": 8}),
+    "gemma3": ("Gemma3Text", _LLAMA_LIKE | _ALTERNATING | {"query_pre_attn_scalar": 8}),
+    "gpt2": ("GPT2", _GPT_LIKE | {"n_positions": 512, "n_embd": 32, "n_layer": 3, "n_head": 4}),
+    "opt": (
+        "OPT",
+        _GPT_LIKE
+        | {
+            "hidden_size": 32,
+            "word_embed_proj_dim": 32,
+            "ffn_dim": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 512,
+            "pad_token_id": 0,
+        },
+    ),
+    "gpt_neox": (
+        "GPTNeoX",
+        _GPT_LIKE
+        | {
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "max_position_embeddings": 512,
+        },
+    ),
+    "gpt_neo": (
+        "GPTNeo",
+        _GPT_LIKE
+        | {
+            "hidden_size": 32,
+            "num_layers": 2,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 1]],
+            "window_size": WINDOW,
+            "max_position_embeddings": 512,
+        },
+    ),
+    "mpt": ("Mpt", _GPT_LIKE | {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 512}),
+    "bloom": ("Bloom", _GPT_LIKE | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "mamba": (
+        "Mamba",
+        _GPT_LIKE | {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "pad_token_id": 0},
+    ),
+}
+"""Name -> the family's class prefix in transformers and the sizes of its tiny model."""
+
+
+def tiny_config(family: str, **changes) -> transformers.PreTrainedConfig:
+    """The configuration of a tiny model; `changes` replace its entries."""
+    prefix, entries = FAMILIES[family]
+    return getattr(transformers, f"{prefix}Config")(**(entries | changes))
+
+
+def tiny_model(
+    family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes
+) -> transformers.PreTrainedModel:
+    """A model with weights so large that its logits depend strongly on what it attends to."""
+    config = tiny_config(family, **changes)
+    prefix = FAMILIES[family][0].removesuffix("Text")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _causal_class(prefix)(config)
+        _scale_up(model)
+    return model.to(dtype).eval()
+
+
+def save_checkpoint(
+    folder: Path, family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes
+) -> Path:
+    """A folder with config.json and model.safetensors, as `from_pretrained` reads it; returns it."""
+    tiny_model(family, dtype, seed, **changes).save_pretrained(folder)
+    return folder
+
+
+def _causal_class(prefix: str) -> type[transformers.PreTrainedModel]:
+    name = "GPT2LMHeadModel" if prefix == "GPT2" else f"{prefix}ForCausalLM"
+    return getattr(transformers, name)
+
+
+@torch.no_grad()
+def _scale_up(model: transformers.PreTrainedModel) -> None:
+    for name, parameter in model.named_parameters():
+        # Random matrices of unit gain; a state space model's own parameters have scales of their own.
+        if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
+            gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
+            parameter.normal_(std=gain)
