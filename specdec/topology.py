@@ -103,7 +103,9 @@ class Topology:
     @cached_property
     def levels(self) -> tuple[range, ...]:
         """Rows of each depth, from depth 0 (the root alone)."""
-        starts = [row for row in range(len(self.depths)) if row == 0 or self.depths[row] != self.depths[row - 1]]
+        starts = [
+            row for row in range(len(self.depths)) if row == 0 or self.depths[row] != self.depths[row - 1]
+        ]
         return tuple(range(a, b) for a, b in zip(starts, [*starts[1:], len(self.depths)], strict=True))
 
     @cached_property

@@ -45,7 +45,8 @@ class Node:
 
     q, p: its probability given its parent under the draft and under the target (None without
     detail, and p is None where the target did not evaluate the parent's row). status: `accepted`,
-    `rejected` (its parent was verified and it was not the one, or a sibling was), or `unvisited`.
+    `rejected` (its parent was verified and it was not the accepted child, whether it was tested or an
+    earlier sibling was accepted), or `unvisited`.
     """
 
     path: Path

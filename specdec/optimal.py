@@ -1,0 +1,148 @@
+"""Optimal draft trees: the k nodes most likely to be accepted (Algorithm 3 of the paper).
+
+A node's acceptance is never larger than its parent's, so the k most acceptable nodes form a tree, and
+under independent acceptances ("0-th order") that of a path is the product of `acceptance[i]` over its child
+indices. Taking them greedily from a priority queue costs O(k log k).
+
+The greedy choice needs earlier siblings to be at least as acceptable as later ones. A measured vector may
+break that: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go through
+the dynamic program, which is exact for every vector and costs O(k² · len(acceptance)).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torch import Tensor
+
+from specdec.topology import Topology, _checked_count
+from specdec.trace import Path
+
+Acceptance = Sequence[float] | np.ndarray | Tensor | Callable[[Path], float]
+
+
+def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
+    """The tree of k drafted tokens with the most expected accepted tokens.
+
+    acceptance: either R(i), the probability that the child with index i is the accepted one, by child
+    index (0-th order; indices beyond the vector are never accepted), or a callable giving the marginal
+    probability that the node at a path is accepted. Vectors that do not increase are solved by
+    Algorithm 3, others by the dynamic program; callables by Algorithm 3, which is exact where no node
+    is more acceptable than its parent or an earlier sibling. ValueError for an acceptance that
+    is no such probability, or k < 1.
+    """
+    k = _checked_count("k", k)
+    if callable(acceptance):
+        return _greedy_by_path(acceptance, k)
+    vector = checked_acceptance(acceptance)
+    if np.all(np.diff(vector) <= 0):
+        return _greedy_by_index(vector, k)
+    return dynamic_program_topology(vector, k)
+
+
+def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Topology:
+    """The same by the dynamic program over (nodes, next child index), as Sequoia does; any vector."""
+    k = _checked_count("k", k)
+    vector = checked_acceptance(acceptance)
+    best, size = _tables(vector, k)
+    parents, child_indices = [-1], [-1]
+    level = [(0, k)]
+    while level:
+        deeper = []
+        for row, nodes in level:
+            for child_index in range(len(vector)):
+                if not nodes:
+                    break
+                taken = int(size[child_index, nodes])
+                deeper.append((len(parents), taken - 1))
+                parents.append(row)
+                child_indices.append(child_index)
+                nodes -= taken
+        level = deeper
+    assert len(parents) == k + 1, (len(parents), k, best)
+    return Topology.from_parents(parents, child_indices)
+
+
+def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
+    """float64 [n] without trailing zeros; ValueError where it is no acceptance by child index."""
+    vector = np.array(acceptance, dtype=np.float64)
+    if vector.ndim != 1 or not len(vector):
+        raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
+    if not np.all((vector >= 0) & (vector <= 1)) or vector.sum() > 1 + 1e-6:
+        raise ValueError(f"acceptance = {vector.tolist()} must be in [0, 1] and sum to at most 1")
+    if vector[0] == 0:
+        raise ValueError("acceptance[0] = 0.0: the first child is never accepted, so no tree helps")
+    return np.trim_zeros(vector, "b")
+
+
+def _greedy_by_index(acceptance: np.ndarray, k: int) -> Topology:
+    """Algorithm 3 on (parent, child index) instead of path tuples, so that deep trees stay O(k log k)."""
+    cost = (-np.log(acceptance)).tolist()
+    parents, child_indices, depths, costs = [-1], [-1], [0], [0.0]
+    queue = [(cost[0], 0, 0)]  # (-log acceptance, parent, child index); the parent breaks ties
+    while len(parents) <= k:
+        node_cost, parent, child_index = heapq.heappop(queue)
+        row = len(parents)
+        parents.append(parent)
+        child_indices.append(child_index)
+        depths.append(depths[parent] + 1)
+        costs.append(node_cost)
+        heapq.heappush(queue, (node_cost + cost[0], row, 0))
+        if child_index + 1 < len(cost):
+            heapq.heappush(queue, (costs[parent] + cost[child_index + 1], parent, child_index + 1))
+    return _in_level_order(parents, child_indices)
+
+
+def _greedy_by_path(acceptance: Callable[[Path], float], k: int) -> Topology:
+    parents, child_indices = [-1], [-1]
+    queue = [(-_checked_probability(acceptance, (0,)), (0,), 0)]
+    while len(parents) <= k:
+        _, path, parent = heapq.heappop(queue)
+        row = len(parents)
+        parents.append(parent)
+        child_indices.append(path[-1])
+        child, sibling = (*path, 0), (*path[:-1], path[-1] + 1)
+        heapq.heappush(queue, (-_checked_probability(acceptance, child), child, row))
+        heapq.heappush(queue, (-_checked_probability(acceptance, sibling), sibling, parent))
+    return _in_level_order(parents, child_indices)
+
+
+def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> float:
+    value = float(acceptance(path))
+    if not 0 <= value <= 1:
+        raise ValueError(f"acceptance{path} = {value} is not a probability")
+    return value
+
+
+def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
+    children: list[list[int]] = [[] for _ in parents]
+    for row in range(1, len(parents)):
+        children[parents[row]].append(row)
+    order = [0]
+    for row in order:  # grows while it is read: breadth first
+        order += children[row]
+    new = {row: i for i, row in enumerate(order)}
+    return Topology.from_parents(
+        [-1, *(new[parents[row]] for row in order[1:])], [child_indices[row] for row in order]
+    )
+
+
+def _tables(acceptance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Best value [indices + 1, k + 1] of n nodes under children i, i + 1, ... and the size of child i.
+
+    F(i, n) = max over s of R_i (1 + F(0, s - 1)) + F(i + 1, n - s), child i's subtree having s nodes;
+    a later child needs the earlier ones, so s >= 1 while nodes are left.
+    """
+    indices = len(acceptance)
+    best = np.full((indices + 1, k + 1), -math.inf)
+    best[:, 0] = 0
+    size = np.zeros((indices, k + 1), dtype=np.int64)
+    for nodes in range(1, k + 1):
+        for i in range(indices - 1, -1, -1):
+            values = acceptance[i] * (1 + best[0, :nodes]) + best[i + 1, nodes - 1 :: -1]
+            taken = int(np.argmax(values))
+            best[i, nodes], size[i, nodes] = values[taken], taken + 1
+    return best, size

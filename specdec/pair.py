@@ -1,0 +1,161 @@
+"""A draft and a target model with one vocabulary: from a hub, a folder, memory, or the embedded pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedModel
+
+from specdec.models import HFModel, Model, load_hf_model
+from specdec.text import TokenTexts
+
+EMBEDDED = Path(__file__).resolve().parent.parent / "assets" / "tiny"
+"""The pair that ships with the project: folders `target` and `draft`."""
+
+_MOST_PADDING = 1024
+"""Models of one family pad their logits to different multiples; more than this is another vocabulary."""
+
+
+class ModelPair:
+    """A target and its draft, ready to decode.
+
+    target, draft: models of `specdec.models`, or Hugging Face causal models, which are wrapped. A pair
+    without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
+    are token ids and texts are empty. draft_tokenizer: where the draft brings its own, it must be the same.
+
+    vocab_size: the tokens that both models can score, padding of the logits cut off. Raises ValueError
+    where draft and target do not share one vocabulary.
+    """
+
+    def __init__(
+        self,
+        target: Model | PreTrainedModel,
+        draft: Model | PreTrainedModel | None = None,
+        tokenizer: Any | None = None,
+        draft_tokenizer: Any | None = None,
+    ):
+        self.target = _wrapped(target)
+        self.draft = None if draft is None else _wrapped(draft)
+        self.tokenizer = tokenizer
+        if tokenizer is not None and draft_tokenizer is not None:
+            _check_same_tokenizer(tokenizer, draft_tokenizer)
+        self.vocab_size = self._shared_vocab_size()
+        self.eos_ids = _eos_ids(self.target, tokenizer)
+        self.token_texts = TokenTexts(tokenizer)
+
+    def encode(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of a prompt; of an empty text, the token that texts begin with.
+
+        ValueError where the prompt is a text and there is no tokenizer, an id is out of the
+        vocabulary, or nothing is left to start from.
+        """
+        if isinstance(prompt, str):
+            ids = self._encode_text(prompt)
+        else:
+            ids = [_checked_id(token_id, self.vocab_size) for token_id in prompt]
+        if not ids:
+            raise ValueError(
+                "the prompt is empty and the tokenizer has no token to begin with; give some text"
+            )
+        return ids
+
+    def _encode_text(self, prompt: str) -> list[int]:
+        if self.tokenizer is None:
+            raise ValueError("the prompt is text, but this pair has no tokenizer; give a list of token ids")
+        ids = list(self.tokenizer(prompt)["input_ids"])
+        if not ids:
+            start = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+            ids = [token_id for token_id in start if token_id is not None][:1]
+        return ids
+
+    def _shared_vocab_size(self) -> int:
+        sizes = [model.vocab_size for model in (self.target, self.draft) if model is not None]
+        tokens = min(sizes) if self.tokenizer is None else len(self.tokenizer)
+        if (
+            max(sizes) - min(sizes) > (_MOST_PADDING if self.tokenizer is not None else 0)
+            or min(sizes) < tokens
+        ):
+            raise ValueError(
+                f"the target scores {sizes[0]:,} tokens, the draft {sizes[-1]:,}, and the tokenizer has "
+                f"{tokens:,}; draft and target must share one vocabulary (padding of the logits aside)"
+            )
+        return tokens
+
+    def __repr__(self) -> str:
+        draft = "none" if self.draft is None else self.draft.name
+        return f"ModelPair(target={self.target.name}, draft={draft}, vocab_size={self.vocab_size})"
+
+
+def load_pair(
+    target: str | Path | None = None,
+    draft: str | Path | None = None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    draft_device: str | None = None,
+    draft_dtype: str | None = None,
+) -> ModelPair:
+    """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
+
+    device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
+    `cuda`, `cuda:1`, `mps`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
+    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
+    are loaded, and never remote code. A target without a draft decodes autoregressively. ValueError names
+    what is missing or does not fit.
+    """
+    if target is None:
+        if draft is not None:
+            raise ValueError(
+                f"draft = {str(draft)!r} needs a target; without both, the embedded pair is loaded"
+            )
+        target, draft = EMBEDDED / "target", EMBEDDED / "draft"
+        dtype = "float32" if dtype == "auto" else dtype
+    tokenizer = _load_tokenizer(target)
+    target_model = load_hf_model(target, device=device, dtype=dtype)
+    if draft is None:
+        return ModelPair(target_model, tokenizer=tokenizer)
+    draft_tokenizer = _load_tokenizer(draft)
+    draft_model = load_hf_model(draft, device=draft_device or device, dtype=draft_dtype or dtype)
+    return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
+
+
+def _wrapped(model: Model | PreTrainedModel) -> Model:
+    return HFModel(model) if isinstance(model, PreTrainedModel) else model
+
+
+def _load_tokenizer(name: str | Path) -> Any:
+    try:
+        return AutoTokenizer.from_pretrained(str(name), trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"no tokenizer in {str(name)!r}: it must be a folder or a hub id with one"
+        ) from error
+
+
+def _check_same_tokenizer(target: Any, draft: Any) -> None:
+    ours, theirs = target.get_vocab(), draft.get_vocab()
+    if ours == theirs:
+        return
+    different = sorted(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
+    token, token_id = different[0]
+    raise ValueError(
+        f"target and draft have different tokenizers: they differ in {len(different):,} entries, the first "
+        f"{token!r} with id {token_id}; a draft must have the target's vocabulary"
+    )
+
+
+def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
+    """Tokens that end a text: the tokenizer's, and those in the target's generation settings."""
+    found: list[int] = []
+    generation = getattr(getattr(target, "model", None), "generation_config", None)
+    for ids in (getattr(generation, "eos_token_id", None), getattr(tokenizer, "eos_token_id", None)):
+        found += [] if ids is None else [ids] if isinstance(ids, int) else ids
+    return frozenset(found)
+
+
+def _checked_id(token_id: int, vocab_size: int) -> int:
+    if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id < vocab_size:
+        raise ValueError(f"prompt token id {token_id!r} is not in the vocabulary, 0 to {vocab_size - 1:,}")
+    return token_id

@@ -1,0 +1,105 @@
+"""From logits to the probabilities that are drafted from and verified with.
+
+P and Q go through the same pipeline: slice to the shared vocabulary, temperature, top-k, top-p,
+softmax in float32 (in half precision it would round the tail of a large vocabulary to zero).
+Results are log-probabilities, since races compare `log e - log p`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_NUCLEUS_GUESS = 1024
+"""Top-p first looks at this many tokens: a full sort of 128k costs about ten times as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How logits become probabilities.
+
+    temperature: 0 is greedy (all mass on the argmax). top_k: keep the k most probable tokens, 0 keeps
+    all. top_p: keep the most probable tokens until their mass reaches p, 1.0 keeps all. Tokens tied with
+    the last one kept are kept too. ValueError names a value out of range.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.temperature) or not 0 <= self.temperature <= 100:
+            raise ValueError(f"temperature = {self.temperature!r} is not a number from 0 (greedy) to 100")
+        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
+            raise ValueError(f"top_k = {self.top_k!r} is not an integer from 0 (off) up")
+        if not _is_number(self.top_p) or not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p = {self.top_p!r} is not a number above 0 and up to 1 (off)")
+
+
+def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor:
+    """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
+
+    vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax.
+    float32, or float64 where the logits are. ValueError where logits are NaN, +inf or all -inf.
+    """
+    logits = logits[..., :vocab_size]
+    logits = logits.to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
+    if sampling.temperature == 0:
+        return _greedy(_checked(logits))
+    # dividing the distance to the maximum keeps a tiny temperature from overflowing
+    peak = _checked(logits).amax(-1, keepdim=True)
+    result = torch.log_softmax((logits - peak) / sampling.temperature, -1)
+    if 0 < sampling.top_k < result.shape[-1]:
+        cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
+        result = _kept(result, cutoff)
+    if sampling.top_p < 1:
+        result = _kept(result, _nucleus_cutoff(result, sampling.top_p))
+    return result
+
+
+def residual(p: Tensor, q: Tensor) -> Tensor:
+    """normalise(max(p - q, 0)) over the last dimension; p itself where that is zero everywhere.
+
+    The distribution that GSD goes on with after a rejection (Section 2 of the paper).
+    """
+    excess = (p - q).clamp_min(0)
+    mass = excess.sum(-1, keepdim=True)
+    return torch.where(mass > 0, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
+
+
+def _greedy(logits: Tensor) -> Tensor:
+    result = torch.full_like(logits, -math.inf)
+    return result.scatter_(-1, logits.argmax(-1, keepdim=True), 0.0)
+
+
+def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
+    """Log-probability of the last token kept: the mass before it is below top_p."""
+    values = log_p.topk(min(_NUCLEUS_GUESS, log_p.shape[-1]), -1).values
+    if values.shape[-1] < log_p.shape[-1] and (values.exp().sum(-1) < top_p).any():
+        values = log_p.sort(-1, descending=True).values
+    probs = values.exp()
+    mass_before = probs.cumsum(-1) - probs
+    count = (mass_before < top_p).sum(-1, keepdim=True)
+    return values.gather(-1, (count - 1).clamp_min(0))
+
+
+def _kept(log_p: Tensor, cutoff: Tensor) -> Tensor:
+    return torch.log_softmax(log_p.masked_fill(log_p < cutoff, -math.inf), -1)
+
+
+def _checked(logits: Tensor) -> Tensor:
+    # NaN, +inf and "all -inf" show in the maximum of a row, a cheaper look than isfinite on all of it
+    peak = logits.amax(-1)
+    if not torch.isfinite(peak).all():
+        raise ValueError(
+            "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
+            "too narrow: try float32"
+        )
+    return logits
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

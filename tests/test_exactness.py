@@ -1,0 +1,243 @@
+"""The law of the text is the target's own: by exhaustive enumeration, by identity, and by χ²."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from laws import FALSE_ALARM, adversarial, chi_square_p_value, distance, enumerate_law
+from laws import joint_law, markov_pair, random_table
+
+import specdec
+from specdec import decode, verify
+from specdec.models import MarkovModel
+from specdec.race import Stream, log_exponentials
+from specdec.topology import Topology, batch, sequence, simple, specinfer
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+TOPOLOGIES = [simple(), sequence(2), batch(2), batch(3), TREE]
+
+
+class DraftByChoice:
+    """A drafted tree whose tokens are chosen, in order, when verification looks at them.
+
+    Children of a node are drawn from q without replacement. Only the nodes on the verified path matter:
+    nodes of one depth share a race, but which node of a depth is verified was decided before that race.
+    """
+
+    def __init__(self, pair, topology, prefix, choose):
+        self.pair, self.topology, self.prefix, self.choose = pair, topology, prefix, choose
+        self.tokens, self.weight = {0: prefix[-1]}, 1.0
+
+    def __getitem__(self, row):
+        if row not in self.tokens:
+            self.tokens[row] = self._draw(row)
+        return self.tokens[row]
+
+    def _draw(self, row):
+        siblings = self.topology.children[self.topology.parents[row]]
+        taken = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
+        q = self.rows(self.pair.draft)[self.topology.parents[row]].exp()
+        left = [token for token in range(len(q)) if token not in taken]
+        token = left[self.choose(len(left))]
+        self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in taken))
+        return token
+
+    def rows(self, model):
+        return _RowsByChoice(self, model)
+
+
+class _RowsByChoice:
+    def __init__(self, drafted, model):
+        self.drafted, self.model = drafted, model
+
+    def __getitem__(self, row):
+        line = [self.drafted[ancestor] for ancestor in self.drafted.topology.ancestors(row)[1:]]
+        return self.model.log_table[([*self.drafted.prefix, *line])[-1]]
+
+
+def gsd_law(pair, topology, prefix, length, monkeypatch):
+    """The law of the next tokens when `verify_gsd` decides, over all drafts, uniforms and samples."""
+
+    def run(choose):
+        tokens, weight = [], 1.0
+        while len(tokens) < length:
+            drafted = DraftByChoice(pair, topology, [*prefix, *tokens], choose)
+            sampled = []
+
+            def draw(log_p, _, sampled=sampled):
+                sampled.append(log_p.exp() / log_p.exp().sum())
+                return choose(len(log_p))
+
+            monkeypatch.setattr(verify, "winner", draw)
+            verdict = verify.verify_gsd(
+                topology,
+                drafted,
+                drafted.rows(pair.target),
+                drafted.rows(pair.draft),
+                uniform=lambda depth, child_index: (1e-300, 1 - 2**-53)[choose(2)],
+                residual_log_e=lambda depth: None,
+            )
+            weight *= drafted.weight * float(sampled[0][verdict.token_id])
+            for attempt in verdict.attempts:
+                accepts = min(1.0, attempt.p / attempt.q)
+                low = attempt.u < 0.5
+                # a uniform next to 1 that is still accepted has no mass of its own
+                weight *= accepts if low else 0.0 if attempt.accepted else 1 - accepts
+                if low and not attempt.accepted:
+                    assert accepts == 0
+            tokens += [drafted[row] for row in verdict.rows] + [verdict.token_id]
+        return tuple(tokens[:length]), weight
+
+    return enumerate_law(run)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_gsd_has_the_targets_joint_law_by_enumeration(topology, monkeypatch):
+    pair = markov_pair(3, seed=1)
+    length = 3 if topology == simple() else 2
+    law = gsd_law(pair, topology, [0], length, monkeypatch)
+    assert distance(law, joint_law(pair.target, [0], length)) < 1e-12
+
+
+@pytest.mark.parametrize("broken", ["residual", "_without"])
+def test_enumeration_catches_a_verifier_without_its_updates(broken, monkeypatch):
+    pair = markov_pair(3, seed=1)
+    monkeypatch.setattr(verify, broken, lambda distribution, _: distribution)
+    law = gsd_law(pair, batch(2), [0], 2, monkeypatch)
+    assert distance(law, joint_law(pair.target, [0], 2)) > 1e-3
+
+
+class TabulatedRaces:
+    """Races from a table instead of a seed."""
+
+    table: torch.Tensor
+
+    def __init__(self, *_):
+        pass
+
+    def log_exponentials(self, position, count=1):
+        return self.table[position : position + count].log()
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_ersd_equals_race_decoding_on_every_combination_of_races(topology, monkeypatch):
+    pair = markov_pair(3, seed=2)
+    monkeypatch.setattr(decode, "Races", TabulatedRaces)
+    orders = list(itertools.permutations([0.3, 1.0, 2.5]))
+    for combination in itertools.product(orders, repeat=3):
+        TabulatedRaces.table = torch.tensor([orders[0], *combination, orders[0], orders[0]])
+        plain = decode.generate(pair, [0], method="ar", max_new_tokens=3, seed=0)
+        speculative = decode.generate(pair, [0], method="ersd", topology=topology, max_new_tokens=3, seed=0)
+        assert speculative.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["ar", "ersd"])
+def test_first_tokens_race_has_the_targets_law(method):
+    """χ², false alarm 1e-6."""
+    pair = adversarial_pair()
+    runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+
+
+def adversarial_pair(vocab_size=16):
+    table = random_table(vocab_size, 1, seed=5, concentration=2.0)
+    return specdec.ModelPair(MarkovModel(table, "target"), MarkovModel(adversarial(table), "draft"))
+
+
+def first_tokens(pair, method, topology, seed, length=2):
+    # long enough that the tree is not cut for the tokens that are looked at
+    total = length + topology.depth
+    g = specdec.generate(pair, [0], method=method, topology=topology, max_new_tokens=total, seed=seed)
+    return tuple(g.token_ids[:length])
+
+
+@pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
+def test_gsd_end_to_end_has_the_targets_law(topology):
+    """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
+    pair = adversarial_pair()
+    runs = [first_tokens(pair, "gsd", topology, seed) for seed in range(4000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+
+
+def small_pair():
+    """A pair where a residual that reuses the drafting race is visibly off."""
+    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+
+
+@pytest.mark.parametrize(("residual_stream", "exact"), [(Stream.RESIDUAL, True), (Stream.RACE, False)])
+def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(residual_stream, exact, monkeypatch):
+    monkeypatch.setattr(decode, "Stream", type("Streams", (), {"RESIDUAL": residual_stream}))
+    pair = small_pair()
+    runs = [first_tokens(pair, "gsd", simple(), seed, length=1) for seed in range(8000)]
+    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == exact
+
+
+@pytest.mark.parametrize("broken", ["residual", "_without"])
+def test_chi_square_catches_a_verifier_without_its_updates(broken, monkeypatch):
+    monkeypatch.setattr(verify, broken, lambda distribution, _: distribution)
+    pair = adversarial_pair()
+    runs = [first_tokens(pair, "gsd", batch(4), seed) for seed in range(4000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) < FALSE_ALARM
+
+
+def test_ersd_on_a_residual_race_is_no_longer_drafter_invariant(monkeypatch):
+    """Negative control of drafter invariance: verification must race on the drafting race."""
+    pair = markov_pair(8, seed=3)
+    plain = specdec.generate(pair, [0], method="ar", max_new_tokens=200, seed=1)
+    real = decode.verify_ersd
+    monkeypatch.setattr(decode, "verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
+    assert specdec.generate(pair, [0], max_new_tokens=200, seed=1).token_ids != plain.token_ids
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ersd_is_drafter_invariant_over_drafts_and_topologies(seed):
+    vocab_size = 12
+    target = MarkovModel(random_table(vocab_size, 2, seed), "target")
+    drafts = [
+        MarkovModel(random_table(vocab_size, order, 100 + seed + order), f"draft{order}")
+        for order in range(3)
+    ]
+    plain = specdec.generate(specdec.ModelPair(target), [1, 2], method="ar", max_new_tokens=400, seed=seed)
+    shapes = [simple(), sequence(5), batch(6), specinfer(8), specdec.optimal_topology([0.5, 0.2, 0.1], 16)]
+    for draft, topology in itertools.product(drafts, shapes):
+        pair = specdec.ModelPair(target, draft)
+        g = specdec.generate(pair, [1, 2], method="ersd", topology=topology, max_new_tokens=400, seed=seed)
+        assert g.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_temperature_zero_is_greedy_for_every_method(method, topology):
+    pair = markov_pair(6, seed=4)
+    g = specdec.generate(
+        pair, [0], method=method, topology=topology, temperature=0, max_new_tokens=30, seed=9, detail=True
+    )
+    text = [0]
+    for _ in range(30):
+        text.append(int(pair.target.log_table[text[-1]].argmax()))
+    assert g.token_ids == text[1:]
+
+
+def test_a_token_without_draft_probability_is_never_drafted():
+    p = torch.tensor([[0.25, 0.25, 0.25, 0.25]] * 4, dtype=torch.float64)
+    q = torch.tensor([[0.5, 0.5, 0.0, 0.0]] * 4, dtype=torch.float64)
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    for method in ("gsd", "ersd"):
+        g = specdec.generate(pair, [0], method=method, topology=batch(4), max_new_tokens=100, seed=0)
+        assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
+        assert all(len(round.nodes) <= 2 for round in g.rounds)
+    runs = [first_tokens(pair, "gsd", batch(4), seed, length=1) for seed in range(2000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM
+
+
+def test_noise_of_neighbouring_positions_and_seeds_is_independent():
+    """Correlation of uniform noise below 5 standard errors (false alarm below 1e-6)."""
+    e = log_exponentials(7, range(64), 512).exp().flatten()
+    other = log_exponentials(8, range(64), 512).exp().flatten()
+    shifted = e.roll(512)
+    for x in (other, shifted, e.roll(1)):
+        assert abs(float(torch.corrcoef(torch.stack([e, x]))[0, 1])) < 5 / math.sqrt(len(e))
