@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from specdec.auto import TRIAL_TOKENS, choose_topology, trial_topology
 from specdec.detail import drafted_nodes, verified_steps
 from specdec.draft import Drafted, Drafter
 from specdec.pair import ModelPair
@@ -325,15 +326,26 @@ def _chosen_topology(
 ) -> Topology:
     if settings.method == "ar":
         return Topology([])
-    if topology == "auto":
-        from specdec.auto import choose_topology  # it measures by decoding, so it needs this module
-
-        topology = choose_topology(pair, settings, prompt_ids)
+    if isinstance(topology, str) and topology == "auto":
+        return _measured_topology(pair, settings, prompt_ids)
     topology = sequence(4) if topology is None else topology
     if not isinstance(topology, Topology):
         raise ValueError(f"topology = {topology!r} is neither a Topology nor 'auto'")
     _check_capability(pair, settings.method, topology)
     return topology
+
+
+def _measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> Topology:
+    """The fastest topology for this pair, method and sampling, measured on first use."""
+    key = (settings.method, settings.sampling)
+    if key not in pair.measured_topologies:
+        trial = trial_topology(pair)
+        _check_capability(pair, settings.method, trial)
+        # a run of its own, whose length and seed are not the user's: the choice must not depend on them
+        wanted = Settings(settings.method, TRIAL_TOKENS, settings.sampling, seed=0, detail=False)
+        rounds = list(Run(pair, prompt_ids, wanted, trial))
+        pair.measured_topologies[key] = choose_topology(pair, rounds)
+    return pair.measured_topologies[key]
 
 
 def _check_capability(pair: ModelPair, method: Method, topology: Topology) -> None:

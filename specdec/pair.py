@@ -44,6 +44,7 @@ class ModelPair:
         self.vocab_size = self._shared_vocab_size()
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.token_texts = TokenTexts(tokenizer)
+        self.measured_topologies: dict[Any, Any] = {}
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; of an empty text, the token that texts begin with.

@@ -7,9 +7,13 @@ distribution.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
+
+from specdec.topology import Topology
 
 Distribution = Tensor | np.ndarray | list | tuple
 
@@ -55,6 +59,18 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     q_before = q.cumsum(-1) - q
     both = (p > 0) & (q > 0)
     return torch.where(both, 1 / (p_from / p + q_before / q), 0).sum(-1)
+
+
+def expected_tokens(acceptance_by_index: Distribution, topology: Topology) -> float:
+    """Expected tokens per round: 1 + Σ over drafted nodes of R(path), R the product over child indices.
+
+    acceptance_by_index: R(i) [n]; indices beyond it are never accepted.
+    """
+    rates = [float(rate) for rate in acceptance_by_index]
+    reached = [1.0]
+    for parent, child_index in zip(topology.parents[1:], topology.child_indices[1:], strict=True):
+        reached.append(reached[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
+    return math.fsum(reached)
 
 
 def _pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:

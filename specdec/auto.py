@@ -1,0 +1,106 @@
+"""Topology "auto": measure this pair on this machine, and take the tree with the most tokens per second.
+
+Two measurements, made once per pair, method and sampling: what a forward over n tokens costs each model,
+and how often the child with each index is accepted. Expected tokens over expected seconds then chooses
+among optimal trees and sequences of several sizes, plain decoding (the empty tree) included.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from specdec.models import Model
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.stats import acceptance_by_index
+from specdec.theory import expected_tokens
+from specdec.topology import Topology, sequence
+from specdec.trace import Round
+
+_WIDE = Topology([*((i,) for i in range(8)), (0, 0), (0, 0, 0)])
+"""Tried out to estimate acceptance: eight alternatives, and two more levels for the cost of a level."""
+TRIAL_TOKENS = 96
+"""Length of the trial run."""
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_PREFIX = 32
+"""Cached tokens while forwards are timed."""
+
+
+def choose_topology(pair: ModelPair, rounds: Sequence[Round]) -> Topology:
+    """The topology with the most expected tokens per second, from the rounds of a trial run.
+
+    rounds: decoded with `trial_topology(pair)`.
+    """
+    acceptance = _smoothed(rounds)
+    costs = _Costs(pair, rounds)
+    candidates = [Topology([])]
+    for k in _SIZES:
+        candidates += [optimal_topology(acceptance, k), sequence(k)]
+    only_sequences = "sequence" in (pair.target.capability, pair.draft.capability)
+    allowed = [tree for tree in candidates if tree.is_sequence or not only_sequences]
+    return max(allowed, key=lambda tree: expected_tokens(acceptance, tree) / costs.seconds(tree))
+
+
+def trial_topology(pair: ModelPair) -> Topology:
+    """What to decode with to learn the acceptance: a wide tree, or a sequence where no tree can be scored."""
+    only_sequences = "sequence" in (pair.target.capability, pair.draft.capability)
+    return sequence(_WIDE.depth) if only_sequences else _WIDE
+
+
+class _Costs:
+    """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial rounds."""
+
+    def __init__(self, pair: ModelPair, rounds: Sequence[Round]):
+        most = 1 + max(_SIZES)
+        self.target = _ForwardCost(pair.target, most)
+        self.draft = _ForwardCost(pair.draft, most)
+        self.rest = statistics.median(round.seconds.verify + round.seconds.rest for round in rounds)
+        trial = trial_topology(pair)
+        draft_seconds = statistics.median(round.seconds.draft for round in rounds)
+        # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
+        self.level = max(draft_seconds - self._draft_forwards(trial), 0) / trial.depth
+
+    def seconds(self, topology: Topology) -> float:
+        drafting = self._draft_forwards(topology) + self.level * topology.depth
+        return drafting + self.target.seconds(1 + topology.num_draft_tokens) + self.rest
+
+    def _draft_forwards(self, topology: Topology) -> float:
+        inner = [sum(bool(topology.children[row]) for row in level) for level in topology.levels]
+        return sum(self.draft.seconds(count) for count in inner if count)
+
+
+class _ForwardCost:
+    """Median seconds of a cached forward over n tokens, measured at a few n, linear in between."""
+
+    def __init__(self, model: Model, most: int):
+        self._counts = sorted({1, 2, 3, 5, 9, 17, most})
+        self._seconds = [_forward_seconds(model, count) for count in self._counts]
+
+    def seconds(self, count: int) -> float:
+        return float(np.interp(count, self._counts, self._seconds))
+
+
+def _forward_seconds(model: Model, count: int, repeats: int = 7) -> float:
+    session = model.session(count)
+    session.prefill([0] * min(_PREFIX, model.context_length - count))
+    tokens = torch.zeros(count, dtype=torch.int64, device=model.device)
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        logits = session.forward(tokens, range(-1, count - 1))
+        logits[-1, 0].item()  # waits for a GPU
+        seconds.append(time.perf_counter() - start)
+        session.keep(())
+    return statistics.median(seconds)
+
+
+def _smoothed(rounds: Sequence[Round]) -> np.ndarray:
+    """Acceptance by index, never increasing, at least one acceptance in ten thousand for index 0."""
+    rates = np.array([index.rate for index in acceptance_by_index(rounds)])
+    rates[0] = max(rates[0], 1e-4)
+    return np.minimum.accumulate(rates)
