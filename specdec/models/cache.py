@@ -140,13 +140,14 @@ class Masks:
     """int64 [1, n]: depths, which are positions relative to the prefix end."""
     depth: int
     """The largest of them."""
-    by_window: Mapping[int | None, tuple[Tensor, int]]
-    """Additive mask [1, 1, n, columns + m] in the model's dtype, and its columns, for each window."""
+    by_window: Mapping[int | None, tuple[Tensor | None, int]]
+    """Additive mask [1, 1, n, columns + m] in the model's dtype, and its columns, for each window;
+    None where the one node sees everything, so that attention can go the fastest way."""
 
-    def at(self, length: int, window: int | None) -> Tensor:
+    def at(self, length: int, window: int | None) -> Tensor | None:
         """The mask [1, 1, n, visible prefix + m] behind a prefix of `length` tokens."""
         mask, columns = self.by_window[window]
-        return mask if length >= columns else mask[..., columns - length :]
+        return mask if mask is None or length >= columns else mask[..., columns - length :]
 
 
 def tree_masks(
@@ -199,7 +200,7 @@ def _masks_of_window(
     window: int | None,
     dtype: torch.dtype,
     device: torch.device,
-) -> tuple[Tensor, int]:
+) -> tuple[Tensor | None, int]:
     visible = visible[first:]
     if window is None:
         prefix = torch.ones(len(visible), columns, dtype=torch.bool)
@@ -209,6 +210,9 @@ def _masks_of_window(
         back = torch.arange(columns, 0, -1)
         prefix = depths[first:, None] + back < window
         visible = visible & (depths[first:, None] - depths < window)
-    mask = torch.zeros(len(visible), columns + visible.shape[1], dtype=dtype)
-    mask.masked_fill_(~torch.cat([prefix, visible], 1), torch.finfo(dtype).min)
+    visible = torch.cat([prefix, visible], 1)
+    if len(visible) == 1 and visible.all():
+        return None, columns
+    mask = torch.zeros(visible.shape, dtype=dtype)
+    mask.masked_fill_(~visible, torch.finfo(dtype).min)
     return mask[None, None].to(device), columns

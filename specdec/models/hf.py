@@ -77,6 +77,11 @@ class HFModel:
         assert max_pending >= 1, f"max_pending = {max_pending}"
         return self._open_session()
 
+    def check_room(self, position: int) -> None:
+        """Raise ValueError where a position lies beyond the context."""
+        if position >= self.context_length:
+            raise ValueError(f"{self.name} has a context of {self.context_length} tokens, which is full")
+
     @torch.inference_mode()
     def forward_seconds(self, num_tokens: int, prefix: int = 64, repeats: int = 5) -> float:
         """Median seconds of a forward over `num_tokens` pending tokens behind a prefix."""
@@ -150,7 +155,7 @@ class Layout:
         """The windows for which masks are to be built."""
         return tuple(set(self.by_type.values() if self.by_type is not None else self.windows)) or (None,)
 
-    def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor]:
+    def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:
         """The `attention_mask` argument of a forward behind `length` committed tokens."""
         if self.by_type is None:
             return masks.at(length, self.distinct[0])
@@ -171,6 +176,7 @@ class CachedSession:
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix; the model makes its own masks for them."""
         assert not self._parents, "prefill while nodes are pending"
+        self._model.check_room(self.length + len(token_ids) - 1)
         for start in range(0, len(token_ids), PREFILL_CHUNK):
             chunk = torch.tensor([token_ids[start : start + PREFILL_CHUNK]], device=self._model.device)
             # Without the head: nobody asks for these logits.
@@ -207,6 +213,7 @@ class TreeSession(CachedSession):
         self._parents += tuple(parents)
         assert len(self._parents) == first + len(token_ids), "a parent for each token"
         masks = self._masks(first)
+        model.check_room(self.length + masks.depth)
         output = model.module(
             input_ids=token_ids.to(model.device)[None],
             attention_mask=self._layout.mask_at(masks, self.length),
@@ -235,6 +242,7 @@ class SequenceSession(CachedSession):
         if tuple(parents) != chain:
             raise ValueError(f"parents {tuple(parents)} are not the chain {chain}. {model.capability_reason}")
         self._parents += chain
+        model.check_room(self.length + len(self._parents) - 1)
         output = model.module(
             input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
         )
