@@ -284,9 +284,9 @@ def test_a_buffer_keeps_in_place_and_grows():
     cache = TreeCache()
     rows = torch.arange(300.0).view(1, 1, 300, 1)
     cache.update(rows[:, :, :4], rows[:, :, :4], 0)
-    cache.commit()
+    cache.commit(4)
     cache.update(rows[:, :, 4:10], -rows[:, :, 4:10], 0)
-    cache.keep([0, 2, 5])
+    cache.keep(4, [0, 2, 5])
     keys, values = cache.update(rows[:, :, 10:], -rows[:, :, 10:], 0)
     assert keys.flatten().tolist() == [0, 1, 2, 3, 4, 6, 9, *range(10, 300)]
     assert values.flatten().tolist() == [0, 1, 2, 3, -4, -6, -9, *range(-10, -300, -1)]
@@ -296,7 +296,7 @@ def test_a_windowed_buffer_shows_what_the_window_reaches():
     layer = BufferLayer(window=4)
     rows = torch.arange(12.0).view(1, 1, 12, 1)
     layer.update(rows[:, :, :8], rows[:, :, :8])
-    layer.keep(None, 8)
+    layer.committed = 8
     assert layer.get_mask_sizes(2) == (5, 5)
     keys, _ = layer.update(rows[:, :, 8:10], rows[:, :, 8:10])
     assert keys.flatten().tolist() == [5, 6, 7, 8, 9]

@@ -20,7 +20,10 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 CHUNK = 256
-"""Tokens by which buffers grow at least."""
+"""Tokens of room that a buffer gets beyond its need. Growing copies it once in so many tokens, next to
+attention, which reads all of it for every token."""
+LARGEST_STACK = 1 << 28
+"""Bytes of one stack of layers; restacking takes as much again for a moment."""
 
 
 class BufferLayer(DynamicLayer):
@@ -35,6 +38,7 @@ class BufferLayer(DynamicLayer):
         self.is_sliding = window is not None
         self.committed = 0
         self.used = 0
+        self.moved = False
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Take over dtype and device from the first keys and values; `update` makes the room."""
@@ -55,18 +59,6 @@ class BufferLayer(DynamicLayer):
         start = self._start()
         return self.keys[:, :, start:end], self.values[:, :, start:end]
 
-    def keep(self, nodes: Tensor | None, count: int) -> None:
-        """Commit `count` pending nodes and drop the others.
-
-        nodes: int64, the last ones of them, numbered from the prefix end; those before lie in place.
-        """
-        if nodes is not None and self.is_initialized:
-            first = self.committed + count - len(nodes)
-            rows = nodes + self.committed
-            for buffer in (self.keys, self.values):
-                buffer[:, :, first : first + len(nodes)] = buffer.index_select(2, rows)
-        self.committed = self.used = self.committed + count
-
     def get_seq_length(self) -> int:
         """Tokens held, committed and pending."""
         return self.used
@@ -83,11 +75,11 @@ class BufferLayer(DynamicLayer):
         return 0 if self.window is None else max(0, self.committed - self.window + 1)
 
     def _grow(self, needed: int) -> None:
-        capacity = max(needed + CHUNK, self.keys.shape[2] * 3 // 2)
-        self.keys = self._moved(self.keys, capacity)
-        self.values = self._moved(self.values, capacity)
+        self.keys = self._larger(self.keys, needed + CHUNK)
+        self.values = self._larger(self.values, needed + CHUNK)
+        self.moved = True
 
-    def _moved(self, buffer: Tensor, capacity: int) -> Tensor:
+    def _larger(self, buffer: Tensor, capacity: int) -> Tensor:
         batch, heads, _, size = buffer.shape
         larger = buffer.new_empty(batch, heads, capacity, size)
         larger[:, :, : self.used] = buffer[:, :, : self.used]
@@ -103,21 +95,51 @@ class TreeCache(Cache):
     def __init__(self, windows: Sequence[int | None] = ()):
         super().__init__(layer_class_to_replicate=self._new_layer)
         self._windows = windows
+        self._stacks: list[Tensor] = []
 
-    def keep(self, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes, in this order, and drop all others."""
+    def keep(self, prefix: int, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes after a prefix of so many tokens, and drop all others."""
         in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
-        moving = nodes[in_place:]
-        rows: dict[torch.device, Tensor] = {}
-        for layer in self.layers:
-            if moving and layer.is_initialized and layer.device not in rows:
-                rows[layer.device] = torch.tensor(moving, device=layer.device)
-            layer.keep(rows[layer.device] if moving and layer.is_initialized else None, len(nodes))
+        if in_place < len(nodes):
+            self._gather(prefix + in_place, [prefix + node for node in nodes[in_place:]])
+        self.commit(prefix + len(nodes))
 
-    def commit(self) -> None:
-        """Commit everything, as after a prefill."""
+    def commit(self, length: int) -> None:
+        """Let the prefix be the first `length` tokens, and nothing be pending."""
         for layer in self.layers:
-            layer.committed = layer.used
+            layer.committed = layer.used = length
+
+    def _gather(self, first: int, rows: list[int]) -> None:
+        """Move these rows of every layer to first, first + 1, ..."""
+        if any(layer.moved for layer in self.layers):
+            self._restack()
+        indices: dict[torch.device, Tensor] = {}
+        for stack in self._stacks:
+            if stack.device not in indices:
+                indices[stack.device] = torch.tensor(rows, device=stack.device)
+            stack[:, :, :, first : first + len(rows)] = stack.index_select(3, indices[stack.device])
+
+    def _restack(self) -> None:
+        """Put the buffers of equal layers behind one another: one gather then serves them all."""
+        self._stacks = []
+        groups: dict[tuple, list[tuple[BufferLayer, str]]] = {}
+        for layer in self.layers:
+            layer.moved = False
+            for name in ("keys", "values"):
+                buffer = getattr(layer, name)
+                if buffer is not None:
+                    groups.setdefault((buffer.device, buffer.dtype, buffer.shape), []).append((layer, name))
+        for (_, dtype, shape), members in groups.items():
+            size = max(1, LARGEST_STACK // (shape.numel() * dtype.itemsize))
+            for start in range(0, len(members), size):
+                self._stack(members[start : start + size])
+
+    def _stack(self, members: list[tuple[BufferLayer, str]]) -> None:
+        """One tensor [buffers, 1, heads, capacity, head size], of which the layers then hold views."""
+        stack = torch.stack([getattr(layer, name) for layer, name in members])
+        for i, (layer, name) in enumerate(members):
+            setattr(layer, name, stack[i])
+        self._stacks.append(stack)
 
     def _new_layer(self) -> BufferLayer:
         index = len(self.layers)

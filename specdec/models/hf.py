@@ -181,8 +181,8 @@ class CachedSession:
             chunk = torch.tensor([token_ids[start : start + PREFILL_CHUNK]], device=self._model.device)
             # Without the head: nobody asks for these logits.
             self._model.module.base_model(input_ids=chunk, past_key_values=self._cache, use_cache=True)
-            self._cache.commit()
-        self.length += len(token_ids)
+            self.length += chunk.shape[1]
+            self._cache.commit(self.length)
 
     @torch.inference_mode()
     def keep(self, nodes: Sequence[int]) -> None:
@@ -191,7 +191,7 @@ class CachedSession:
         for node in nodes:
             assert self._parents[node] == above, f"kept nodes {list(nodes)} are not one line of descent"
             above = node
-        self._cache.keep(nodes)
+        self._cache.keep(self.length, nodes)
         self.length += len(nodes)
         self._parents = ()
 
