@@ -1,0 +1,77 @@
+"""The page: watch a pair of language models decode speculatively.
+
+    python app.py                                             # the embedded pair, offline
+    python app.py --target Qwen/Qwen3-8B --draft Qwen/Qwen3-0.6B --device cuda
+
+This file only arranges the panels of `components` and starts the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+if not any(argument.startswith(("--target", "--draft")) for argument in sys.argv):
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the embedded pair needs nothing from outside
+
+import gradio as gr
+
+import specdec
+from components import api, controls, page, race, statistics, stepper, text, tree
+
+_INTRODUCTION = """
+<header class="introduction">
+  <h1>Speculative decoding, token by token</h1>
+  <p>A small, fast <b>draft</b> model guesses the next tokens; the large <b>target</b> model checks all
+    guesses in one evaluation and keeps those it would have written itself. The text is exactly as good as
+    the target's own, but takes fewer of its slow evaluations.</p>
+</header>
+"""
+
+
+def build(pair: Any = None) -> gr.Blocks:
+    """The page for a pair of models; without one, the embedded pair."""
+    pair = specdec.load_pair() if pair is None else pair
+    with gr.Blocks(title="Speculative decoding", fill_width=True) as blocks:
+        gr.HTML(_INTRODUCTION, apply_default_css=False)
+        with gr.Row(elem_id="page"):
+            with gr.Column(scale=1, min_width=320, elem_id="controls"):
+                controls.build(pair)
+            with gr.Column(scale=3, min_width=320, elem_id="results"):
+                text.panel()
+                stepper.panel()
+                with gr.Row(elem_id="figures"):
+                    tree.panel()
+                    race.panel()
+                statistics.panel(pair)
+        api.endpoint(pair)
+    return blocks
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Load the pair that the command line names and serve the page."""
+    options = _parser().parse_args(arguments)
+    try:
+        pair = specdec.load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    page.launch(build(pair), server_name=options.host, server_port=options.port, share=options.share)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
+    parser.add_argument("--target", help="hub id or folder of the target (default: the embedded pair)")
+    parser.add_argument("--draft", help="hub id or folder of the draft")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
+    parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

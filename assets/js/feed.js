@@ -1,0 +1,38 @@
+// How the run stands, and the message when something was wrong with it.
+
+import { subscribe, state } from "./store.js";
+import { onFrame, setText } from "./view.js";
+
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.length, 0);
+const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
+
+const STATUS = {
+  idle: () => "Ready.",
+  waiting: () => "Waiting for the model …",
+  running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
+  baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
+  done: () => `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}.`,
+  stopped: () => `Stopped after ${count(tokens(state.rounds), "token")}.`,
+  error: () => "",
+};
+
+function reason() {
+  const finish = state.rounds.at(-1)?.finish;
+  return finish ? ` (${FINISH[finish]})` : "";
+}
+
+export function mountFeed(element) {
+  const status = element.querySelector(".run-status");
+  const error = element.querySelector(".run-error");
+  subscribe(
+    onFrame(() => {
+      document.body.dataset.phase = state.phase;
+      setText(status, STATUS[state.phase]());
+      // A screen reader hears how a run starts and ends, not every token.
+      status.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
+      setText(error, state.message);
+      error.hidden = state.message === "";
+    }),
+  );
+}

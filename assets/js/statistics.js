@@ -1,0 +1,125 @@
+// The run in numbers; each says what it is divided by.
+
+import { percent } from "./labels.js";
+import { state, subscribe } from "./store.js";
+import { cells, fillRows, make, onFrame, setCells, setText } from "./view.js";
+
+const STAGES = ["draft", "evaluate", "verify", "rest"];
+const STAGE_NAMES = { draft: "draft", evaluate: "evaluate (target)", verify: "verify", rest: "rest (this page's records)" };
+
+// Sums over rounds, kept between updates so that each round is read once.
+export class Totals {
+  constructor() {
+    Object.assign(this, { rounds: 0, tokens: 0, seconds: { draft: 0, evaluate: 0, verify: 0, rest: 0 }, indices: [] });
+  }
+
+  addAll(rounds) {
+    for (; this.rounds < rounds.length; this.rounds++) this.add(rounds[this.rounds]);
+    return this;
+  }
+
+  add(round) {
+    this.tokens += round.tokens.length;
+    for (const stage of STAGES) this.seconds[stage] += round.seconds[stage];
+    for (const { path, status } of round.nodes) {
+      if (status === "unvisited") continue;
+      const index = (this.indices[path.at(-1)] ??= { accepted: 0, verified: 0 });
+      index.verified += 1;
+      index.accepted += status === "accepted";
+    }
+  }
+
+  get total() {
+    return STAGES.reduce((sum, stage) => sum + this.seconds[stage], 0);
+  }
+
+  // Seconds of decoding: what this page collects to show it is left out, on both sides.
+  get decoding() {
+    return this.total - this.seconds.rest;
+  }
+
+  get speed() {
+    return this.decoding > 0 ? this.tokens / this.decoding : 0;
+  }
+}
+
+function comparison(run, baseline) {
+  const ratio = run.speed / baseline.speed;
+  const rounded = ratio.toFixed(2);
+  if (ratio < 1) return `Measured: ${rounded} times the speed of autoregressive decoding, so slower than autoregressive here.`;
+  return `Measured: ${rounded} times the speed of autoregressive decoding.`;
+}
+
+// ERSD promises the same text as autoregressive decoding with the same seed: say whether it held.
+function sameTokens() {
+  const ids = (rounds) => rounds.flatMap((round) => round.tokens.map((token) => token.id));
+  const [run, baseline] = [ids(state.rounds), ids(state.baseline)];
+  const same = run.filter((id, i) => id === baseline[i]).length;
+  return ` ERSD and autoregressive decoding agree on ${same} of ${run.length} tokens (same seed).`;
+}
+
+function compare(run, baseline) {
+  if (baseline.rounds === 0) return "";
+  if (state.phase !== "done") return "Measuring the baseline …";
+  return comparison(run, baseline) + (state.setup.method === "ersd" ? sameTokens() : "");
+}
+
+function drawTiles(find, run, baseline) {
+  setText(find(".efficiency"), run.rounds ? (run.tokens / run.rounds).toFixed(2) : "–");
+  setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} target calls` : "");
+  setText(find(".speed"), run.total ? run.speed.toFixed(1) : "–");
+  setText(find(".speed-note"), run.total ? `${run.tokens} tokens in ${run.decoding.toFixed(2)} s of drafting, evaluating, verifying` : "");
+  setText(find(".baseline"), baseline.total ? baseline.speed.toFixed(1) : "–");
+  setText(find(".baseline-note"), baselineNote(baseline));
+  setText(find(".comparison"), compare(run, baseline));
+}
+
+function baselineNote(baseline) {
+  if (baseline.total) return `measured: ${baseline.tokens} tokens in ${baseline.decoding.toFixed(2)} s`;
+  return state.setup?.method === "ar" ? "this run is the baseline" : "not measured: tick the box to run it too";
+}
+
+function drawAcceptance(body, run) {
+  const rows = Array.from(run.indices, (index, i) => ({ i, ...(index ?? { accepted: 0, verified: 0 }) }));
+  fillRows(body, rows.slice(0, 12), () => cells(3), (row, { i, accepted, verified }) => {
+    setCells(row, [String(i), `${accepted} of ${verified}`, percent(accepted, verified)]);
+    row.style.setProperty("--share", verified ? accepted / verified : 0);
+  });
+}
+
+function drawSeconds(body, run) {
+  fillRows(body, STAGES, () => cells(3), (row, stage) => {
+    const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
+    setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
+    row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
+  });
+}
+
+const CAPABILITY = {
+  tree: "checks a whole tree in one evaluation",
+  sequence: "checks sequences only",
+  ar: "one token at a time",
+};
+
+function drawModels(list, models) {
+  fillRows(list, models, () => make("li"), (item, model) => {
+    const can = CAPABILITY[model.capability] ?? model.capability;
+    setText(item, `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}`);
+  });
+}
+
+export function mountStatistics(element, props) {
+  const find = (selector) => element.querySelector(selector);
+  let [id, run, baseline] = [null, new Totals(), new Totals()];
+  subscribe(
+    onFrame(() => {
+      if (id !== state.run) [id, run, baseline] = [state.run, new Totals(), new Totals()];
+      run.addAll(state.rounds);
+      baseline.addAll(state.baseline);
+      drawTiles(find, run, baseline);
+      drawAcceptance(find(".acceptance tbody"), run);
+      drawSeconds(find(".seconds tbody"), run);
+      drawModels(find(".models"), state.setup?.models ?? props.models ?? []);
+    }),
+  );
+}

@@ -1,0 +1,1 @@
+"""The page's panels, one file each; every panel runs alone: `python -m components.race`."""

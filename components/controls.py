@@ -1,0 +1,116 @@
+"""What a visitor sets: prompt, method, topology, sampling, seed, length; Generate and Stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from components import page, run
+
+EXAMPLES = [
+    "Once upon a time, there was a little girl named Lily.",
+    "Tom had a red ball. One day",
+    "The hungry dog looked for",
+    "A bird found a shiny key.",
+]
+
+METHODS = [("ERSD", "ersd"), ("GSD", "gsd"), ("autoregressive", "ar")]
+METHODS_INFO = "ERSD: both models race on the same noise. GSD: accept a draft, or sample from the residual."
+TOPOLOGIES = [
+    ("simple: one token", "simple"),
+    ("sequence: k tokens in a row", "sequence"),
+    ("batch: k alternatives for one position", "batch"),
+    ("SpecInfer: three branches after two tokens", "specinfer"),
+    ("optimal: the best tree of k tokens", "optimal"),
+    ("auto: measured, the fastest here", "auto"),
+]
+
+BASELINE_INFO = "Afterwards, the same prompt and seed without a draft."
+SEED_INFO = "Same seed, same text."
+
+Inputs = dict[str, Any]
+"""Components by the field of `run.Settings` that each one sets."""
+
+
+def build(pair: Any) -> None:
+    """Place the controls and connect them; what a run yields goes to the feed among them."""
+    prompt = gr.Textbox(EXAMPLES[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt")
+    gr.Examples(EXAMPLES, prompt, label="Examples", api_visibility="private")
+    with gr.Row(elem_id="buttons"):
+        generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=110)
+        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
+    feed = run.feed()
+    inputs = {"prompt": prompt} | _decoding() | _sampling()
+    _connect(pair, inputs, generate, stop, feed)
+
+
+def _decoding() -> Inputs:
+    method = gr.Radio(METHODS, value="ersd", label="Method", info=METHODS_INFO, elem_id="method")
+    topology = gr.Dropdown(TOPOLOGIES, value="sequence", label="Topology of the draft", elem_id="topology")
+    k = gr.Slider(1, 64, 4, step=1, label="k: drafted tokens per round", elem_id="k")
+    length = gr.Slider(1, 400, 64, step=1, label="Length in tokens", elem_id="length")
+    baseline = gr.Checkbox(label="Measure the autoregressive baseline too", info=BASELINE_INFO)
+    gr.on(
+        [topology.change, method.change],
+        _needed,
+        [method, topology],
+        [topology, k],
+        show_progress="hidden",
+        api_visibility="private",
+    )
+    return {"method": method, "topology": topology, "k": k, "max_new_tokens": length, "baseline": baseline}
+
+
+def _needed(method: str, topology: str) -> tuple[Any, Any]:
+    drafts = method != "ar"
+    return gr.update(interactive=drafts), gr.update(interactive=drafts and topology not in run.WITHOUT_K)
+
+
+def _sampling() -> Inputs:
+    with gr.Accordion("Sampling and seed", open=False):
+        temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")
+        top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
+        top_k = gr.Number(0, label="Top-k", info="0 is off", elem_id="top-k")
+        with gr.Row():
+            seed = gr.Number(7, label="Seed", info=SEED_INFO, min_width=120, elem_id="seed")
+            dice = gr.Button("🎲 New seed", size="sm", min_width=90, elem_id="dice")
+    dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
+    return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
+
+
+def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, feed: gr.HTML) -> None:
+    # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
+    def decode(*values: Any) -> Iterator[str]:
+        yield from run.updates(pair, run.Settings(**dict(zip(inputs, values, strict=True))))
+
+    private = {"show_progress": "hidden", "api_visibility": "private"}
+    busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
+    ready = {"fn": lambda: _buttons(running=False), "inputs": None, "outputs": [generate, stop]}
+    starts = [generate.click, inputs["prompt"].submit]
+    started = gr.on(starts, **busy, js="() => { window.specdec.begin(); return []; }", **private)
+    running = started.then(
+        decode,
+        list(inputs.values()),
+        feed,
+        # Values as the browser sent them: what does not fit is explained by `Settings` and `specdec`.
+        preprocess=False,
+        concurrency_limit=1,
+        concurrency_id=page.MODEL_QUEUE,
+        **private,
+    )
+    running.then(**ready, **private)
+    stop.click(**ready, js="() => { window.specdec.stop(); return []; }", cancels=[running], **private)
+
+
+def _buttons(running: bool) -> tuple[Any, Any]:
+    return gr.update(interactive=not running), gr.update(interactive=running)
+
+
+if __name__ == "__main__":
+    import specdec
+
+    with gr.Blocks(title="Speculative decoding") as blocks:
+        build(specdec.load_pair())
+    page.launch(blocks)

@@ -1,0 +1,104 @@
+"""What all panels share: their files, how one is mounted in the browser, how a page is served.
+
+A panel is a `gr.HTML` with a *static* template. Gradio evaluates templates as JavaScript, so model
+text never enters one: it travels as a JSON value to `assets/js`, which writes it as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import gradio as gr
+import plotly
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+SCRIPTS = ASSETS / "js"
+STYLES = ASSETS / "css" / "page.css"
+PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
+
+MODEL_QUEUE = "model"
+"""Everything that runs the model shares this queue, so that two visitors never run it at once."""
+
+# What is listed here becomes public: the scripts and one file of plotly, never the weights.
+gr.set_static_paths([SCRIPTS, PLOTLY])
+
+_MOUNT = """
+const page = import(new URL({main}, document.baseURI).href);
+watch("value", () => {{
+  const value = props.value;
+  page.then(({{ receive }}) => receive(value, server));
+}});
+page.then(({{ mount }}) => mount({name}, element, props));
+"""
+
+
+def file_url(path: Path) -> str:
+    """Where the browser finds a file of the static paths, relative to the page."""
+    return f"gradio_api/file={quote(path.as_posix())}"
+
+
+def panel(name: str, template: str, **props: Any) -> gr.HTML:
+    """A persistent element that `assets/js/<name>.js` fills; `props` reach it as plain data.
+
+    Views read one store in the browser, so only the feed (`components.run`) is ever sent a value.
+    """
+    main = json.dumps(file_url(SCRIPTS / "main.js"))
+    return gr.HTML(
+        value="",
+        html_template=template,
+        js_on_load=_MOUNT.format(main=main, name=json.dumps(name)),
+        apply_default_css=False,
+        elem_id=name,
+        elem_classes=["panel"],
+        **props,
+    )
+
+
+def theme() -> gr.themes.Base:
+    """Gradio's default look with fonts of the visitor's own machine: nothing to fetch."""
+    fonts = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
+    mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
+    look = gr.themes.Default(primary_hue="green", neutral_hue="slate", font=fonts, font_mono=mono)
+    # The default green is too light under white letters (2.3 : 1).
+    fill = {
+        "button_primary_background_fill": "*primary_700",
+        "button_primary_background_fill_hover": "*primary_800",
+    }
+    return look.set(**fill, **{f"{name}_dark": value for name, value in fill.items()})
+
+
+def launch(blocks: gr.Blocks, **options: Any) -> None:
+    """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
+    # The model has a queue of its own; what does not touch it waits for nobody.
+    blocks.queue(default_concurrency_limit=None, max_size=64)
+    blocks.launch(
+        theme=theme(),
+        css_paths=[STYLES],
+        footer_links=["api", "settings"],
+        run_history=False,
+        ssr_mode=False,
+        **options,
+    )
+
+
+def alone(build_panel: Callable[[], Any], **changes: Any) -> None:
+    """Serve one panel by itself, with a short real run of the embedded pair."""
+    import specdec
+    from components import run
+
+    pair = specdec.load_pair()
+    settings = run.Settings(prompt="Once upon a time", max_new_tokens=48, **changes)
+    with gr.Blocks(title="Speculative decoding") as blocks:
+        build_panel()
+        feed = run.feed()
+        blocks.load(
+            lambda: (yield from run.updates(pair, settings)),
+            outputs=feed,
+            show_progress="hidden",
+            api_visibility="private",
+        )
+    launch(blocks)

@@ -1,0 +1,37 @@
+"""The exponential race of one position: who arrives first under the draft, who under the target."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components import figures, page
+
+_TEMPLATE = """
+<section aria-labelledby="race-title">
+  <header>
+    <h2 id="race-title">Race</h2>
+    <span class="label">for the token</span><div class="steps" role="group" aria-label="Verified token"></div>
+  </header>
+  <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
+    draft's race and at e / p in the target's; the first to arrive wins.</p>
+  <div class="figure" role="img" aria-label="Arrival times"></div>
+  <div class="trials" hidden>
+    <table>
+      <caption>GSD's tests, in order: accept when u &lt; p / q</caption>
+      <thead><tr><th>token</th><th>p</th><th>q</th><th>p / q</th><th>u</th><th>verdict</th></tr></thead>
+      <tbody></tbody>
+    </table>
+  </div>
+</section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The race panel; one `Plotly.react` figure that lives as long as the page."""
+    return page.panel(
+        "race", _TEMPLATE, figure=figures.skeleton(figures.race()), plotly=page.file_url(page.PLOTLY)
+    )
+
+
+if __name__ == "__main__":
+    page.alone(panel)
