@@ -326,12 +326,13 @@ def _chosen_topology(
 ) -> Topology:
     if settings.method == "ar":
         return Topology([])
+    _check_models(pair, settings.method)
     if isinstance(topology, str) and topology == "auto":
         return _measured_topology(pair, settings, prompt_ids)
     topology = sequence(4) if topology is None else topology
     if not isinstance(topology, Topology):
         raise ValueError(f"topology = {topology!r} is neither a Topology nor 'auto'")
-    _check_capability(pair, settings.method, topology)
+    _check_topology(pair, topology)
     return topology
 
 
@@ -339,23 +340,23 @@ def _measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence
     """The fastest topology for this pair, method and sampling, measured on first use."""
     key = (settings.method, settings.sampling)
     if key not in pair.measured_topologies:
-        trial = trial_topology(pair)
-        _check_capability(pair, settings.method, trial)
         # a run of its own, whose length and seed are not the user's: the choice must not depend on them
         wanted = Settings(settings.method, TRIAL_TOKENS, settings.sampling, seed=0, detail=False)
-        rounds = list(Run(pair, prompt_ids, wanted, trial))
+        rounds = list(Run(pair, prompt_ids, wanted, trial_topology(pair)))
         pair.measured_topologies[key] = choose_topology(pair, rounds)
     return pair.measured_topologies[key]
 
 
-def _check_capability(pair: ModelPair, method: Method, topology: Topology) -> None:
-    if not topology.num_draft_tokens:
-        return
+def _check_models(pair: ModelPair, method: Method) -> None:
     if pair.draft is None:
         raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
     for model in (pair.target, pair.draft):
         if model.capability == "ar":
             raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
+
+
+def _check_topology(pair: ModelPair, topology: Topology) -> None:
+    for model in (pair.target, pair.draft):
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
 

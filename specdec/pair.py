@@ -150,7 +150,7 @@ def _check_same_tokenizer(target: Any, draft: Any) -> None:
 def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
     """Tokens that end a text: the tokenizer's, and those in the target's generation settings."""
     found: list[int] = []
-    generation = getattr(getattr(target, "model", None), "generation_config", None)
+    generation = getattr(getattr(target, "module", None), "generation_config", None)
     for ids in (getattr(generation, "eos_token_id", None), getattr(tokenizer, "eos_token_id", None)):
         found += [] if ids is None else [ids] if isinstance(ids, int) else ids
     return frozenset(found)

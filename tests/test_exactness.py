@@ -7,8 +7,16 @@ import math
 
 import pytest
 import torch
-from laws import FALSE_ALARM, adversarial, chi_square_p_value, distance, enumerate_law
-from laws import joint_law, markov_pair, random_table
+from laws import (
+    FALSE_ALARM,
+    adversarial,
+    chi_square_p_value,
+    distance,
+    enumerate_law,
+    joint_law,
+    markov_pair,
+    random_table,
+)
 
 import specdec
 from specdec import decode, verify

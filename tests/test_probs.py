@@ -1,0 +1,99 @@
+"""Logits to probabilities."""
+
+import math
+
+import pytest
+import torch
+
+from specdec.probs import Sampling, log_probs, residual
+
+
+def probs(logits, vocab_size=None, **settings):
+    return log_probs(torch.as_tensor(logits), Sampling(**settings), vocab_size).exp()
+
+
+def test_temperature_divides_the_logits():
+    logits = torch.tensor([1.0, 2.0, 4.0])
+    assert torch.allclose(probs(logits, temperature=0.5), torch.softmax(logits * 2, -1))
+
+
+def test_temperature_zero_is_a_one_hot_at_the_first_argmax():
+    assert probs([1.0, 3.0, 3.0], temperature=0).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1e-6, 100.0])
+def test_extreme_temperatures_give_distributions(temperature):
+    p = probs([1e4, -1e4, 9.9e3], temperature=temperature)
+    assert torch.isfinite(p).all()
+    assert p.sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_padding_of_the_logits_is_cut_before_the_softmax():
+    assert torch.allclose(probs([1.0, 2.0, 50.0], vocab_size=2), torch.softmax(torch.tensor([1.0, 2.0]), -1))
+
+
+def test_top_k_keeps_the_k_most_probable_and_renormalises():
+    p = probs(torch.tensor([0.1, 0.5, 0.4]).log(), top_k=2)
+    assert torch.allclose(p, torch.tensor([0.0, 5 / 9, 4 / 9]))
+
+
+@pytest.mark.parametrize(("top_p", "kept"), [(0.3, 1), (0.5, 1), (0.51, 2), (0.9, 2), (0.95, 3), (1.0, 3)])
+def test_top_p_keeps_the_fewest_tokens_whose_mass_reaches_p(top_p, kept):
+    p = probs(torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64).log(), top_p=top_p)
+    assert (p > 0).sum() == kept
+    assert p.sum() == pytest.approx(1)
+
+
+def test_top_p_beyond_the_first_guess_equals_a_full_sort():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 5000, generator=generator, dtype=torch.float64) * 0.1
+    kept = probs(logits, top_p=0.9) > 0
+    ordered, order = torch.softmax(logits, -1).sort(-1, descending=True)
+    expected = torch.zeros_like(kept).scatter(-1, order, ordered.cumsum(-1) - ordered < 0.9)
+    assert kept.sum(-1).min() > 1024
+    assert torch.equal(kept, expected)
+
+
+def test_half_precision_logits_keep_the_tail_of_a_large_vocabulary():
+    logits = torch.zeros(150_000, dtype=torch.bfloat16)
+    logits[0] = 20
+    assert (probs(logits) > 0).all()
+
+
+def test_minus_infinity_is_probability_zero():
+    assert probs([0.0, -math.inf])[1] == 0
+
+
+@pytest.mark.parametrize("bad", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]])
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_broken_logits_are_an_error(bad, temperature):
+    with pytest.raises(ValueError, match="logits"):
+        probs(bad, temperature=temperature)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"temperature": -0.1}, "temperature = -0.1"),
+        ({"temperature": math.nan}, "temperature = nan"),
+        ({"temperature": "hot"}, "temperature = 'hot'"),
+        ({"temperature": 101}, "temperature = 101"),
+        ({"top_k": -1}, "top_k = -1"),
+        ({"top_k": 2.5}, "top_k = 2.5"),
+        ({"top_p": 0}, "top_p = 0"),
+        ({"top_p": 1.01}, "top_p = 1.01"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings, named):
+    with pytest.raises(ValueError, match=named):
+        Sampling(**settings)
+
+
+def test_residual_is_the_normalised_excess():
+    p, q = torch.tensor([0.1, 0.5, 0.4]), torch.tensor([0.6, 0.3, 0.1])
+    assert torch.allclose(residual(p, q), torch.tensor([0.0, 0.4, 0.6]))
+
+
+def test_residual_of_equal_distributions_is_the_distribution():
+    p = torch.tensor([0.25, 0.75])
+    assert torch.equal(residual(p, p), p)

@@ -1,0 +1,100 @@
+"""Shapes of draft trees."""
+
+import pytest
+import torch
+
+from specdec.topology import Topology, batch, sequence, simple, specinfer
+
+
+def test_named_shapes_have_the_papers_paths():
+    assert simple().paths == ((0,),)
+    assert sequence(3).paths == ((0,), (0, 0), (0, 0, 0))
+    assert batch(3).paths == ((0,), (1,), (2,))
+
+
+@pytest.mark.parametrize(
+    ("k", "lengths"), [(3, [1]), (4, [1, 1]), (5, [1, 1, 1]), (6, [2, 1, 1]), (20, [6, 6, 6])]
+)
+def test_specinfer_is_three_sequences_that_share_two_tokens(k, lengths):
+    tree = specinfer(k)
+    branches = [[path for path in tree.paths if path[:3] == (0, 0, branch)] for branch in range(3)]
+    assert [len(branch) for branch in branches if branch] == lengths
+    assert tree.num_draft_tokens == k
+    assert {(0,), (0, 0)} <= set(tree.paths)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_small_specinfer_trees_are_sequences(k):
+    assert specinfer(k) == sequence(k)
+
+
+def test_paths_come_in_level_order_whatever_order_they_are_given_in():
+    tree = Topology([(1, 0), (0, 0, 0), (0,), (1,), (0, 0)])
+    assert tree.paths == ((0,), (1,), (0, 0), (1, 0), (0, 0, 0))
+    assert tree.parents == (-1, 0, 0, 1, 2, 3)
+    assert tree.depths == (0, 1, 1, 2, 2, 3)
+    assert tree.children == ((1, 2), (3,), (4,), (5,), (), ())
+    assert tree.levels == (range(1), range(1, 3), range(3, 5), range(5, 6))
+    assert (tree.num_draft_tokens, tree.depth, tree.is_sequence) == (5, 3, False)
+    assert tree.ancestors(5) == [0, 1, 3, 5]
+
+
+def test_attention_is_to_oneself_and_ones_ancestors():
+    tree = specinfer(8)
+    mask = tree.attention_mask()
+    for row in range(9):
+        assert set(torch.where(mask[row])[0].tolist()) == set(tree.ancestors(row))
+
+
+def test_from_parents_equals_from_paths():
+    tree = specinfer(11)
+    assert Topology.from_parents(tree.parents, tree.child_indices) == tree
+    assert len({tree, Topology(tree.paths)}) == 1
+
+
+@pytest.mark.parametrize(("parents", "children"), [([-1, 0, 0], [-1, 0, 0]), ([-1, 0, 1, 0], [-1, 0, 0, 1])])
+def test_rows_out_of_level_order_are_an_error(parents, children):
+    with pytest.raises(ValueError, match="level order"):
+        Topology.from_parents(parents, children)
+
+
+def test_limiting_the_depth_keeps_the_upper_levels():
+    tree = specinfer(11)
+    assert tree.limited(2).paths == ((0,), (0, 0))
+    assert tree.limited(0).num_draft_tokens == 0
+    assert tree.limited(99) is tree
+
+
+def test_a_subset_keeps_paths():
+    tree = Topology([(0,), (1,), (0, 0), (1, 0)])
+    assert tree.subset([1, 2, 4]).paths == ((0,), (1,), (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("paths", "named"),
+    [
+        ([(0, 0)], "no parent"),
+        ([(1,)], "no earlier sibling"),
+        ([(0,), (0,)], "twice"),
+        ([()], "root"),
+        ([(-1,)], "child indices"),
+        ([(0.5,)], "child indices"),
+        (["0"], "not a tuple"),
+        ([3], "not a tuple"),
+    ],
+)
+def test_paths_that_are_no_tree_are_named(paths, named):
+    with pytest.raises(ValueError, match=named):
+        Topology(paths)
+
+
+@pytest.mark.parametrize("shape", [sequence, batch, specinfer])
+@pytest.mark.parametrize("k", [0, -1, 1.5, "4", True, 10**7])
+def test_sizes_out_of_range_are_named(shape, k):
+    with pytest.raises(ValueError, match="k = "):
+        shape(k)
+
+
+def test_the_empty_tree_is_the_root_alone():
+    tree = Topology([])
+    assert (tree.num_draft_tokens, tree.depth, tree.paths, tree.is_sequence) == (0, 0, (), True)

@@ -1,0 +1,89 @@
+"""Verification by hand: small trees whose outcome can be followed with a pencil."""
+
+import math
+
+import pytest
+import torch
+
+from specdec.topology import Topology, batch, sequence
+from specdec.verify import verify_ersd, verify_gsd
+
+P = torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64)
+Q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+
+
+def gsd(topology, token_ids, uniforms, race=(1.0, 1.0, 1.0)):
+    rows = len(topology.parents)
+    return verify_gsd(
+        topology,
+        token_ids,
+        P.log().expand(rows, 3),
+        [Q.log()] * rows,
+        uniform=lambda depth, child_index: uniforms[depth][child_index],
+        residual_log_e=lambda depth: torch.tensor(race).log(),
+    )
+
+
+def ersd(topology, token_ids, *races):
+    rows = len(topology.parents)
+    return verify_ersd(topology, token_ids, P.log().expand(rows, 3), torch.tensor(races).log())
+
+
+def test_gsd_accepts_below_the_ratio_and_emits_a_bonus_at_the_leaf():
+    verdict = gsd(sequence(1), [9, 0], [[1 / 6 - 1e-9]])
+    assert verdict[:3] == ((1,), 1, "bonus")
+    assert verdict.attempts[0][1:] == pytest.approx((1 / 6 - 1e-9, 0.1, 0.6, True))
+
+
+def test_gsd_rejects_above_the_ratio_and_samples_the_residual():
+    verdict = gsd(sequence(1), [9, 0], [[1 / 6 + 1e-9]], race=(1e-9, 1.0, 1.0))
+    assert verdict[:3] == ((), 2, "residual")  # the residual is (0, .4, .6): token 0 never arrives
+
+
+def test_gsd_tries_the_next_child_against_the_residual_and_the_renormalised_draft():
+    verdict = gsd(batch(2), [9, 0, 1], [[0.5, 0.5]])
+    first, second = verdict.attempts
+    assert (second.p, second.q) == pytest.approx((0.4, 0.75))
+    assert (first.accepted, second.accepted, verdict.rows) == (False, True, (2,))
+
+
+def test_gsd_after_two_rejections_is_left_with_the_second_residual():
+    verdict = gsd(batch(2), [9, 0, 1], [[0.5, 0.6]])
+    assert verdict[:3] == ((), 2, "residual")  # max((0,.4,.6) - (0,.75,.25), 0) is all on token 2
+
+
+def test_gsd_with_equal_models_accepts_everything():
+    rows = [P.log()] * 4
+    verdict = verify_gsd(
+        sequence(3), [9, 0, 1, 2], rows, rows, lambda *_: 1 - 1e-12, lambda _: torch.zeros(3).double()
+    )
+    assert verdict.rows == (1, 2, 3)
+
+
+def test_gsd_leaves_the_drafts_distribution_as_it_was():
+    q = Q.log().clone()
+    verify_gsd(batch(3), [9, 0, 1, 2], [P.log()] * 4, [q] * 4, lambda *_: 0.999, lambda _: torch.zeros(3))
+    assert torch.equal(q, Q.log())
+
+
+def test_ersd_accepts_the_child_that_wins_under_p():
+    verdict = ersd(batch(2), [9, 0, 1], (1.0, 1.0, 1.0), (1.0, 1.0, 0.1))
+    assert verdict[:3] == ((2,), 2, "bonus")
+
+
+def test_ersd_corrects_with_the_winner_nobody_drafted():
+    verdict = ersd(sequence(1), [9, 0], (1.0, 1.0, 0.1), (1.0, 1.0, 1.0))
+    assert verdict[:3] == ((), 2, "correction")
+
+
+def test_ersd_walks_down_the_tree_with_the_race_of_each_depth():
+    tree = Topology([(0,), (1,), (1, 0), (1, 0, 0)])
+    races = [(1.0, 0.01, 1.0), (0.001, 1.0, 1.0), (1.0, 1.0, 0.01), (1.0, 1.0, 1.0)]
+    verdict = ersd(tree, [9, 0, 1, 0, 1], *races)
+    assert verdict[:3] == ((2, 3), 2, "correction")
+
+
+def test_ersd_never_emits_a_token_without_probability():
+    p = torch.tensor([0.0, 1.0]).log()
+    verdict = verify_ersd(sequence(1), [9, 0], [p, p], torch.full((2, 2), -math.inf).fill_(-5.0))
+    assert verdict[:3] == ((), 1, "correction")
