@@ -21,8 +21,6 @@ LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
 # Softmax in float32 whatever the dtype of the model.
 SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*causal_conv1d.*", "ignore:.*selective_scan.*")
-
 
 @pytest.fixture(autouse=True)
 def _one_thread():
@@ -113,7 +111,8 @@ def test_self_check_finds_what_each_family_can_do(models, family):
 def test_tree_logits_equal_plain_forwards_over_each_line(models, family, prefix):
     for dtype, limit in LIMITS.items():
         replay = Replay(model_of(models, family, dtype), seed=prefix, prefix=prefix)
-        have, want = replay.forward(random_tree(replay.rng, 9))
+        deeper_than_the_window = list(range(8, 8 + WINDOW + 2))
+        have, want = replay.forward(random_tree(replay.rng, 9) + deeper_than_the_window)
         assert have.dtype == dtype
         limit = max(limit, SINGLE_PRECISION_INSIDE.get(family, 0))
         assert relative_error(have, want) < limit, (family, dtype)
@@ -290,6 +289,23 @@ def test_a_buffer_keeps_in_place_and_grows():
     keys, values = cache.update(rows[:, :, 10:], -rows[:, :, 10:], 0)
     assert keys.flatten().tolist() == [0, 1, 2, 3, 4, 6, 9, *range(10, 300)]
     assert values.flatten().tolist() == [0, 1, 2, 3, -4, -6, -9, *range(-10, -300, -1)]
+
+
+@pytest.mark.parametrize("largest", [1, 1 << 28])
+def test_layers_of_any_shape_keep_the_same_rows(monkeypatch, largest):
+    monkeypatch.setattr("specdec.models.cache.LARGEST_STACK", largest)
+    cache = TreeCache()
+    rows = torch.arange(9.0).view(1, 1, 9, 1)
+    for layer, (heads, size) in enumerate([(1, 2), (1, 2), (3, 4)]):
+        cache.update(rows.expand(1, heads, 9, size), -rows.expand(1, heads, 9, 5), layer)
+    cache.commit(3)
+    for layer in cache.layers:
+        layer.used = 9
+    cache.keep(3, [1, 2, 4])
+    for layer in cache.layers:
+        assert layer.get_seq_length() == 6
+        assert layer.keys[0, -1, :6, -1].tolist() == [0, 1, 2, 4, 5, 7]
+        assert layer.values[0, -1, :6, -1].tolist() == [0, -1, -2, -4, -5, -7]
 
 
 def test_a_windowed_buffer_shows_what_the_window_reaches():

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicLayer
 
 CHUNK = 256
@@ -150,26 +151,33 @@ class TreeCache(Cache):
 class Masks:
     """How the last n of m pending nodes attend, whatever the length of the prefix.
 
-    Counted from the prefix end, what a node sees does not depend on the prefix length. So a mask is
-    built once, right-aligned over `columns` prefix tokens, and a forward takes a slice of it.
+    Counted from the prefix end, what a node sees does not depend on that length. So a mask is built
+    once, right-aligned, and a forward only fits it to its prefix.
 
-        prefix columns (columns of them) | pending nodes (m of them)
-        0 0 0 ... 0 0 0 0 0 0 0 0 0 0 0 0 | 0 x x      x = finfo.min
-                  ^ first column used     | 0 0 x
+          prefix columns | pending nodes (m of them)
+        .. 0 0 0 0 0 0 0 | 0 x x        x = finfo.min
+        .. x 0 0 0 0 0 0 | 0 x 0        (here a window hides the prefix from deeper nodes)
     """
 
     offsets: Tensor
     """int64 [1, n]: depths, which are positions relative to the prefix end."""
     depth: int
     """The largest of them."""
-    by_window: Mapping[int | None, tuple[Tensor | None, int]]
-    """Additive mask [1, 1, n, columns + m] in the model's dtype, and its columns, for each window;
-    None where the one node sees everything, so that attention can go the fastest way."""
+    pending: int
+    """m."""
+    by_window: Mapping[int | None, Tensor | None]
+    """For each window its additive mask, [1, 1, n, prefix columns + m] in the model's dtype. Without a
+    window it has no prefix columns; it is None where the one node sees everything, so that attention
+    can go the fastest way."""
 
     def at(self, length: int, window: int | None) -> Tensor | None:
         """The mask [1, 1, n, visible prefix + m] behind a prefix of `length` tokens."""
-        mask, columns = self.by_window[window]
-        return mask if mask is None or length >= columns else mask[..., columns - length :]
+        mask = self.by_window[window]
+        if mask is None:
+            return None
+        if window is None:
+            return pad(mask, (length, 0))
+        return mask[..., max(0, mask.shape[-1] - self.pending - length) :]
 
 
 def tree_masks(
@@ -183,27 +191,27 @@ def tree_masks(
 ) -> Masks:
     """Masks of the pending nodes first, first + 1, ... of a tree given by its parents.
 
-    columns: longest prefix that they serve. lines=False lets every node see all nodes before it,
-    the wrong mask that the self-check uses as its control.
+    columns: the longest prefix that windowed masks serve. lines=False lets every node see all nodes
+    before it, the wrong mask that the self-check uses as its control.
     """
     depths, visible = _depths_and_lines(parents)
     if not lines:
         visible = torch.ones_like(visible).tril()
-    depths_of_all = torch.tensor(depths)
-    by_window = {
-        window: _masks_of_window(depths_of_all, visible, first, columns, window, dtype, device)
-        for window in windows
-    }
-    offsets = depths_of_all[None, first:].to(device)
-    return Masks(offsets=offsets, depth=max(depths[first:]), by_window=by_window)
+    by_window = {}
+    for window in windows:
+        seen = _seen(depths, visible, first, columns, window)
+        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
+        by_window[window] = None if len(seen) == 1 and seen.all() else mask[None, None].to(device)
+    offsets = depths[None, first:].to(device)
+    return Masks(offsets, int(offsets.max()), len(parents), by_window)
 
 
 cached_tree_masks = lru_cache(maxsize=64)(tree_masks)
 """`tree_masks`, remembered: a decoder asks for the same few shapes in every round."""
 
 
-def _depths_and_lines(parents: Sequence[int]) -> tuple[list[int], Tensor]:
-    """Depth of each node, and bool [m, m]: which nodes lie on the line from the prefix to each."""
+def _depths_and_lines(parents: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Depths [m], and bool [m, m]: which nodes lie on the line from the prefix to each."""
     depths: list[int] = []
     visible = torch.eye(len(parents), dtype=torch.bool)
     for node, parent in enumerate(parents):
@@ -211,30 +219,14 @@ def _depths_and_lines(parents: Sequence[int]) -> tuple[list[int], Tensor]:
         depths.append(depths[parent] + 1 if parent >= 0 else 0)
         if parent >= 0:
             visible[node] |= visible[parent]
-    return depths, visible
+    return torch.tensor(depths), visible
 
 
-def _masks_of_window(
-    depths: Tensor,
-    visible: Tensor,
-    first: int,
-    columns: int,
-    window: int | None,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> tuple[Tensor | None, int]:
-    visible = visible[first:]
+def _seen(depths: Tensor, visible: Tensor, first: int, columns: int, window: int | None) -> Tensor:
+    """Bool [n, prefix columns + m]: what the nodes from `first` see through a window."""
     if window is None:
-        prefix = torch.ones(len(visible), columns, dtype=torch.bool)
-    else:
-        # Distance of a node to the prefix tokens: the last one is depth + 1 tokens behind it.
-        columns = min(columns, window - 1)
-        back = torch.arange(columns, 0, -1)
-        prefix = depths[first:, None] + back < window
-        visible = visible & (depths[first:, None] - depths < window)
-    visible = torch.cat([prefix, visible], 1)
-    if len(visible) == 1 and visible.all():
-        return None, columns
-    mask = torch.zeros(visible.shape, dtype=dtype)
-    mask.masked_fill_(~visible, torch.finfo(dtype).min)
-    return mask[None, None].to(device), columns
+        return visible[first:]
+    # A node is depth + 1 positions behind the last prefix token; positions `window` behind are hidden.
+    back = torch.arange(min(columns, window - 1), 0, -1)
+    near = depths[first:, None] - depths < window
+    return torch.cat([depths[first:, None] + back < window, visible[first:] & near], 1)

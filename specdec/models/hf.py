@@ -29,7 +29,7 @@ from specdec.models.selfcheck import Checker, PlainForwards
 
 PREFILL_CHUNK = 1024
 """Tokens per forward of a prefill: bounds the memory that attention takes."""
-LARGEST_CACHED_MASK = 1 << 20
+LARGEST_CACHED_MASK = 1 << 21
 """Entries of a mask up to which it is remembered for the next round."""
 ENDLESS = 1 << 20
 """Context length of models that name none."""
@@ -85,7 +85,7 @@ class HFModel:
     @torch.inference_mode()
     def forward_seconds(self, num_tokens: int, prefix: int = 64, repeats: int = 5) -> float:
         """Median seconds of a forward over `num_tokens` pending tokens behind a prefix."""
-        prefix = min(prefix, self.context_length - num_tokens - 1)
+        prefix = max(1, min(prefix, self.context_length - num_tokens - repeats - 1))
         session = self.session(num_tokens)
         session.prefill([0] * prefix)
         token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=self.device)
@@ -95,7 +95,7 @@ class HFModel:
             start = time.perf_counter()
             session.forward(token_ids, parents)[-1, 0].item()  # .item() waits for an accelerator
             seconds.append(time.perf_counter() - start)
-            session.keep([])
+            session.keep([0])  # a state that can only go forward would be built anew without it
         return statistics.median(seconds[1:])
 
     @torch.inference_mode()
@@ -155,6 +155,11 @@ class Layout:
         """The windows for which masks are to be built."""
         return tuple(set(self.by_type.values() if self.by_type is not None else self.windows)) or (None,)
 
+    @cached_property
+    def widest(self) -> int:
+        """Prefix tokens that the widest window reaches; 0 without windows."""
+        return max((window - 1 for window in self.distinct if window), default=0)
+
     def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:
         """The `attention_mask` argument of a forward behind `length` committed tokens."""
         if self.by_type is None:
@@ -210,10 +215,11 @@ class TreeSession(CachedSession):
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary]."""
         model, first = self._model, len(self._parents)
-        self._parents += tuple(parents)
-        assert len(self._parents) == first + len(token_ids), "a parent for each token"
-        masks = self._masks(first)
+        assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
+        pending = self._parents + tuple(parents)
+        masks = self._masks(pending, first)
         model.check_room(self.length + masks.depth)
+        self._parents = pending
         output = model.module(
             input_ids=token_ids.to(model.device)[None],
             attention_mask=self._layout.mask_at(masks, self.length),
@@ -223,12 +229,13 @@ class TreeSession(CachedSession):
         )
         return output.logits[0].to(model.device)
 
-    def _masks(self, first: int) -> Masks:
-        columns = max(CHUNK, 1 << self.length.bit_length())
-        small = len(self._parents) * columns <= LARGEST_CACHED_MASK
-        build = cached_tree_masks if small else tree_masks
+    def _masks(self, parents: tuple[int, ...], first: int) -> Masks:
         model, windows = self._model, self._layout.distinct
-        return build(self._parents, first, columns, windows, model.dtype, model.device, self._lines)
+        # Powers of two, so that few masks are built while the prefix grows.
+        columns = min(max(CHUNK, 1 << self.length.bit_length()), self._layout.widest)
+        small = len(parents) * columns <= LARGEST_CACHED_MASK
+        build = cached_tree_masks if small else tree_masks
+        return build(parents, first, columns, windows, model.dtype, model.device, self._lines)
 
 
 class SequenceSession(CachedSession):
@@ -241,8 +248,8 @@ class SequenceSession(CachedSession):
         chain = tuple(range(first - 1, first - 1 + len(token_ids)))
         if tuple(parents) != chain:
             raise ValueError(f"parents {tuple(parents)} are not the chain {chain}. {model.capability_reason}")
+        model.check_room(self.length + first + len(chain) - 1)
         self._parents += chain
-        model.check_room(self.length + len(self._parents) - 1)
         output = model.module(
             input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
         )
@@ -274,6 +281,7 @@ class PlainSession:
             raise ValueError(
                 f"parents {list(parents)} are not [-1], one token at a time. {self._model.capability_reason}"
             )
+        self._model.check_room(self.length)
         self._pending = int(token_ids[0])
         return self._next_logits().to(self._model.device)
 
@@ -322,7 +330,7 @@ class SteppingSession(PlainSession):
         while self._fed < len(token_ids):
             end = len(token_ids) if self._cache is None else self._fed + 1
             output = self._call(token_ids[self._fed : end], use_cache=True, **(self._cache or {}))
-            self._cache = next({name: output[name]} for name in OWN_CACHES if output.get(name) is not None)
+            self._cache = _own_cache(output)
             self._fed, logits = end, output.logits[0, -1:]
         return logits
 
@@ -330,6 +338,13 @@ class SteppingSession(PlainSession):
         # A recurrent state can't step back: the next forward builds it anew.
         self._cache: dict[str, object] | None = None
         self._fed = 0
+
+
+def _own_cache(output: ModelOutput) -> dict[str, object]:
+    for name in OWN_CACHES:
+        if output.get(name) is not None:
+            return {name: output[name]}
+    raise ValueError("the model hands out no cache")
 
 
 def load_hf_model(
@@ -434,7 +449,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _load_problem(name: str, error: Exception) -> str:
-    text = str(error)
+    text = next(iter(str(error).splitlines()), type(error).__name__)
     if "trust_remote_code" in text or "custom code" in text:
         return f"{name!r} needs code of its own, which is never run; choose a model that transformers knows"
     if "safetensors" in text:
