@@ -25,7 +25,9 @@ from specdec.trace import Round
 _WIDE = Topology([*((i,) for i in range(8)), (0, 0), (0, 0, 0)])
 """Tried out to estimate acceptance: eight alternatives, and two more levels for the cost of a level."""
 TRIAL_TOKENS = 96
-"""Length of the trial run."""
+"""Tokens decoded to estimate acceptance."""
+TRIAL_PROMPT = 64
+"""Most tokens of the user's prompt that the trial starts from."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _PREFIX = 32
 """Cached tokens while forwards are timed."""

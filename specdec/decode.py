@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specdec.auto import TRIAL_TOKENS, choose_topology, trial_topology
+from specdec.auto import TRIAL_PROMPT, TRIAL_TOKENS, choose_topology, trial_topology
 from specdec.detail import drafted_nodes, verified_steps
 from specdec.draft import Drafted, Drafter
 from specdec.pair import ModelPair
@@ -340,11 +340,19 @@ def _measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence
     """The fastest topology for this pair, method and sampling, measured on first use."""
     key = (settings.method, settings.sampling)
     if key not in pair.measured_topologies:
-        # a run of its own, whose length and seed are not the user's: the choice must not depend on them
-        wanted = Settings(settings.method, TRIAL_TOKENS, settings.sampling, seed=0, detail=False)
-        rounds = list(Run(pair, prompt_ids, wanted, trial_topology(pair)))
+        rounds = _trial_rounds(pair, settings, prompt_ids[:TRIAL_PROMPT])
         pair.measured_topologies[key] = choose_topology(pair, rounds)
     return pair.measured_topologies[key]
+
+
+def _trial_rounds(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> list[Round]:
+    """Rounds of short runs whose length and seeds are not the user's, so that the choice is not either."""
+    rounds, seed = [], 0
+    while sum(len(round.tokens) for round in rounds) < TRIAL_TOKENS:
+        wanted = Settings(settings.method, TRIAL_TOKENS, settings.sampling, seed, detail=False)
+        rounds += Run(pair, prompt_ids, wanted, trial_topology(pair))
+        seed += 1
+    return rounds
 
 
 def _check_models(pair: ModelPair, method: Method) -> None:

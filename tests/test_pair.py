@@ -1,0 +1,115 @@
+"""Pairs from folders and from memory, and what is refused."""
+
+import json
+
+import pytest
+import torch
+from tiny_checkpoints import save_checkpoint, tiny_model
+from tokenizers_for_tests import byte_level_tokenizer
+
+import specdec
+from specdec.models import MarkovModel
+
+TOKENIZER = byte_level_tokenizer()
+SIZE = len(TOKENIZER)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Checkpoints of two families with one tokenizer, the draft's logits padded."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    save_checkpoint(root / "target", "llama", vocab_size=SIZE)
+    save_checkpoint(root / "draft", "qwen3", seed=1, vocab_size=SIZE + 20)
+    for name in ("target", "draft"):
+        TOKENIZER.save_pretrained(root / name)
+    return root
+
+
+def test_a_pair_from_folders_decodes_text_and_cuts_padding(folders):
+    pair = specdec.load_pair(folders / "target", draft=folders / "draft", dtype="float32")
+    assert pair.vocab_size == SIZE
+    plain = specdec.generate(pair, "the cat", method="ar", max_new_tokens=30, seed=2)
+    g = specdec.generate(pair, "the cat", method="ersd", max_new_tokens=30, seed=2)
+    assert g.token_ids == plain.token_ids
+    assert g.prompt_ids == tuple(TOKENIZER.encode("the cat"))
+    assert all(node.token_id < SIZE for round in g.rounds for node in round.nodes)
+
+
+def test_draft_and_target_may_have_dtypes_of_their_own(folders):
+    pair = specdec.load_pair(
+        str(folders / "target"), draft=folders / "draft", dtype="bfloat16", draft_dtype="float32"
+    )
+    assert (pair.target.dtype, pair.draft.dtype) == (torch.bfloat16, torch.float32)
+    assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
+
+
+def test_models_in_memory_are_wrapped():
+    pair = specdec.ModelPair(
+        target=tiny_model("llama", vocab_size=SIZE),
+        draft=tiny_model("gpt2", vocab_size=SIZE),
+        tokenizer=TOKENIZER,
+    )
+    assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")
+    assert specdec.generate(pair, "the dog", max_new_tokens=5, seed=0).text
+
+
+def test_a_target_alone_is_autoregressive(folders):
+    pair = specdec.load_pair(folders / "target")
+    assert pair.draft is None
+    assert specdec.generate(pair, "the", method="ar", max_new_tokens=4, seed=0).token_ids
+
+
+def test_different_tokenizers_are_named(folders, tmp_path):
+    save_checkpoint(tmp_path / "other", "llama", vocab_size=280)
+    byte_level_tokenizer(280).save_pretrained(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"different tokenizers.*with id \d+"):
+        specdec.load_pair(folders / "target", draft=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("target_size", "draft_size", "tokenizer"),
+    [(SIZE, SIZE - 1, TOKENIZER), (SIZE, SIZE + 5000, TOKENIZER), (50, 60, None)],
+)
+def test_different_vocabularies_are_named(target_size, draft_size, tokenizer):
+    uniform = [MarkovModel(torch.full((size,), 1 / size)) for size in (target_size, draft_size)]
+    with pytest.raises(ValueError, match=f"{draft_size:,}"):
+        specdec.ModelPair(*uniform, tokenizer=tokenizer)
+
+
+def test_an_empty_prompt_starts_from_the_tokenizers_first_token():
+    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=TOKENIZER)
+    assert pair.encode("") == [TOKENIZER.eos_token_id]
+
+
+def test_end_of_sequence_comes_from_tokenizer_and_generation_settings():
+    model = tiny_model("llama", vocab_size=SIZE)
+    model.generation_config.eos_token_id = [5, 6]
+    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0, 5, 6}
+
+
+@pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])
+def test_what_is_not_there_is_named(missing, folders, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ValueError, match=missing):
+        specdec.load_pair(missing)
+    with pytest.raises(ValueError, match=missing):
+        specdec.load_pair(folders / "target", draft=missing)
+
+
+def test_a_draft_without_a_target_is_named(folders):
+    with pytest.raises(ValueError, match="needs a target"):
+        specdec.load_pair(draft=folders / "draft")
+
+
+def test_remote_code_is_never_run(folders, tmp_path):
+    save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
+    TOKENIZER.save_pretrained(tmp_path)
+    (tmp_path / "evil.py").write_text("raise SystemExit('remote code ran')")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {
+        "model_type": "evil",
+        "auto_map": {"AutoModelForCausalLM": "evil.Evil", "AutoConfig": "evil.C"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        specdec.load_pair(tmp_path)
