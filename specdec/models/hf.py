@@ -213,7 +213,11 @@ class TreeSession(CachedSession):
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
-        """Add n pending nodes with these parents and return their logits [n, vocabulary]."""
+        """Add n pending nodes with these parents and return their logits [n, vocabulary].
+
+        They are inference tensors: outside of `torch.inference_mode` nothing can change them in place.
+        Raises ValueError where the context is full.
+        """
         model, first = self._model, len(self._parents)
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
         pending = self._parents + tuple(parents)
