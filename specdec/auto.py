@@ -88,7 +88,7 @@ class _ForwardCost:
 
 
 def _forward_seconds(model: Model, count: int, repeats: int = 7) -> float:
-    session = model.session(count)
+    session = model.session()
     session.prefill([0] * min(_PREFIX, model.context_length - count))
     tokens = torch.zeros(count, dtype=torch.int64, device=model.device)
     seconds = []

@@ -168,10 +168,10 @@ class _Engine:
         self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
-        self.target = pair.target.session(1 + topology.num_draft_tokens)
+        self.target = pair.target.session()
         self.drafter = None
         if topology.num_draft_tokens:
-            self.drafter = Drafter(pair.draft, pair.vocab_size, settings.sampling, topology)
+            self.drafter = Drafter(pair.draft, pair.vocab_size, settings.sampling)
         device = pair.target.device
         self.races = Races(seed, pair.vocab_size, device)
         self.residual_races = Races(seed, pair.vocab_size, device, Stream.RESIDUAL)

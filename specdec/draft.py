@@ -32,9 +32,9 @@ class Drafter:
     token of a round. Each round starts by scoring these one or two tokens, the last of which is the root.
     """
 
-    def __init__(self, model: Model, vocab_size: int, sampling: Sampling, topology: Topology):
+    def __init__(self, model: Model, vocab_size: int, sampling: Sampling):
         self.model, self.vocab_size, self.sampling = model, vocab_size, sampling
-        self.session = model.session(2 + topology.num_draft_tokens)
+        self.session = model.session()
         self._pending: dict[int, int] = {}  # row of the tree -> number in the session
         self._lag = 0
 

@@ -42,7 +42,7 @@ def joint_law(model: MarkovModel, prefix: list[int], length: int) -> dict[tuple[
     for _ in range(length):
         longer = {}
         for tokens, mass in law.items():
-            session = model.session(1)
+            session = model.session()
             session.prefill([*prefix, *tokens][:-1])
             row = session.forward(torch.tensor([[*prefix, *tokens][-1]]), [-1])[0].exp().tolist()
             longer |= {(*tokens, token): mass * p for token, p in enumerate(row)}

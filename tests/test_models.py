@@ -11,8 +11,8 @@ from tiny_checkpoints import FAMILIES, VOCAB_SIZE, WINDOW, save_checkpoint, tiny
 
 from specdec.models import HFModel, load_hf_model
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
-from specdec.models.hf import PlainSession, SequenceSession, TreeSession
 from specdec.models.selfcheck import PlainForwards, relative_error
+from specdec.models.sessions import PlainSession, SequenceSession, TreeSession
 
 TREE = ("llama", "qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2", "opt", "gpt_neox")
 SEQUENCE = ("mpt", "bloom", "gpt_neo")
@@ -36,7 +36,7 @@ class Replay:
     def __init__(self, model: HFModel, seed: int, prefix: int):
         self.rng = random.Random(seed)
         self.model = model
-        self.session = model.session(16)
+        self.session = model.session()
         self.committed = self._tokens(prefix)
         self.session.prefill(self.committed)
         self.pending: list[list[int]] = []
@@ -123,7 +123,7 @@ def test_a_tree_level_by_level_equals_one_forward(models, family):
     model = model_of(models, family, torch.float64)
     parents = [-1, -1, 0, 0, 1, 2, 2, 4]
     token_ids = torch.arange(10, 18)
-    whole, levels = model.session(8), model.session(8)
+    whole, levels = model.session(), model.session()
     for session in (whole, levels):
         session.prefill(list(range(3, 3 + WINDOW + 4)))
     together = whole.forward(token_ids, parents)
@@ -162,7 +162,7 @@ def test_sequences_equal_plain_forwards(models, family):
 
 @pytest.mark.parametrize("family", SEQUENCE)
 def test_a_tree_on_a_sequence_model_is_refused(models, family):
-    session = model_of(models, family).session(4)
+    session = model_of(models, family).session()
     with pytest.raises(ValueError, match="not the chain"):
         session.forward(torch.tensor([5, 6]), [-1, -1])
 
@@ -180,7 +180,7 @@ def test_token_by_token_equals_plain_forwards(models, kind):
 
 
 def test_two_tokens_at_once_are_refused_token_by_token(models):
-    session = model_of(models, "mamba").session(2)
+    session = model_of(models, "mamba").session()
     with pytest.raises(ValueError, match="one token at a time"):
         session.forward(torch.tensor([5, 6]), [-1, 0])
 
@@ -245,7 +245,7 @@ def test_two_sessions_of_one_model_do_not_meet(models):
 
 
 def test_a_long_prefill_in_chunks_equals_one_forward(models, monkeypatch):
-    monkeypatch.setattr("specdec.models.hf.PREFILL_CHUNK", 7)
+    monkeypatch.setattr("specdec.models.sessions.PREFILL_CHUNK", 7)
     for family in ("llama", "gemma3", "mistral", "gpt2", "mpt"):
         replay = Replay(model_of(models, family), seed=0, prefix=40)
         have, want = replay.forward([-1])
@@ -253,7 +253,7 @@ def test_a_long_prefill_in_chunks_equals_one_forward(models, monkeypatch):
 
 
 def test_kept_nodes_that_are_no_line_of_descent_are_our_own_mistake(models):
-    session = model_of(models, "llama").session(4)
+    session = model_of(models, "llama").session()
     session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0])
     with pytest.raises(AssertionError, match="line of descent"):
         session.keep([1])
@@ -261,7 +261,7 @@ def test_kept_nodes_that_are_no_line_of_descent_are_our_own_mistake(models):
 
 def test_a_full_context_is_refused():
     model = HFModel(tiny_model("gpt2", n_positions=32))
-    session = model.session(4)
+    session = model.session()
     session.prefill([5] * 31)
     assert session.forward(torch.tensor([5]), [-1]).shape == (1, VOCAB_SIZE)
     with pytest.raises(ValueError, match="context of 32"):
@@ -318,11 +318,6 @@ def test_a_windowed_buffer_shows_what_the_window_reaches():
     assert keys.flatten().tolist() == [5, 6, 7, 8, 9]
 
 
-def test_forward_seconds_is_a_time(models):
-    model = model_of(models, "llama")
-    assert 0 < model.forward_seconds(3, prefix=8, repeats=2) < 10
-
-
 @pytest.mark.parametrize("family", ["llama", "gemma3", "mamba"])
 def test_a_saved_model_loads_and_scores_the_same(tmp_path, family):
     folder = save_checkpoint(tmp_path / family, family)
@@ -330,7 +325,7 @@ def test_a_saved_model_loads_and_scores_the_same(tmp_path, family):
     fresh = HFModel(tiny_model(family))
     rows = []
     for each in (model, fresh):
-        session = each.session(1)
+        session = each.session()
         session.prefill([3, 4, 5])
         rows.append(session.forward(torch.tensor([6]), [-1]))
     assert relative_error(*rows) < 1e-5

@@ -51,6 +51,6 @@ class Model(Protocol):
     capability: Capability
     device: torch.device
 
-    def session(self, max_pending: int) -> Session:
-        """A new empty cache with room for the context and `max_pending` nodes at a time."""
+    def session(self) -> Session:
+        """A new empty cache, which grows with its tokens."""
         ...

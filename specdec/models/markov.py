@@ -32,7 +32,8 @@ class MarkovModel:
         self.name = name
         self.context_length = context_length
 
-    def session(self, max_pending: int) -> MarkovSession:
+    def session(self) -> MarkovSession:
+        """A new empty prefix."""
         return MarkovSession(self)
 
 
@@ -46,13 +47,16 @@ class MarkovSession:
 
     @property
     def length(self) -> int:
+        """Committed tokens."""
         return len(self.prefix)
 
     def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix."""
         assert not self.pending, "prefill while nodes are pending"
         self.prefix += token_ids
 
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending nodes; log-probabilities [n, vocabulary] of what follows each."""
         first = len(self.pending)
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
             line = self.pending[parent] if parent >= 0 else []
@@ -60,6 +64,7 @@ class MarkovSession:
         return torch.stack([self.model.log_table[self._state(line)] for line in self.pending[first:]])
 
     def keep(self, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes and drop all others."""
         if nodes:
             line = self.pending[nodes[-1]]
             assert len(line) == len(nodes), "kept nodes are not one line of descent"

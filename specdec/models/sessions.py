@@ -1,0 +1,242 @@
+"""Sessions over a Hugging Face model: the caches of one run, for each thing that a model can do.
+
+tree       TreeSession       own cache, attention masks along the tree
+sequence   SequenceSession   own cache, the model's own causal attention
+ar         SteppingSession   the model's own cache or state, one token at a time
+           PlainSession      no cache at all: a forward over everything, for each token
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from transformers.utils import ModelOutput
+
+from specdec.models.cache import CHUNK, Masks, TreeCache, cached_tree_masks, tree_masks
+
+if TYPE_CHECKING:
+    from specdec.models.hf import HFModel
+
+PREFILL_CHUNK = 1024
+"""Tokens per forward of a prefill: bounds the memory that attention takes."""
+LARGEST_CACHED_MASK = 1 << 21
+"""Entries of a mask up to which it is remembered for the next round."""
+OWN_CACHES = ("past_key_values", "cache_params", "state")
+"""Names under which models hand out their cache and take it back."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which masks a model wants: one for all layers, or one for each type of layer.
+
+    windows: sliding window of each layer, None without. by_type: window of each type of layer;
+    None where the model takes one mask for all.
+    """
+
+    windows: tuple[int | None, ...]
+    by_type: Mapping[str, int | None] | None
+
+    @cached_property
+    def distinct(self) -> tuple[int | None, ...]:
+        """The windows for which masks are to be built."""
+        return tuple(set(self.by_type.values() if self.by_type is not None else self.windows)) or (None,)
+
+    @cached_property
+    def widest(self) -> int:
+        """Prefix tokens that the widest window reaches; 0 without windows."""
+        return max((window - 1 for window in self.distinct if window), default=0)
+
+    def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:
+        """The `attention_mask` argument of a forward behind `length` committed tokens."""
+        if self.by_type is None:
+            return masks.at(length, self.distinct[0])
+        return {name: masks.at(length, window) for name, window in self.by_type.items()}
+
+
+class CachedSession:
+    """What sessions with a cache of ours share: the committed prefix and the pending nodes."""
+
+    def __init__(self, model: HFModel, layout: Layout):
+        self.length = 0
+        self._model = model
+        self._layout = layout
+        self._cache = TreeCache(layout.windows)
+        self._parents: tuple[int, ...] = ()
+
+    @torch.inference_mode()
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix; the model makes its own masks for them."""
+        assert not self._parents, "prefill while nodes are pending"
+        self._model.check_room(self.length + len(token_ids) - 1)
+        for start in range(0, len(token_ids), PREFILL_CHUNK):
+            chunk = torch.tensor([token_ids[start : start + PREFILL_CHUNK]], device=self._model.device)
+            # Without the head: nobody asks for these logits.
+            self._model.module.base_model(input_ids=chunk, past_key_values=self._cache, use_cache=True)
+            self.length += chunk.shape[1]
+            self._cache.commit(self.length)
+
+    @torch.inference_mode()
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
+        above = -1
+        for node in nodes:
+            assert self._parents[node] == above, f"kept nodes {list(nodes)} are not one line of descent"
+            above = node
+        self._cache.keep(self.length, nodes)
+        self.length += len(nodes)
+        self._parents = ()
+
+
+class TreeSession(CachedSession):
+    """Pending nodes form a tree; masks let each see the prefix, its ancestors and itself.
+
+    lines=False breaks the masks on purpose: the control of the self-check.
+    """
+
+    def __init__(self, model: HFModel, layout: Layout, lines: bool = True):
+        super().__init__(model, layout)
+        self._lines = lines
+
+    @torch.inference_mode()
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending nodes with these parents and return their logits [n, vocabulary].
+
+        They are inference tensors: outside of `torch.inference_mode` nothing can change them in place.
+        Raises ValueError where the context is full.
+        """
+        model, first = self._model, len(self._parents)
+        assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
+        pending = self._parents + tuple(parents)
+        masks = self._masks(pending, first)
+        model.check_room(self.length + masks.depth)
+        self._parents = pending
+        output = model.module(
+            input_ids=token_ids.to(model.device)[None],
+            attention_mask=self._layout.mask_at(masks, self.length),
+            position_ids=masks.offsets + self.length,
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        return output.logits[0].to(model.device)
+
+    def _masks(self, parents: tuple[int, ...], first: int) -> Masks:
+        model, windows = self._model, self._layout.distinct
+        # Powers of two, so that few masks are built while the prefix grows.
+        columns = min(max(CHUNK, 1 << self.length.bit_length()), self._layout.widest)
+        small = len(parents) * columns <= LARGEST_CACHED_MASK
+        build = cached_tree_masks if small else tree_masks
+        return build(parents, first, columns, windows, model.dtype, model.device, self._lines)
+
+
+class SequenceSession(CachedSession):
+    """Pending nodes form one chain, over which the model attends in its ordinary way."""
+
+    @torch.inference_mode()
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending nodes, each the child of the one before; return logits [n, vocabulary]."""
+        model, first = self._model, len(self._parents)
+        chain = tuple(range(first - 1, first - 1 + len(token_ids)))
+        if tuple(parents) != chain:
+            raise ValueError(f"parents {tuple(parents)} are not the chain {chain}. {model.capability_reason}")
+        model.check_room(self.length + first + len(chain) - 1)
+        self._parents += chain
+        output = model.module(
+            input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
+        )
+        return output.logits[0].to(model.device)
+
+
+class PlainSession:
+    """One pending token at a time, and a forward over everything for each: right for any causal model."""
+
+    def __init__(self, model: HFModel):
+        self._model = model
+        self._token_ids: list[int] = []
+        self._pending: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+        return len(self._token_ids)
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix."""
+        assert self._pending is None, "prefill while a node is pending"
+        self._token_ids += token_ids
+
+    @torch.inference_mode()
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Logits [1, vocabulary] of what follows one token; it becomes the one pending node."""
+        if self._pending is not None or list(parents) != [-1]:
+            raise ValueError(
+                f"parents {list(parents)} are not [-1], one token at a time. {self._model.capability_reason}"
+            )
+        self._model.check_room(self.length)
+        self._pending = int(token_ids[0])
+        return self._next_logits().to(self._model.device)
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Commit the pending token ([0]) or drop it ([])."""
+        assert list(nodes) in ([], [0]), f"kept nodes {list(nodes)} of one pending token"
+        if nodes:
+            assert self._pending is not None, "no token is pending"
+            self._token_ids.append(self._pending)
+        elif self._pending is not None:
+            self._forget()
+        self._pending = None
+
+    def _next_logits(self) -> Tensor:
+        return self._call([*self._token_ids, self._pending], use_cache=False).logits[0, -1:]
+
+    def _forget(self) -> None:
+        """The pending token was dropped."""
+
+    def _call(self, token_ids: list[int], **kwargs) -> ModelOutput:
+        return self._model.module(input_ids=torch.tensor([token_ids], device=self._model.device), **kwargs)
+
+
+class SteppingSession(PlainSession):
+    """One pending token at a time, with the model's own cache, whatever that holds."""
+
+    def __init__(self, model: HFModel):
+        super().__init__(model)
+        self._forget()
+
+    @torch.inference_mode()
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix and take them into the model's cache."""
+        super().prefill(token_ids)
+        self._advance(self._token_ids)
+
+    def _next_logits(self) -> Tensor:
+        return self._advance([*self._token_ids, self._pending])
+
+    def _advance(self, token_ids: list[int]) -> Tensor | None:
+        """Feed what the cache lacks; returns the last token's logits [1, vocabulary].
+
+        The first call takes all at once; a state that is there already only goes on token by token.
+        """
+        logits = None
+        while self._fed < len(token_ids):
+            end = len(token_ids) if self._cache is None else self._fed + 1
+            output = self._call(token_ids[self._fed : end], use_cache=True, **(self._cache or {}))
+            self._cache = _own_cache(output)
+            self._fed, logits = end, output.logits[0, -1:]
+        return logits
+
+    def _forget(self) -> None:
+        # A recurrent state can't step back: the next forward builds it anew.
+        self._cache: dict[str, object] | None = None
+        self._fed = 0
+
+
+def _own_cache(output: ModelOutput) -> dict[str, object]:
+    for name in OWN_CACHES:
+        if output.get(name) is not None:
+            return {name: output[name]}
+    raise ValueError("the model hands out no cache")
