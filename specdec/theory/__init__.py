@@ -1,0 +1,64 @@
+"""What the paper states about two distributions, as functions. Logarithms are base 2: results in bits.
+
+p is always the target's distribution, q the draft's: tensors, arrays or lists [..., n] over one vocabulary,
+of which the last dimension sums to one. Results have the leading dimensions. ValueError where an argument
+is no distribution, with what is wrong about it.
+"""
+
+from specdec.theory.acceptance import (
+    ersd_acceptance,
+    ersd_acceptance_by_index,
+    ersd_total_variation_bound,
+    estimate_ersd_acceptance_by_index,
+    estimate_gsd_acceptance_by_index,
+    gsd_acceptance,
+    gsd_acceptance_by_index,
+    poisson_matching_bound,
+)
+from specdec.theory.bounds import (
+    GREEDY_REJECTION_CONSTANT,
+    PFR_CONSTANT,
+    expected_tokens,
+    greedy_rejection_entropy_bound,
+    lemma_bound,
+    pfr_entropy_bound,
+    smallest_lemma_m,
+    tunstall_bound,
+    tunstall_leaf_bound,
+)
+from specdec.theory.divergences import (
+    Distribution,
+    channel_simulation_divergence,
+    entropy,
+    harmonic_mean_similarity,
+    kl_divergence,
+    total_variation,
+)
+from specdec.theory.estimate import Estimate
+
+__all__ = [
+    "GREEDY_REJECTION_CONSTANT",
+    "PFR_CONSTANT",
+    "Distribution",
+    "Estimate",
+    "channel_simulation_divergence",
+    "entropy",
+    "ersd_acceptance",
+    "ersd_acceptance_by_index",
+    "ersd_total_variation_bound",
+    "estimate_ersd_acceptance_by_index",
+    "estimate_gsd_acceptance_by_index",
+    "expected_tokens",
+    "greedy_rejection_entropy_bound",
+    "gsd_acceptance",
+    "gsd_acceptance_by_index",
+    "harmonic_mean_similarity",
+    "kl_divergence",
+    "lemma_bound",
+    "pfr_entropy_bound",
+    "poisson_matching_bound",
+    "smallest_lemma_m",
+    "total_variation",
+    "tunstall_bound",
+    "tunstall_leaf_bound",
+]

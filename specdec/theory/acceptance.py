@@ -1,0 +1,91 @@
+"""How probable it is that a drafted token is accepted, by method and child index.
+
+The acceptance by index R(r) is the probability that the child with index r is the accepted one, of a node
+with children enough. Both methods draft without replacement, so R sums to one over the draft's support
+unless the target has support that the draft lacks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specdec.theory.divergences import Distribution, checked_pair, total_variation
+from specdec.theory.ersd_by_index import ersd_law
+from specdec.theory.estimate import Estimate, by_row
+from specdec.theory.gsd_by_index import gsd_law
+
+
+def gsd_acceptance(p: Distribution, q: Distribution) -> Tensor:
+    """Probability that GSD accepts the first drafted token: 1 - D_TV[P, Q]."""
+    return 1 - total_variation(p, q)
+
+
+def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
+    """Probability that ERSD accepts the first drafted token, exact: Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i).
+
+    It lies between both `harmonic_mean_similarity` and `ersd_total_variation_bound` from below, and
+    `gsd_acceptance` from above. O(n log n): sorted by p/q, the maximum is p_j/p_i from i on and q_j/q_i
+    before it.
+    """
+    p, q = torch.broadcast_tensors(*checked_pair(p, q))
+    order = (p.log() - q.log()).nan_to_num(0.0).argsort(-1)
+    p, q = p.gather(-1, order), q.gather(-1, order)
+    p_from = p.flip(-1).cumsum(-1).flip(-1)
+    q_before = q.cumsum(-1) - q
+    both = (p > 0) & (q > 0)
+    return torch.where(both, 1 / (p_from / p + q_before / q), 0).sum(-1)
+
+
+def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
+    """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, beside D_HM of Lemma 3.1.
+
+    Neither bound is always the tighter one; this one is tight at P = Q, where D_HM is 1/2.
+    """
+    distance = total_variation(p, q)
+    return (1 - distance) / (1 + distance)
+
+
+def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
+    """1 - 1 / (1 + q_i / p_i) [..., n] (Poisson matching lemma, Appendix B).
+
+    An upper bound of the probability that the races under P and Q have different winners, given that i
+    wins under Q. 1 where p_i is 0.
+    """
+    p, q = checked_pair(p, q)
+    return torch.where(p > 0, q / (p + q), 1.0)
+
+
+def gsd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
+    """R(0), ..., R(k - 1) of GSD, [..., k]: the values of `estimate_gsd_acceptance_by_index`."""
+    return estimate_gsd_acceptance_by_index(p, q, k).value
+
+
+def estimate_gsd_acceptance_by_index(
+    p: Distribution, q: Distribution, k: int, *, samples: int = 4096, seed: int = 0
+) -> Estimate:
+    """GSD's acceptance by index with its standard error, both [..., k].
+
+    Exact, with error zero, where at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of up to k - 1
+    rejected tokens exist: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447. Beyond,
+    the mean over `samples` simulated lists of rejected tokens, each weighted with its exact acceptance
+    probabilities. ValueError where p or q is no distribution, k < 1 or samples < 2.
+    """
+    return by_row(gsd_law, p, q, k, samples, seed)
+
+
+def ersd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
+    """R(0), ..., R(k - 1) of ERSD, [..., k]: the values of `estimate_ersd_acceptance_by_index`."""
+    return estimate_ersd_acceptance_by_index(p, q, k).value
+
+
+def estimate_ersd_acceptance_by_index(
+    p: Distribution, q: Distribution, k: int, *, samples: int = 2048, seed: int = 0
+) -> Estimate:
+    """ERSD's acceptance by index with its standard error, both [..., k].
+
+    By quadrature, with error zero (below 1e-12), up to `ersd_by_index.MAX_VOCABULARY` (512) tokens. Beyond,
+    R(0) by its closed form and the others as the mean over `samples` simulated winners and arrival
+    times of the race under P, each with its exact distribution of ranks under Q. ValueError as for GSD.
+    """
+    return by_row(ersd_law, p, q, k, samples, seed)

@@ -1,0 +1,163 @@
+"""Expected tokens per round and their upper bounds, and the entropy bounds of channel simulation.
+
+The bounds of expected tokens hold for a source whose acceptance has one law R at every node. On real text
+the mean of R over contexts has an entropy at least as large as the mean entropy, so that a bound computed
+from a mean R is not guaranteed there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.optimal import checked_acceptance, optimal_topology
+from specdec.theory.divergences import Distribution
+from specdec.topology import Topology
+from specdec.trace import Path
+
+PFR_CONSTANT = 4.0
+"""Bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs at most
+(Li and El Gamal, 2018)."""
+
+GREEDY_REJECTION_CONSTANT = 1 + math.log2(math.e + 1)
+"""The same for greedy rejection sampling, 2.895 bits: H <= D_CS + log(e + 1) (Goc and Flamich, "On channel
+simulation with causal rejection samplers", 2024) with D_CS <= D_KL + log(D_KL + 1) + 1, D_CS being
+`channel_simulation_divergence`. Harsha et al. (2010) leave their constant O(1)."""
+
+_GRID = 512
+Bits = TypeVar("Bits", float, Tensor)
+
+
+def expected_tokens(acceptance: Distribution | Callable[[Path], float], topology: Topology) -> float:
+    """Expected tokens per round: 1 + Σ over drafted nodes of R(path).
+
+    acceptance: by child index [n], R(path) being the product over the path (indices beyond it are never
+    accepted), or a callable path -> R(path).
+    """
+    if callable(acceptance):
+        return 1 + math.fsum(float(acceptance(path)) for path in topology.paths)
+    rates = [float(rate) for rate in acceptance]
+    reached = [1.0]
+    for parent, child_index in zip(topology.parents[1:], topology.child_indices[1:], strict=True):
+        reached.append(reached[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
+    return math.fsum(reached)
+
+
+def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
+    """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more a round.
+
+    acceptance_by_index: R(i) [n], summing to at most 1. What is missing counts as one more outcome, which
+    can only lower the entropy: the bound stays one. Infinite where H[R] is 0. ValueError where R is no
+    acceptance by index, or k or vocab_size is no positive integer.
+    """
+    _check_counts(k=k, vocab_size=vocab_size)
+    return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(checked_acceptance(acceptance_by_index)))
+
+
+def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
+    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C): the theorem with the leaves counted exactly, tighter."""
+    _check_counts(k=k, vocab_size=vocab_size)
+    leaves = k * (vocab_size - 1) + vocab_size
+    return _ratio(math.log2(leaves), _entropy(checked_acceptance(acceptance_by_index)))
+
+
+def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
+    """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2, "upper bound m").
+
+    d is the number of child indices in the optimal tree of k tokens, p_res = 1 - Σ_{i<d} R(i), and m any
+    integer from `smallest_lemma_m` up; ValueError below it. None: the smallest bound over all m, the
+    limit 1 / p_res included. A vector that increases somewhere is sorted first: the bound of the sorted
+    one covers every tree of the other.
+    """
+    rates, residual = _used_rates(acceptance_by_index, k)
+    least = _smallest_m(rates, residual)
+    if m is None:
+        return _smallest_over_m(rates, residual, k, least)
+    if isinstance(m, bool) or not isinstance(m, int) or m < least:
+        raise ValueError(f"m = {m!r} is not an integer from {least} up, where the lemma holds")
+    return float(_lemma(rates, residual, k, np.array([float(m)]))[0])
+
+
+def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
+    """The smallest m of `lemma_bound`: max(1, p_res / min_{i<d} R(i)), rounded up."""
+    return _smallest_m(*_used_rates(acceptance_by_index, k))
+
+
+def pfr_entropy_bound(kl: Bits) -> Bits:
+    """D_KL + log(D_KL + 1) + 4 bits: at least the index entropy of the Poisson functional representation.
+
+    kl: D_KL[P || Q] in bits, a number or a tensor. Holds for ERSD's index too, which is never larger.
+    """
+    return _entropy_bound(kl, PFR_CONSTANT)
+
+
+def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
+    """D_KL + log(D_KL + 1) + 2.895 bits: at least the index entropy of greedy rejection sampling.
+
+    The paper's bound for every ε, with its O(1) named: `GREEDY_REJECTION_CONSTANT`.
+    """
+    return _entropy_bound(kl, GREEDY_REJECTION_CONSTANT)
+
+
+def _entropy_bound(kl: Bits, constant: float) -> Bits:
+    bits = torch.as_tensor(kl, dtype=torch.float64)
+    if not (bits >= 0).all():
+        raise ValueError(f"kl = {kl} is not a divergence: it must be 0 bits or more")
+    bound = bits + (bits + 1).log2() + constant
+    return bound if isinstance(kl, Tensor) else float(bound)
+
+
+def _used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
+    """R of the child indices that the optimal tree has, and p_res."""
+    rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
+    rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
+    residual = 1 - math.fsum(rates)
+    # less than rounding error is nothing left: else m would have to exceed it in vain
+    return rates, residual if residual > 1e-12 else 0.0
+
+
+def _smallest_m(rates: np.ndarray, residual: float) -> int:
+    return max(1, math.ceil(residual / rates.min() - 1e-9))
+
+
+def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndarray:
+    denominator = _entropy(rates) + residual * np.log2(m)
+    numerator = np.log2(len(rates) + m) + math.log2(k + 1)
+    return np.divide(numerator, denominator, out=np.full_like(m, np.inf), where=denominator > 0)
+
+
+def _smallest_over_m(rates: np.ndarray, residual: float, k: int, least: int) -> float:
+    """Over integers m from `least`, on a logarithmic grid that is refined around its best point."""
+    if not residual:
+        return float(_lemma(rates, residual, k, np.array([float(least)]))[0])
+    low, high = float(least), 1e300
+    while True:
+        grid = np.unique(np.round(np.geomspace(low, high, _GRID)))
+        values = _lemma(rates, residual, k, grid)
+        best = int(values.argmin())
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+        # neighbours on the grid that are neighbours in floating point, or all integers between them seen
+        if len(grid) < _GRID or high <= low * (1 + 1e-12):
+            return min(float(values[best]), 1 / residual)
+
+
+def _entropy(rates: np.ndarray) -> float:
+    """Bits of the law R with what is missing to 1 as one more outcome."""
+    missing = 1 - math.fsum(rates)
+    law = [*rates[rates > 0].tolist(), *([missing] if missing > 1e-12 else [])]
+    return max(0.0, -math.fsum(x * math.log2(x) for x in law))
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else math.inf
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} = {value!r} is not an integer from 1 up")

@@ -1,0 +1,39 @@
+"""A number and how far it may be off, and the loop over a batch of distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.theory.divergences import Distribution, checked_pair
+
+
+class Estimate(NamedTuple):
+    """value and standard_error, of one shape; the error is 0 where the value is exact."""
+
+    value: Tensor
+    standard_error: Tensor
+
+
+Law = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+"""(p, q, k, samples, generator) -> values [k] and standard errors [k], for one pair of distributions."""
+
+
+def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
+    """The law of each pair of a batch, [..., k]; rows are simulated independently of each other."""
+    p, q = torch.broadcast_tensors(*checked_pair(p, q))
+    for name, value, least in (("k", k, 1), ("samples", samples, 2)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name} = {value!r} is not an integer from {least} up")
+    generator, size = np.random.default_rng(seed), p.shape[-1]
+    result = np.zeros((2, p[..., 0].numel(), k))
+    rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
+    for row, (p_row, q_row) in enumerate(rows):
+        drafted = min(k, int((q_row > 0).sum()))
+        result[:, row, :drafted] = law(p_row, q_row, drafted, samples, generator)
+    value, error = torch.from_numpy(result).reshape(2, *p.shape[:-1], k).to(p.device)
+    return Estimate(value, error)

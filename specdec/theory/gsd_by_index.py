@@ -1,0 +1,128 @@
+"""GSD's acceptance by index: exact over all rejected prefixes, or by simulating them.
+
+After rejections the residual is max(P - λQ, 0) / S(λ) with S(λ) = Σ max(P - λQ, 0), and the draft is Q / c
+off the rejected tokens, c being their complement's mass. With μ = λ + S(λ) / c, the next child
+
+    is accepted                 with probability 1 - S(μ) / S(λ),
+    is x and rejected           with probability (max(P_x, μQ_x) - max(P_x, λQ_x)) / S(λ),
+
+and after that rejection λ is μ and c lacks Q_x. S(λ) is therefore the probability that all children so far
+were rejected, given which tokens they were: only their identity needs enumeration or sampling.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+MAX_PREFIXES = 200_000
+"""Ordered lists of rejected tokens up to which acceptance is exact."""
+
+
+def gsd_law(
+    p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values and standard errors [k]; p and q [n], k at most the size of q's support."""
+    pair = SortedPair(p, q)
+    size = int((q > 0).sum())
+    if sum(math.perm(size, length) for length in range(k)) <= MAX_PREFIXES:
+        return exact_gsd_law(pair, k), np.zeros(k)
+    return simulated_gsd_law(pair, k, samples, generator)
+
+
+class SortedPair:
+    """P and Q on Q's support, sorted by P/Q, with their running sums, and P's mass off that support."""
+
+    def __init__(self, p: np.ndarray, q: np.ndarray):
+        p, q, self.uncovered = p[q > 0], q[q > 0], float(p[q == 0].sum())
+        order = np.argsort(p / q)
+        self.p, self.q = p[order], q[order]
+        self.ratio = self.p / self.q
+        self.p_sum, self.q_sum = (np.concatenate([[0.0], np.cumsum(x)]) for x in (self.p, self.q))
+        # summed from the top: as differences of the sums from below, small tails would be rounding error
+        self.p_above, self.q_above = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (self.p, self.q))
+
+    def survival(self, level: np.ndarray) -> np.ndarray:
+        """S(λ) = Σ max(P - λQ, 0), elementwise."""
+        first = np.searchsorted(self.ratio, level)
+        return np.maximum(self.p_above[first] - level * self.q_above[first], 0) + self.uncovered
+
+
+def exact_gsd_law(pair: SortedPair, k: int) -> np.ndarray:
+    """R [k] by recursion over ordered lists of rejected tokens, a row each.
+
+    reached: probability of that list and of rejecting all of it. left: which tokens it does not hold.
+    """
+    level, reached = np.zeros(1), np.ones(1)
+    left = np.ones((1, len(pair.q)), dtype=bool)
+    law = np.zeros(k)
+    for index in range(k):
+        mass, alive = pair.survival(level), reached > 0
+        next_level = level + mass / np.where(left, pair.q, 0).sum(-1)
+        law[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
+        if index + 1 == k:
+            break
+        rejected = _rejection(pair, level[:, None], next_level[:, None], slice(None))
+        chances = np.where(left & alive[:, None], rejected, 0) * (reached / np.where(alive, mass, 1))[:, None]
+        rows, tokens = np.nonzero(chances)
+        level, reached, left = next_level[rows], chances[rows, tokens], left[rows]
+        left[np.arange(len(rows)), tokens] = False
+    return law
+
+
+def simulated_gsd_law(
+    pair: SortedPair, k: int, samples: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard errors [k] over sampled lists of rejected tokens."""
+    level, left = np.zeros(samples), np.ones(samples)
+    rejected = np.empty((samples, 0), dtype=np.int64)
+    drops = np.zeros((k, samples))
+    for index in range(k):
+        mass = pair.survival(level)
+        next_level = level + mass / np.maximum(left, np.finfo(float).tiny)
+        drops[index] = mass - pair.survival(next_level)
+        if index + 1 < k:
+            tokens = _sampled_rejections(pair, level, next_level, rejected, generator.random(samples))
+            rejected = np.sort(np.concatenate([rejected, tokens[:, None]], 1), 1)
+            left = pair.q_sum[-1] - pair.q[rejected].sum(1)
+            level = next_level
+    return drops.mean(1), drops.std(1, ddof=1) / math.sqrt(samples)
+
+
+def _rejection(
+    pair: SortedPair, level: np.ndarray, next_level: np.ndarray, tokens: np.ndarray | slice
+) -> np.ndarray:
+    p, q = pair.p[tokens], pair.q[tokens]
+    return np.maximum(p, next_level * q) - np.maximum(p, level * q)
+
+
+def _sampled_rejections(
+    pair: SortedPair,
+    level: np.ndarray,
+    next_level: np.ndarray,
+    rejected: np.ndarray,
+    uniforms: np.ndarray,
+) -> np.ndarray:
+    """One more rejected token per sample, by inverting the running sum of `_rejection` over sorted tokens.
+
+    rejected: [samples, so far], ascending. That sum has a closed form, so a sample costs a bisection
+    instead of a pass over the vocabulary; tokens rejected before are jumped over.
+    """
+    below, until = np.searchsorted(pair.ratio, level), np.searchsorted(pair.ratio, next_level)
+
+    def running_sum(count: np.ndarray) -> np.ndarray:
+        low, high = np.minimum(count, below), np.clip(count, below, until)
+        between_q, between_p = pair.q_sum[high] - pair.q_sum[below], pair.p_sum[high] - pair.p_sum[below]
+        return (next_level - level) * pair.q_sum[low] + next_level * between_q - between_p
+
+    jumps = [_rejection(pair, level, next_level, column) for column in rejected.T]
+    aim = uniforms * np.maximum(running_sum(until) - sum(jumps), 0)
+    for column, jump in zip(rejected.T, jumps, strict=True):
+        aim += np.where(aim >= running_sum(column), jump, 0)
+    low, high = np.zeros_like(until), until
+    while (low < high).any():
+        middle = (low + high) // 2
+        passed = running_sum(middle + 1) > aim
+        low, high = np.where(passed, low, np.minimum(middle + 1, high)), np.where(passed, middle, high)
+    return np.minimum(low, len(pair.q) - 1)
