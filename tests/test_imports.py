@@ -9,8 +9,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     {"trace", "topology", "probs", "text"},
     {"race"},
-    {"verify", "theory", "stats"},
-    {"optimal", "channel"},
+    {"verify", "optimal", "stats"},
+    {"theory"},
+    {"channel"},
     {"models"},
     {"pair", "draft"},
     {"auto", "detail"},

@@ -40,7 +40,9 @@ def load_hf_model(
         model = AutoModelForCausalLM.from_pretrained(folder, **(kwargs | options))
     except (OSError, ValueError) as error:
         raise ValueError(_load_problem(folder, error)) from error
-    return HFModel(model if placement is None else model.to(placement), name=folder)
+    # where a folder lies on this machine is nobody else's business: records and pages show its last names
+    name = "/".join(Path(folder).parts[-2:]) if os.path.isdir(folder) else folder
+    return HFModel(model if placement is None else model.to(placement), name=name)
 
 
 def _placement(device: str | torch.device) -> torch.device | None:
