@@ -79,20 +79,26 @@ def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.
 
 
 def _greedy_by_index(acceptance: np.ndarray, k: int) -> Topology:
-    """Algorithm 3 on (parent, child index) instead of path tuples, so that deep trees stay O(k log k)."""
+    """Algorithm 3 with one sorted queue per child index instead of one queue of nodes: O(k log d).
+
+    Nodes are taken in order of rising cost = -log acceptance, so the candidates that are child i of the
+    nodes taken so far come in rising order too, parent by parent. Only the head of each of these d queues
+    is on the heap; equal costs go to the smaller child index, hence siblings in order.
+    """
     cost = (-np.log(acceptance)).tolist()
-    parents, child_indices, depths, costs = [-1], [-1], [0], [0.0]
-    queue = [(cost[0], 0, 0)]  # (-log acceptance, parent, child index); the parent breaks ties
-    while len(parents) <= k:
-        node_cost, parent, child_index = heapq.heappop(queue)
-        row = len(parents)
+    parents, child_indices, costs = [-1], [-1], [0.0]
+    heads = [(cost[0], 0)]
+    waiting = [0] * len(cost)  # row of the parent whose child i is the head of queue i
+    for _ in range(k):
+        node_cost, i = heads[0]
+        parent = waiting[i]
+        waiting[i] = parent + 1
         parents.append(parent)
-        child_indices.append(child_index)
-        depths.append(depths[parent] + 1)
+        child_indices.append(i)
         costs.append(node_cost)
-        heapq.heappush(queue, (node_cost + cost[0], row, 0))
-        if child_index + 1 < len(cost):
-            heapq.heappush(queue, (costs[parent] + cost[child_index + 1], parent, child_index + 1))
+        heapq.heapreplace(heads, (costs[parent + 1] + cost[i], i))
+        if parent == 0 and i + 1 < len(cost):
+            heapq.heappush(heads, (cost[i + 1], i + 1))
     return _in_level_order(parents, child_indices)
 
 
@@ -118,16 +124,19 @@ def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> flo
 
 
 def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
-    children: list[list[int]] = [[] for _ in parents]
-    for row in range(1, len(parents)):
-        children[parents[row]].append(row)
+    """The topology of rows in which parents, and earlier siblings, come before the others."""
+    parent, child = np.array(parents), np.array(child_indices)
+    # rows of all children in one flat list, parent by parent: a list for each would be slow at large k
+    starts = np.concatenate([[0], np.bincount(parent[1:], minlength=len(parent)).cumsum()])
+    flat = np.empty(len(parent) - 1, dtype=np.int64)
+    flat[starts[parent[1:]] + child[1:]] = np.arange(1, len(parent))
+    children, start = flat.tolist(), starts.tolist()
     order = [0]
     for row in order:  # grows while it is read: breadth first
-        order += children[row]
-    new = {row: i for i, row in enumerate(order)}
-    return Topology.from_parents(
-        [-1, *(new[parents[row]] for row in order[1:])], [child_indices[row] for row in order]
-    )
+        order += children[start[row] : start[row + 1]]
+    new = np.empty(len(order) + 1, dtype=np.int64)
+    new[order], new[-1] = np.arange(len(order)), -1
+    return Topology.from_parents(new[parent[order]].tolist(), child[order].tolist())
 
 
 def _tables(acceptance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -140,9 +149,10 @@ def _tables(acceptance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     best = np.full((indices + 1, k + 1), -math.inf)
     best[:, 0] = 0
     size = np.zeros((indices, k + 1), dtype=np.int64)
+    own = np.empty((indices, k))  # R_i (1 + F(0, s - 1)), by s - 1
     for nodes in range(1, k + 1):
-        for i in range(indices - 1, -1, -1):
-            values = acceptance[i] * (1 + best[0, :nodes]) + best[i + 1, nodes - 1 :: -1]
-            taken = int(np.argmax(values))
-            best[i, nodes], size[i, nodes] = values[taken], taken + 1
+        own[:, nodes - 1] = acceptance * (1 + best[0, nodes - 1])
+        values = own[:, :nodes] + best[1:, nodes - 1 :: -1]
+        size[:, nodes] = values.argmax(1) + 1
+        best[:-1, nodes] = values.max(1)
     return best, size

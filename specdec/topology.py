@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -60,12 +61,10 @@ class Topology:
     def _set(self, parents: list[int], child_indices: list[int]) -> None:
         self.parents = tuple(parents)
         self.child_indices = tuple(child_indices)
-        depths, children = [0], [[] for _ in parents]
-        for row in range(1, len(parents)):
-            depths.append(depths[parents[row]] + 1)
-            children[parents[row]].append(row)
+        depths = [0]
+        for parent in self.parents[1:]:
+            depths.append(depths[parent] + 1)
         self.depths = tuple(depths)
-        self.children = tuple(map(tuple, children))
 
     def _check_level_order(self) -> None:
         seen = [0] * len(self.parents)
@@ -91,6 +90,16 @@ class Topology:
     def depth(self) -> int:
         """Tokens on the longest path; 0 for the empty tree."""
         return self.depths[-1]
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """The rows of each row's children, in order; in level order they are neighbours."""
+        # built when asked for: a tuple a row makes a large tree several times as slow to build
+        counts = [0] * len(self.parents)
+        for parent in self.parents[1:]:
+            counts[parent] += 1
+        ends = list(accumulate(counts, initial=1))
+        return tuple(tuple(range(first, end)) for first, end in pairwise(ends))
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:
