@@ -6,7 +6,9 @@ indices. Taking them greedily from a priority queue costs O(k log k).
 
 The greedy choice needs earlier siblings to be at least as acceptable as later ones. A measured vector may
 break that: (.5, .02, .4) with k = 4 gives .9375 greedily and 1.17 at best. Such vectors go through
-the dynamic program, which is exact for every vector and costs O(k² · len(acceptance)).
+the dynamic program, which is exact for every vector and costs O(k² · len(acceptance)); where that is too
+much, each run of siblings that increases is pooled into its mean first. `chosen_algorithm` tells
+which of the three a vector gets.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 from torch import Tensor
@@ -22,6 +25,9 @@ from specdec.topology import Topology, _checked_count
 from specdec.trace import Path
 
 Acceptance = Sequence[float] | np.ndarray | Tensor | Callable[[Path], float]
+Algorithm = Literal["greedy", "dynamic program", "pooled"]
+
+_DYNAMIC_PROGRAM_LIMIT = 10**9
 
 
 def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
@@ -29,25 +35,41 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
 
     acceptance: either R(i), the probability that the child with index i is the accepted one, by child
     index (0-th order; indices beyond the vector are never accepted), or a callable giving the marginal
-    probability that the node at a path is accepted. Vectors that do not increase are solved by
-    Algorithm 3, others by the dynamic program; callables by Algorithm 3, which is exact where no node
-    is more acceptable than its parent or an earlier sibling. ValueError for an acceptance that
-    is no such probability, or k < 1.
+    probability that the node at a path is accepted. Vectors are solved by `chosen_algorithm`, exactly
+    but for "pooled"; callables by Algorithm 3, which is exact where no node is more acceptable than its
+    parent or an earlier sibling. ValueError for an acceptance that is no such probability, or k < 1.
     """
     k = _checked_count("k", k)
     if callable(acceptance):
         return _greedy_by_path(acceptance, k)
     vector = checked_acceptance(acceptance)
+    algorithm = chosen_algorithm(vector, k)
+    if algorithm == "dynamic program":
+        return dynamic_program_topology(vector, k)
+    return _greedy_by_index(vector if algorithm == "greedy" else _pooled(vector), k)
+
+
+def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Algorithm:
+    """How `optimal_topology` solves this vector for k tokens.
+
+    "greedy": Algorithm 3, exact because the vector does not increase anywhere. "dynamic program": exact
+    for every vector, up to k² · len(acceptance) = 10⁹ (a second or two). "pooled": Algorithm 3 with runs
+    of siblings that increase taken at their mean; not exact.
+    """
+    vector = checked_acceptance(acceptance)
     if np.all(np.diff(vector) <= 0):
-        return _greedy_by_index(vector, k)
-    return dynamic_program_topology(vector, k)
+        return "greedy"
+    return "dynamic program" if k * k * len(vector) <= _DYNAMIC_PROGRAM_LIMIT else "pooled"
 
 
 def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Topology:
-    """The same by the dynamic program over (nodes, next child index), as Sequoia does; any vector."""
+    """The same by the dynamic program over (nodes, next child index), as Sequoia does; any vector.
+
+    O(k² · len(acceptance)) time and O(k · len(acceptance)) memory.
+    """
     k = _checked_count("k", k)
     vector = checked_acceptance(acceptance)
-    best, size = _tables(vector, k)
+    _, size = _tables(vector, k)
     parents, child_indices = [-1], [-1]
     level = [(0, k)]
     while level:
@@ -62,7 +84,7 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
                 child_indices.append(child_index)
                 nodes -= taken
         level = deeper
-    assert len(parents) == k + 1, (len(parents), k, best)
+    assert len(parents) == k + 1, (len(parents), k)
     return Topology.from_parents(parents, child_indices)
 
 
@@ -100,6 +122,20 @@ def _greedy_by_index(acceptance: np.ndarray, k: int) -> Topology:
         if parent == 0 and i + 1 < len(cost):
             heapq.heappush(heads, (cost[i + 1], i + 1))
     return _in_level_order(parents, child_indices)
+
+
+def _pooled(acceptance: np.ndarray) -> np.ndarray:
+    """The nearest vector that does not increase (pool adjacent violators): means of runs that increase."""
+    runs: list[tuple[float, int]] = []  # sum and length
+    for rate in acceptance.tolist():
+        total, length = rate, 1
+        while runs and runs[-1][0] * length < total * runs[-1][1]:
+            total, length = total + runs[-1][0], length + runs[-1][1]
+            runs.pop()
+        runs.append((total, length))
+    # a mean rounded up must not undo the order
+    means = [total / length for total, length in runs for _ in range(length)]
+    return np.minimum.accumulate(means)
 
 
 def _greedy_by_path(acceptance: Callable[[Path], float], k: int) -> Topology:
