@@ -1,4 +1,8 @@
-"""What rounds of real decoding say: acceptance by child index, block efficiency."""
+"""What rounds of real decoding say: acceptance by child index, block efficiency, with their intervals.
+
+Rounds of several runs are counted together: the paper estimates acceptance by index from sequence and
+batch runs, `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,16 @@ class IndexAcceptance:
 
     @property
     def rate(self) -> float:
-        """accepted / offered."""
-        return self.accepted / self.offered
+        """accepted / offered; NaN where nothing was offered."""
+        return self.accepted / self.offered if self.offered else math.nan
 
     def interval(self, z: float = 1.96) -> tuple[float, float]:
-        """Wilson's score interval of the rate; 95% at the default z."""
+        """Wilson's score interval of the rate; 95% at the default z. (0, 1) where nothing was offered.
+
+        It takes nodes as independent of each other; nodes of one text are nearly so.
+        """
+        if not self.offered:
+            return 0.0, 1.0
         n, rate = self.offered, self.rate
         centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
@@ -53,3 +62,41 @@ def block_efficiency(rounds: Iterable[Round]) -> float:
     """Tokens per target evaluation; 0 where there was none."""
     counts = [len(round.tokens) for round in rounds]
     return sum(counts) / len(counts) if counts else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEfficiency:
+    """Tokens per target evaluation over several independent runs, with its standard error.
+
+    standard_error: of the ratio tokens / rounds, from how the runs differ; NaN for a single run.
+    """
+
+    tokens: int
+    rounds: int
+    standard_error: float
+
+    @property
+    def value(self) -> float:
+        """tokens / rounds."""
+        return self.tokens / self.rounds
+
+    def interval(self, z: float = 1.96) -> tuple[float, float]:
+        """value ± z standard errors; 95% at the default z, where runs are many (30 or more)."""
+        return self.value - z * self.standard_error, self.value + z * self.standard_error
+
+
+def estimate_block_efficiency(runs: Iterable[Iterable[Round]]) -> BlockEfficiency:
+    """Block efficiency of runs, each the rounds of one text.
+
+    Rounds of one text depend on each other, texts do not: the error is that of a ratio of sums over
+    runs (linearised), so it stays right where rounds cluster. To take rounds of one long run as
+    independent, pass each as a run of its own: `([round] for round in rounds)`. ValueError without rounds.
+    """
+    counts = [[len(round.tokens) for round in run] for run in runs]
+    tokens, rounds, n = sum(map(sum, counts)), sum(map(len, counts)), len(counts)
+    if not rounds:
+        raise ValueError("no rounds: block efficiency needs at least one target evaluation")
+    excess = (sum(run) - tokens / rounds * len(run) for run in counts)
+    squares = math.fsum(x * x for x in excess)
+    error = math.sqrt(squares * n / (n - 1)) / rounds if n > 1 else math.nan
+    return BlockEfficiency(tokens, rounds, error)
