@@ -1,0 +1,414 @@
+"""The two relatives of speculative decoding in information theory, as codecs (Section 4 of the paper).
+
+Channel simulation: Alice knows P and Q, Bob only Q. Both draw the same proposals from Q, from a seed they
+share; Alice sends the index of one that is a sample of P, in about D_KL[P || Q] bits.
+
+    greedy rejection sampling          takes proposals one by one, as GSD tries the children of a batch, but
+                                       draws them with replacement
+    Poisson functional representation  takes the winner of the race under P; its index is its place in the
+                                       race under Q, as in ERSD
+
+Tunstall codes: the inner nodes of their trees are the optimal draft tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Literal, NamedTuple
+
+import constriction
+import numpy as np
+import torch
+
+from specdec import theory
+from specdec.optimal import optimal_topology
+from specdec.race import arrivals, log_exponentials, uniform, winner
+from specdec.theory import Distribution
+from specdec.theory.divergences import checked_distribution, checked_pair
+from specdec.theory.gsd_by_index import SortedPair
+from specdec.topology import Topology
+
+Method = Literal["greedy_rejection", "poisson_functional"]
+
+
+class Stream(IntEnum):
+    """Noise of channel simulation, beside the streams of decoding; Alice's tests are hers alone."""
+
+    PROPOSAL = 16
+    TEST = 17
+    POISSON = 18
+
+
+class Message(NamedTuple):
+    """What Alice chose: the sample of P, and its 0-based index among the shared proposals."""
+
+    index: int
+    token_id: int
+
+
+def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
+    """Greedy rejection sampling (Harsha et al., 2010): the first proposal that is accepted.
+
+    p, q: [n]. position: number of the message. Proposal x is accepted with probability
+    max(P_x - λQ_x, 0) / (S Q_x), where S = Σ max(P - λQ, 0) and λ grows by S with each rejection: GSD's
+    tests, the draft never losing a token. Tests max p/q proposals on average. ValueError where p
+    or q is no distribution or p has support that q lacks.
+    """
+    p, q = _covered_pair(p, q)
+    index, level, running_q = 0, 0.0, np.cumsum(q)
+    while True:
+        mass = np.maximum(p - level * q, 0).sum()
+        x = _proposal(running_q, seed, position, index)
+        test = uniform(seed, position, index, Stream.TEST) * mass * q[x]
+        # no mass is left after rounding errors alone, when all of P has been given out
+        if test < p[x] - level * q[x] or mass <= 0:
+            return Message(index, x)
+        index, level = index + 1, level + mass
+
+
+def greedy_rejection_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
+    """Alice's sample, from the index alone: the shared proposal with that index."""
+    running_q = np.cumsum(_single("q", q))
+    return _proposal(running_q, seed, position, _checked_index(index))
+
+
+def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
+    """Poisson functional representation (Li and El Gamal, 2018) over a finite alphabet: one race.
+
+    The sample is the race's winner under P, the index its place in the race under Q. Proposals that
+    repeat an earlier one can never win and are not counted, so the index is ERSD's child index.
+    """
+    p, q = _covered_pair(p, q)
+    log_e = _race(len(p), seed, position)
+    log_p, log_q = torch.from_numpy(p).log(), torch.from_numpy(q).log()
+    token_id = int(winner(log_p, log_e))
+    times = log_e - log_q
+    return Message(int((times < times[token_id]).sum()), token_id)
+
+
+def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
+    """Alice's sample, from the index alone: the arrival with that index in the race under Q."""
+    q = _single("q", q)
+    index = _checked_index(index)
+    order = arrivals(torch.from_numpy(q).log()[None], _race(len(q), seed, position)[None], index + 1)[0]
+    if index >= len(order):
+        raise ValueError(f"index = {index}, but the race under q has {len(order)} arrivals")
+    return order[index]
+
+
+_ENCODE = {"greedy_rejection": greedy_rejection_encode, "poisson_functional": poisson_functional_encode}
+_DECODE = {"greedy_rejection": greedy_rejection_decode, "poisson_functional": poisson_functional_decode}
+_BOUND = {
+    "greedy_rejection": theory.greedy_rejection_entropy_bound,
+    "poisson_functional": theory.pfr_entropy_bound,
+}
+
+
+class IndexLaws(NamedTuple):
+    """Laws of the index, and what they cost in bits, for proposals with and without replacement.
+
+    with_replacement [count]: the law of channel simulation, D_KL <= entropy. without_replacement [at most
+    count]: the law of speculative decoding, R by child index; its entropy may fall below D_KL.
+    Entropies count what a law lacks to 1 as one more outcome.
+    """
+
+    kl: float
+    with_replacement: np.ndarray
+    entropy_with: float
+    without_replacement: np.ndarray
+    entropy_without: float
+
+
+def index_laws(p: Distribution, q: Distribution, method: Method, count: int = 4096) -> IndexLaws:
+    """The index laws of one pair [n], [n], side by side, up to `count` indices.
+
+    greedy_rejection beside GSD, poisson_functional beside ERSD. Large vocabularies are simulated without
+    replacement, see `theory.estimate_gsd_acceptance_by_index`.
+    """
+    p, q = _covered_pair(p, q)
+    by_index = {
+        "greedy_rejection": (_greedy_rejection_law, theory.gsd_acceptance_by_index),
+        "poisson_functional": (_poisson_functional_law, theory.ersd_acceptance_by_index),
+    }
+    simulation, decoding = by_index[_checked_method(method)]
+    given = simulation(p, q, count)
+    tree = decoding(p, q, min(count, len(q))).numpy()
+    return IndexLaws(float(theory.kl_divergence(p, q)), given, _law_entropy(given), tree, _law_entropy(tree))
+
+
+def _greedy_rejection_law(p: np.ndarray, q: np.ndarray, count: int) -> np.ndarray:
+    """R(r) = S(λ_r) - S(λ_{r+1}) with λ_{r+1} = λ_r + S(λ_r): what is rejected does not matter."""
+    pair = SortedPair(p, q)
+    survival, level = np.ones(count + 1), 0.0
+    for index in range(count):
+        level += survival[index]
+        survival[index + 1] = pair.survival(np.array(level))
+    return -np.diff(survival)
+
+
+def _poisson_functional_law(p: np.ndarray, q: np.ndarray, count: int) -> np.ndarray:
+    """Σ_i p_i A_i^r / (1 + A_i)^(r + 1): given the winner i, the index is geometric.
+
+    Until i wins, the proposals that arrive before it are Poisson with a mean of A_i t at an exponential time
+    t, A_i = Σ_j max(0, q_j p_i / q_i - p_j) being the inverse of ERSD's i-th term, less 1.
+    """
+    p, q = p[p > 0], q[p > 0]
+    left_out = 1 - q.sum()
+    ratio = p / q
+    overtaking = np.maximum(ratio[:, None] * q - p, 0).sum(1) + ratio * max(left_out, 0)
+    powers = (overtaking / (1 + overtaking))[:, None] ** np.arange(count)
+    return (p / (1 + overtaking)) @ powers
+
+
+def _law_entropy(law: np.ndarray) -> float:
+    missing = max(0.0, 1 - math.fsum(law))
+    masses = [*law[law > 0].tolist(), *([missing] if missing > 1e-12 else [])]
+    return max(0.0, -math.fsum(x * math.log2(x) for x in masses))
+
+
+class Transmission(NamedTuple):
+    """What arrived, and what it cost in bits a message.
+
+    token_ids: Bob's samples of P, equal to Alice's. indices: what was sent. data: the code. bits: 8 ·
+    len(data) / messages. kl, bound: mean D_KL[P || Q], and the upper bound of the index's entropy.
+    """
+
+    token_ids: tuple[int, ...]
+    indices: tuple[int, ...]
+    data: bytes
+    bits: float
+    kl: float
+    bound: float
+
+
+def transmit(
+    p: Distribution,
+    q: Distribution,
+    seed: int,
+    method: Method,
+    *,
+    count: int | None = None,
+    law: Sequence[float] | np.ndarray | None = None,
+) -> Transmission:
+    """Alice sends Bob samples of P, token by token.
+
+    p, q: [messages, n], or [n] with a count of messages. law: probabilities by index of the code that both
+    agreed on; None takes `zipf_law` of the mean D_KL. Bob uses q, the seed, the law and the data only.
+    """
+    p, q = checked_pair(p, q)
+    if count is not None:
+        p, q = p.expand(count, -1), q.expand(count, -1)
+    if p.dim() != 2 or p.shape != q.shape:
+        raise ValueError(f"p {tuple(p.shape)} and q {tuple(q.shape)} are not [messages, n] both")
+    kl = float(theory.kl_divergence(p, q).mean())
+    law = zipf_law(kl) if law is None else law
+    encode, decode = _ENCODE[_checked_method(method)], _DECODE[method]
+    sent = [encode(p[n], q[n], seed, n) for n in range(len(p))]
+    data = encode_indices([message.index for message in sent], law)
+    received = decode_indices(data, len(p), law)
+    token_ids = tuple(decode(index, q[n], seed, n) for n, index in enumerate(received))
+    assert token_ids == tuple(message.token_id for message in sent), "Bob's samples are not Alice's"
+    return Transmission(token_ids, tuple(received), data, 8 * len(data) / len(p), kl, _BOUND[method](kl))
+
+
+def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
+    """Probabilities [size] of indices ∝ (index + 1)^-s, s = 1 + 1 / (D_KL + log(e) / e + 1).
+
+    The code of Li and El Gamal (2018): all it needs to know is D_KL in bits, and it stays within
+    log(D_KL + 1) + 5 bits of it. Sums to 1 over all indices; what lies beyond `size` is an escape.
+    """
+    exponent = 1 + 1 / (kl + math.log2(math.e) / math.e + 1)
+    weights = np.arange(1, size + 1) ** -exponent
+    beyond = (size + 0.5) ** (1 - exponent) / (exponent - 1)  # the sum of the rest, as an integral
+    return weights / (weights.sum() + beyond)
+
+
+def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) -> bytes:
+    """Range code of indices, about -log2 law[index] bits each, rounded up to 32 bits altogether.
+
+    law: [n] probabilities, summing to at most 1. Indices from n on, up to 2³², cost an escape and 32 bits.
+    """
+    model, size = _index_model(law)
+    encoder = constriction.stream.queue.RangeEncoder()
+    for index in indices:
+        encoder.encode(min(_checked_index(index), size), model)
+        if index >= size:
+            for half in divmod(index - size, 1 << 16):
+                encoder.encode(half, _HALF)
+    return encoder.get_compressed().astype("<u4").tobytes()
+
+
+def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -> list[int]:
+    """The `count` indices that `encode_indices` wrote with the same law."""
+    model, size = _index_model(law)
+    decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(data, "<u4").astype(np.uint32))
+    indices = []
+    for _ in range(count):
+        index = int(decoder.decode(model))
+        if index == size:
+            index += (int(decoder.decode(_HALF)) << 16) + int(decoder.decode(_HALF))
+        indices.append(index)
+    return indices
+
+
+_HALF = constriction.stream.model.Uniform(1 << 16)
+_LEAST_ESCAPE = 1e-6
+
+
+def _index_model(law: Sequence[float] | np.ndarray) -> tuple[constriction.stream.model.Categorical, int]:
+    """The coder's model of n indices and the escape, and n."""
+    law = np.array(law, dtype=np.float64)
+    if law.ndim != 1 or not len(law) or not (law >= 0).all() or not law.sum() <= 1 + 1e-6:
+        raise ValueError(f"law = {law} is no list of probabilities that sums to at most 1")
+    escape = max(1 - law.sum(), _LEAST_ESCAPE)
+    return constriction.stream.model.Categorical(np.append(law, escape), perfect=False), len(law)
+
+
+class TunstallCode:
+    """Variable-to-fixed code of a source of independent symbols (Appendix C of the paper).
+
+    probabilities: [n] of the symbols 0, ..., n - 1, n >= 2. k: inner nodes of the tree beside the root;
+    they are the optimal draft tree of k tokens, for acceptances by index that are the symbols'
+    probabilities in falling order. Every node gets n children; each of the k(n - 1) + n leaves is a
+    phrase, and its number the codeword.
+
+        probabilities (.7, .2, .1), k = 1:    root ─┬─ 0 ─┬─ 0    codeword 2
+                                                    │     ├─ 1    codeword 3
+                                                    │     └─ 2    codeword 4
+                                                    ├─ 1          codeword 0
+                                                    └─ 2          codeword 1
+    """
+
+    def __init__(self, probabilities: Distribution, k: int):
+        rates = _single("probabilities", probabilities)
+        if len(rates) < 2:
+            raise ValueError("probabilities has one symbol; a code needs two at least")
+        self._symbols = np.argsort(-rates, kind="stable").tolist()
+        self._child_index = {symbol: i for i, symbol in enumerate(self._symbols)}
+        self._rates = rates[self._symbols]
+        self.topology = optimal_topology(self._rates, k) if k else Topology([])
+        inner = np.array([len(children) for children in self.topology.children])
+        # leaves are numbered node by node; first_leaf[row]: the first one below that node
+        self._inner = inner.tolist()
+        self._first_leaf = np.concatenate([[0], np.cumsum(len(rates) - inner)]).tolist()
+        self.num_codewords = self._first_leaf[-1]
+        assert self.num_codewords == k * (len(rates) - 1) + len(rates)
+
+    @property
+    def codeword_bits(self) -> int:
+        """⌈log(k(n - 1) + n)⌉."""
+        return (self.num_codewords - 1).bit_length()
+
+    @property
+    def expected_phrase(self) -> float:
+        """Symbols of a phrase on average: the tokens of a round in speculative decoding."""
+        return theory.expected_tokens(self._rates, self.topology)
+
+    @property
+    def rate(self) -> float:
+        """Bits a symbol in the long run; at least `entropy`."""
+        return self.codeword_bits / self.expected_phrase
+
+    @property
+    def entropy(self) -> float:
+        """H of the source, bits a symbol."""
+        return float(theory.entropy(self._rates))
+
+    def encode(self, symbols: Iterable[int]) -> str:
+        """Bits, as text of 0 and 1, of any sequence of symbols, the empty one included.
+
+        The last phrase is filled up to a leaf; how many symbols that took stands in front (Elias gamma).
+        ValueError names a symbol that the source does not have.
+        """
+        row, codewords = 0, []
+        for symbol in symbols:
+            if symbol not in self._child_index:
+                raise ValueError(f"symbol {symbol!r} is not an integer from 0 to {len(self._symbols) - 1}")
+            row = self._step(row, self._child_index[symbol], codewords)
+        filled = 0
+        while row:
+            row = self._step(row, len(self._symbols) - 1, codewords)
+            filled += 1
+        return _elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
+
+    def decode(self, bits: str) -> list[int]:
+        """The sequence that `encode` was given; ValueError where `bits` is no output of it."""
+        if not bits or set(bits) - {"0", "1"} or "1" not in bits:
+            raise ValueError(f"bits = {bits[:40]!r} are not the code of a sequence")
+        filled, start = _read_elias_gamma(bits)
+        if (len(bits) - start) % self.codeword_bits:
+            raise ValueError(f"{len(bits) - start} bits are no multiple of {self.codeword_bits} a codeword")
+        symbols: list[int] = []
+        for first in range(start, len(bits), self.codeword_bits):
+            symbols += self._phrase(int(bits[first : first + self.codeword_bits], 2))
+        if filled - 1 > len(symbols):
+            raise ValueError(f"bits fill up {filled - 1} symbols of {len(symbols)}")
+        return symbols[: len(symbols) - filled + 1]
+
+    def _step(self, row: int, child_index: int, codewords: list[int]) -> int:
+        """The row below; at a leaf its codeword is noted, and the next phrase starts at the root."""
+        beyond = child_index - self._inner[row]
+        if beyond < 0:
+            return self.topology.children[row][child_index]
+        codewords.append(self._first_leaf[row] + beyond)
+        return 0
+
+    def _phrase(self, codeword: int) -> list[int]:
+        if codeword >= self.num_codewords:
+            raise ValueError(f"codeword {codeword} is not below {self.num_codewords}")
+        row = int(np.searchsorted(self._first_leaf, codeword, side="right")) - 1
+        last = codeword - self._first_leaf[row] + self._inner[row]
+        path = [self.topology.child_indices[ancestor] for ancestor in self.topology.ancestors(row)[1:]]
+        return [self._symbols[child_index] for child_index in (*path, last)]
+
+
+def _elias_gamma(value: int) -> str:
+    """1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100: as many zeros as bits follow the leading one."""
+    return "0" * (value.bit_length() - 1) + f"{value:b}"
+
+
+def _read_elias_gamma(bits: str) -> tuple[int, int]:
+    """The value in front of the bits, and where it ends."""
+    zeros = bits.index("1")
+    if len(bits) < 2 * zeros + 1:
+        raise ValueError(f"bits = {bits[:40]!r} end within their header")
+    return int(bits[zeros : 2 * zeros + 1], 2), 2 * zeros + 1
+
+
+def _proposal(running_q: np.ndarray, seed: int, position: int, index: int) -> int:
+    """Proposal `index`: a sample of q, the same for whoever has the seed."""
+    u = uniform(seed, position, index, Stream.PROPOSAL)
+    return int(np.searchsorted(running_q, u * running_q[-1], side="right"))
+
+
+def _race(size: int, seed: int, position: int) -> torch.Tensor:
+    return log_exponentials(seed, [position], size, stream=Stream.POISSON)[0]
+
+
+def _covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndarray]:
+    p, q = (x.cpu().numpy() for x in checked_pair(_single("p", p), _single("q", q)))
+    if ((p > 0) & (q == 0)).any():
+        token = int(np.flatnonzero((p > 0) & (q == 0))[0])
+        raise ValueError(f"q[{token}] is 0 where p is {p[token]}: no proposal can ever be that sample")
+    return p, q
+
+
+def _single(name: str, value: Distribution) -> np.ndarray:
+    probs = checked_distribution(name, value)
+    if probs.dim() != 1:
+        raise ValueError(f"{name} has shape {tuple(probs.shape)}; one distribution [n] is needed")
+    return probs.cpu().numpy()
+
+
+def _checked_index(index: int) -> int:
+    if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < 1 << 32:
+        raise ValueError(f"index = {index!r} is not an integer from 0 to 2**32 - 1")
+    return int(index)
+
+
+def _checked_method(method: Method) -> Method:
+    if method not in _ENCODE:
+        raise ValueError(f"method = {method!r} is none of {', '.join(_ENCODE)}")
+    return method
