@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from components import page, run
+from components import page, run, topologies
 
 EXAMPLES = [
     "Once upon a time, there was a little girl named Lily.",
@@ -21,8 +21,8 @@ METHODS_INFO = "ERSD: both models race on the same noise. GSD: accept a draft, o
 TOPOLOGIES = [
     ("simple: one token", "simple"),
     ("sequence: k tokens in a row", "sequence"),
-    ("batch: k alternatives for one position", "batch"),
-    ("SpecInfer: three branches after two tokens", "specinfer"),
+    ("batch: k alternatives", "batch"),
+    ("SpecInfer: three branches", "specinfer"),
     ("optimal: the best tree of k tokens", "optimal"),
     ("auto: measured, the fastest here", "auto"),
 ]
@@ -65,7 +65,9 @@ def _decoding() -> Inputs:
 
 def _needed(method: str, topology: str) -> tuple[Any, Any]:
     drafts = method != "ar"
-    return gr.update(interactive=drafts), gr.update(interactive=drafts and topology not in run.WITHOUT_K)
+    return gr.update(interactive=drafts), gr.update(
+        interactive=drafts and topology not in topologies.WITHOUT_K
+    )
 
 
 def _sampling() -> Inputs:
@@ -101,7 +103,9 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
         **private,
     )
     running.then(**ready, **private)
-    stop.click(**ready, js="() => { window.specdec.stop(); return []; }", cancels=[running], **private)
+    # Without a function of its own, or the browser would wait for that before it cancels.
+    stopped = stop.click(None, js="() => { window.specdec.stop(); return []; }", cancels=[running], **private)
+    stopped.then(**ready, **private)
 
 
 def _buttons(running: bool) -> tuple[Any, Any]:

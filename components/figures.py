@@ -25,21 +25,13 @@ RACE_ROWS = 8
 def _layout(height: int, **changes: Any) -> dict[str, Any]:
     return {
         "height": height,
-        "margin": {"l": 8, "r": 8, "t": 48, "b": 40},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "paper_bgcolor": TRANSPARENT,
         "plot_bgcolor": TRANSPARENT,
         "font": {"size": 13},
         "hoverlabel": {"align": "left", "font": {"size": 13}},
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xref": "container",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "font": {"size": 12},
-        },
-        # The same value for ever: zoom and hidden traces survive every update.
+        # Legends are HTML: they wrap on a phone, and cost nothing when the data change.
+        "showlegend": False,
         "uirevision": "keep",
         **changes,
     }
@@ -47,7 +39,15 @@ def _layout(height: int, **changes: Any) -> dict[str, Any]:
 
 def race() -> go.Figure:
     """Pairs of bars, arrival times e/q and e/p of the leading tokens, and a mark on each winner."""
-    bar = {"orientation": "h", "hoverinfo": "text", "cliponaxis": False, "textangle": 0}
+    bar = {
+        "orientation": "h",
+        "hoverinfo": "text",
+        "cliponaxis": False,
+        "textangle": 0,
+        "textposition": "outside",
+        "textfont": {"size": 11},
+        "constraintext": "none",
+    }
     draft_marker = {
         "color": DRAFT,
         "pattern": {"shape": "/", "size": 5, "solidity": 0.2, "fgcolor": OUTLINE, "bgcolor": DRAFT},
@@ -70,11 +70,15 @@ def race() -> go.Figure:
             ),
         ],
         _layout(
-            380,
+            390,
+            margin={"l": 8, "r": 8, "t": 4, "b": 42},
             barmode="group",
-            bargap=0.3,
+            bargap=0.22,
             bargroupgap=0.05,
-            xaxis={"title": {"text": "arrival time: the shorter bar is first"}, "zeroline": False},
+            xaxis={
+                "title": {"text": "arrival time (shorter is first)", "font": {"size": 13}},
+                "zeroline": False,
+            },
             yaxis={
                 "range": [RACE_ROWS - 0.5, -0.5],
                 "automargin": True,
@@ -101,7 +105,7 @@ def tree() -> go.Figure:
         _nodes("token that ends the round", "diamond", SAMPLED, 15),
     ]
     hidden = {"visible": False, "fixedrange": False}
-    return go.Figure([*edges, *nodes], _layout(380, hovermode="closest", xaxis=hidden, yaxis=hidden))
+    return go.Figure([*edges, *nodes], _layout(190, hovermode="closest", xaxis=hidden, yaxis=hidden))
 
 
 def _edges(name: str, colour: str, dash: str, width: float) -> go.Scatter:

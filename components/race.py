@@ -14,7 +14,14 @@ _TEMPLATE = """
   </header>
   <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
     draft's race and at e / p in the target's; the first to arrive wins.</p>
+  <ul class="legend marks" aria-label="Marks">
+    <li><i class="bar draft"></i>e / q, draft</li>
+    <li><i class="bar target"></i>e / p, target</li>
+    <li><i class="winner draft">◆</i>first of the draft</li>
+    <li><i class="winner target">★</i>first of the target</li>
+  </ul>
   <div class="figure" role="img" aria-label="Arrival times"></div>
+  <p class="note">␣ is a space, ⏎ a line end; a bar that ends in › is cut.</p>
   <div class="trials" hidden>
     <table>
       <caption>GSD's tests, in order: accept when u &lt; p / q</caption>

@@ -22,13 +22,10 @@ from typing import Any
 import gradio as gr
 
 import specdec
-from components import page
+from components import page, topologies
 
 INTERVAL = 0.1
 """Seconds between two updates: what a browser draws comfortably and an eye still follows."""
-
-TOPOLOGIES = ("simple", "sequence", "batch", "specinfer", "optimal", "auto")
-WITHOUT_K = ("simple", "auto")
 
 _KEPT_RUNS = 16
 _kept: OrderedDict[str, list[str]] = OrderedDict()
@@ -55,7 +52,7 @@ class Settings:
         Ranges are checked where they matter, in `specdec`.
         """
         changes: dict[str, Any] = {
-            "k": 1 if self.topology in WITHOUT_K or self.method == "ar" else whole("k", self.k),
+            "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k),
             "max_new_tokens": whole("length", self.max_new_tokens),
             "temperature": number("temperature", self.temperature),
             "top_k": whole("top-k", self.top_k),
@@ -67,6 +64,8 @@ class Settings:
 
 def number(name: str, value: Any) -> float:
     """`value` as a float; ValueError says that it is missing or no number."""
+    if value is None or value == "":
+        raise ValueError(f"{name} is empty; give a number")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} = {value!r} is not a number")
     return float(value)
@@ -74,35 +73,29 @@ def number(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any) -> int:
     """`value` as an int; ValueError says that it is missing or not whole."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+    if not number(name, value).is_integer():
         raise ValueError(f"{name} = {value!r} is not a whole number")
     return int(value)
 
 
-def topology(name: str, k: int) -> Any:
-    """The topology of that name for `specdec.stream`; ValueError lists the names there are."""
-    if name in ("optimal", "auto"):
-        return name
-    if name == "simple":
-        return specdec.topology.simple()
-    if name not in TOPOLOGIES:
-        raise ValueError(f"topology = {name!r} is none of {', '.join(TOPOLOGIES)}")
-    return getattr(specdec.topology, name)(k)
-
-
 def start(pair: Any, settings: Settings, method: str | None = None, detail: bool = True) -> Any:
     """The run of checked settings, not begun yet; `method` replaces theirs (for the baseline)."""
+    method = method or settings.method
+    sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
+    topology = None
+    if method != "ar":
+        topology = topologies.topology(
+            pair, settings.topology, settings.k, settings.prompt, method=method, **sampling
+        )
     return specdec.stream(
         pair,
         settings.prompt,
-        method=method or settings.method,
-        topology=topology(settings.topology, settings.k),
+        method=method,
+        topology=topology,
         max_new_tokens=settings.max_new_tokens,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
         seed=settings.seed,
         detail=detail,
+        **sampling,
     )
 
 
@@ -112,7 +105,8 @@ def updates(pair: Any, settings: Settings, interval: float = INTERVAL) -> Iterat
     try:
         settings = settings.checked()
         setup = asdict(settings) | {"models": models(pair)}
-        yield log.flush("running", setup=setup)
+        measured = settings.method != "ar" and settings.topology in topologies.MEASURED
+        yield log.flush("choosing" if measured else "running", setup=setup)
         run = start(pair, settings)
         yield log.flush("running", setup=setup | _tree(run.topology))
         yield from log.collect("running", run)

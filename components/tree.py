@@ -10,6 +10,13 @@ _TEMPLATE = """
 <section aria-labelledby="tree-title">
   <header><h2 id="tree-title">Draft tree</h2></header>
   <p class="verdict">One target evaluation checks all drafted tokens of the tree.</p>
+  <ul class="legend marks" aria-label="Marks">
+    <li><i class="node root">■</i>text so far</li>
+    <li><i class="node accepted">●</i>accepted</li>
+    <li><i class="node rejected">✖</i>rejected</li>
+    <li><i class="node unvisited">○</i>not visited</li>
+    <li><i class="node last">◆</i>ends the round</li>
+  </ul>
   <div class="figure" role="img" aria-label="Draft tree"></div>
 </section>
 """

@@ -10,9 +10,10 @@ const FINISH = { length: "length reached", context: "the model's context is full
 const STATUS = {
   idle: () => "Ready.",
   waiting: () => "Waiting for the model …",
+  choosing: () => "Measuring acceptance to choose the tree …",
   running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
   baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
-  done: () => `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}.`,
+  done: () => `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.`,
   stopped: () => `Stopped after ${count(tokens(state.rounds), "token")}.`,
   error: () => "",
 };

@@ -42,8 +42,6 @@ function fillBars(trace, rows, time, end, winner) {
     if (time(row) > end || time(row) === null) return `${digits(time(row))} ›`;
     return (row.token_id === winner ? BEHIND_MARK : "") + digits(time(row));
   });
-  trace.textposition = rows.map((row, i) => (clipped[i] > 0.8 * end ? "inside" : "outside"));
-  trace.insidetextanchor = "end";
 }
 
 function hover(row, child) {
@@ -76,8 +74,11 @@ export function fillRace({ data, layout }, round, step, width) {
     tickvals: rows.map((_, i) => i),
     ticktext: rows.map((row) => plotlyLabel(row.text, length)),
   });
-  layout.xaxis.range = [0, end * 1.08];
+  layout.xaxis.range = [0, end * 1.2]; // room for the last label
+  layout.xaxis.visible = layout.yaxis.visible = rows.length > 0;
 }
+
+const GSD_NOTE = "GSD drafts with the draft's race; the target's race decides nothing here and is shown to compare.";
 
 function trialSentence(round, step) {
   const trial = step.trials.at(-1);
@@ -119,7 +120,7 @@ function drawTrials(element, round, step) {
   fillRows(element.querySelector("tbody"), trials, () => cells(6), (row, trial, i) => {
     row.className = trial.accepted ? "accepted" : "rejected";
     const ratio = trial.ratio === null ? "∞" : digits(trial.ratio);
-    const result = trial.accepted ? "✓ u < p/q: accepted" : "✗ rejected";
+    const result = trial.accepted ? "✓ accepted" : "✗ rejected";
     setCells(row, [visible(drafted[i].text), digits(trial.p), digits(trial.q), ratio, digits(trial.u), result]);
   });
 }
@@ -143,13 +144,13 @@ function drawSteps(element, round) {
 
 export function mountRace(element, props) {
   const find = (selector) => element.querySelector(selector);
-  const [steps, sentence, trials, plot] = [".steps", ".verdict", ".trials", ".figure"].map(find);
+  const [steps, sentence, trials, plot, note] = [".steps", ".verdict", ".trials", ".figure", ".note"].map(find);
+  const marks = note.textContent;
   const current = () => selectedRound()?.steps[state.selected.step];
   const figure = new Figure(plot, {
     skeleton: props.figure,
     plotly: props.plotly,
-    ready: () => current() !== undefined,
-    fill: (skeleton, width) => fillRace(skeleton, selectedRound(), current(), width),
+        fill: (skeleton, width) => fillRace(skeleton, selectedRound(), current(), width),
   });
   steps.addEventListener("click", (event) => {
     const button = event.target.closest("button");
@@ -165,9 +166,12 @@ export function mountRace(element, props) {
       drawTrials(trials, selectedRound(), step);
       if (step) {
         setText(sentence, verdict(selectedRound(), step, state.setup.method));
+        // While rounds fly by, a screen reader would only stutter.
+        sentence.setAttribute("aria-live", state.follow ? "off" : "polite");
+        setText(note, state.setup.method === "gsd" ? `${marks} ${GSD_NOTE}` : marks);
         plot.setAttribute("aria-label", `Arrival times. ${sentence.textContent}`);
       }
-      if (step) figure.draw();
+      figure.draw();
     }),
   );
 }

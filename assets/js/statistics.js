@@ -101,11 +101,19 @@ const CAPABILITY = {
   ar: "one token at a time",
 };
 
+function described(model) {
+  const can = CAPABILITY[model.capability] ?? model.capability;
+  return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}`;
+}
+
+function usedTopology(setup) {
+  if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
+  return [`topology: ${setup.topology}, ${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
+}
+
 function drawModels(list, models) {
-  fillRows(list, models, () => make("li"), (item, model) => {
-    const can = CAPABILITY[model.capability] ?? model.capability;
-    setText(item, `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}`);
-  });
+  const lines = [...models.map(described), ...usedTopology(state.setup)];
+  fillRows(list, lines, () => make("li"), (item, line) => setText(item, line));
 }
 
 export function mountStatistics(element, props) {

@@ -3,7 +3,7 @@
 const empty = () => ({
   run: null, // id of the run
   seq: 0, // number of the next update
-  phase: "idle", // idle, waiting, running, baseline, done, stopped, error
+  phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
   message: "",
   setup: null,
   rounds: [],
@@ -35,7 +35,7 @@ export function begin() {
 
 // The visitor pressed Stop: what is shown stays, and late updates of this run only add rounds.
 export function stop() {
-  if (["waiting", "running", "baseline"].includes(state.phase)) state.phase = "stopped";
+  if (["waiting", "choosing", "running", "baseline"].includes(state.phase)) state.phase = "stopped";
   notify();
 }
 

@@ -70,11 +70,21 @@ class TextView {
   }
 
   draw() {
+    this.showStart();
     if (state.run !== this.run) this.reset();
     for (let i = this.tokens.childElementCount; i < state.rounds.length; i++) {
       appendRound(this.tokens, state.rounds[i]);
     }
     this.mark();
+  }
+
+  // On a phone the text grows below the controls: show where, once per run.
+  showStart() {
+    const starts = state.phase === "waiting" && this.phase !== "waiting";
+    this.phase = state.phase;
+    if (starts && this.story.parentElement.getBoundingClientRect().top > 0.85 * window.innerHeight) {
+      this.story.parentElement.scrollIntoView({ block: "start" });
+    }
   }
 
   reset() {
@@ -87,14 +97,24 @@ class TextView {
     this.hint.hidden = true;
   }
 
-  // Lights up the selected round and, in it, the selected position.
+  // Lights up the selected round and, in it, the selected position; once per selection.
   mark() {
+    if (this.selected === state.selected) return;
+    this.selected = state.selected;
     const group = this.tokens.children[state.selected.round];
     for (const element of this.marked) element.classList.remove("selected", "current");
     const current = group?.querySelector(`.token:not(.rejected)[data-step="${state.selected.step}"]`);
     group?.classList.add("selected");
     current?.classList.add("current");
     this.marked = [group, current].filter(Boolean);
+    if (group) this.keepInView(group);
+  }
+
+  // Scrolls the story, never the page.
+  keepInView(group) {
+    const [story, round] = [this.story.getBoundingClientRect(), group.getBoundingClientRect()];
+    if (round.bottom > story.bottom) this.story.scrollTop += round.bottom - story.bottom + 12;
+    if (round.top < story.top) this.story.scrollTop -= story.top - round.top + 12;
   }
 }
 

@@ -23,8 +23,11 @@ export function place(round) {
   }
   let free = 0;
   const visit = (id) => {
-    (children.get(id) ?? []).forEach((node, i) => {
-      rows.set(key(node.path), i === 0 ? rows.get(id) : ++free);
+    const list = children.get(id) ?? [];
+    // The round's last token goes right below its parent, before the branches that lost to it.
+    if (list.length > 1 && list.at(-1) === last) rows.set(key(last.path), ++free);
+    list.forEach((node, i) => {
+      if (!rows.has(key(node.path))) rows.set(key(node.path), i === 0 ? rows.get(id) : ++free);
       visit(key(node.path));
     });
   };
@@ -48,9 +51,14 @@ function hover(node) {
 
 const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
 
+// Right, down, right: parallel branches stay apart however many there are.
 function fillEdges(trace, nodes, rows) {
-  trace.x = nodes.flatMap(({ path }) => [path.length - 1, path.length, null]);
-  trace.y = nodes.flatMap(({ path }) => [-rows.get(key(path.slice(0, -1))), -rows.get(key(path)), null]);
+  const bend = 0.35;
+  trace.x = nodes.flatMap(({ path: { length } }) => [length - 1, length - 1 + bend, length - 1 + bend, length, null]);
+  trace.y = nodes.flatMap(({ path }) => {
+    const [parent, child] = [-rows.get(key(path.slice(0, -1))), -rows.get(key(path))];
+    return [parent, parent, child, child, null];
+  });
 }
 
 function fillNodes(trace, nodes, rows, label) {
@@ -62,6 +70,7 @@ function fillNodes(trace, nodes, rows, label) {
 
 // Puts one round's tree into the figure's skeleton.
 export function fillTree({ data, layout }, round, width) {
+  if (!round) return;
   const { all, rows, height } = place(round);
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
   const room = Math.max(4, Math.floor(width / (depth + 1) / 8)); // characters that fit beside a node
@@ -74,7 +83,13 @@ export function fillTree({ data, layout }, round, width) {
   });
   Object.assign(data[4], { x: [0], y: [0], text: [""], hovertext: ["root: the text so far"] });
   layout.xaxis.range = [-0.4, depth + 0.6];
-  layout.yaxis.range = [-Math.max(height, 1) - 0.7, 0.9];
+  layout.yaxis.range = [-Math.max(height, 1) - 0.5, 0.9];
+}
+
+// As high as the run's first tree needs: later ones are the same or smaller, and nothing jumps.
+export function treeHeight(round) {
+  const { height } = place(round);
+  return Math.min(Math.max(150, 70 + 36 * (height + 1)), 640);
 }
 
 export function summary(round) {
@@ -90,8 +105,11 @@ export function mountTree(element, props) {
   const figure = new Figure(plot, {
     skeleton: props.figure,
     plotly: props.plotly,
-    ready: () => selectedRound() !== undefined,
-    fill: (skeleton, width) => fillTree(skeleton, selectedRound(), width),
+        fill: (skeleton, width) => {
+      if (state.rounds.length > 0) skeleton.layout.height = treeHeight(state.rounds[0]);
+      plot.style.height = `${skeleton.layout.height}px`;
+      fillTree(skeleton, selectedRound(), width);
+    },
   });
   let drawn = null;
   subscribe(
