@@ -28,7 +28,7 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     `gsd_acceptance` from above. O(n log n): sorted by p/q, the maximum is p_j/p_i from i on and q_j/q_i
     before it.
     """
-    p, q = torch.broadcast_tensors(*checked_pair(p, q))
+    p, q = checked_pair(p, q)
     order = (p.log() - q.log()).nan_to_num(0.0).argsort(-1)
     p, q = p.gather(-1, order), q.gather(-1, order)
     p_from = p.flip(-1).cumsum(-1).flip(-1)

@@ -52,15 +52,14 @@ def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """p and q, float64 and normalised; ValueError where one is no distribution or their sizes differ."""
+    """p and q, float64, normalised, of one shape; ValueError where one is no distribution or sizes differ."""
     p, q = checked_distribution("p", p), checked_distribution("q", q)
     if p.shape[-1] != q.shape[-1]:
         raise ValueError(f"p has {p.shape[-1]} outcomes and q {q.shape[-1]}; both need the same vocabulary")
     try:
-        torch.broadcast_shapes(p.shape, q.shape)
+        return torch.broadcast_tensors(p, q)
     except RuntimeError:
         raise ValueError(f"p {tuple(p.shape)} and q {tuple(q.shape)} do not broadcast") from None
-    return p, q
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:

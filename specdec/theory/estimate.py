@@ -25,7 +25,7 @@ Law = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np
 
 def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
     """The law of each pair of a batch, [..., k]; rows are simulated independently of each other."""
-    p, q = torch.broadcast_tensors(*checked_pair(p, q))
+    p, q = checked_pair(p, q)
     for name, value, least in (("k", k, 1), ("samples", samples, 2)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name} = {value!r} is not an integer from {least} up")

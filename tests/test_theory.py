@@ -1,0 +1,479 @@
+"""Each function of the theory against an independent computation; the paper's inequalities on many pairs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, special
+
+from specdec import theory
+from specdec.optimal import optimal_topology
+from specdec.theory import ersd_by_index, gsd_by_index
+from specdec.topology import Topology, batch, sequence
+
+SIGMAS = 5.5
+"""Largest deviation in standard errors; a correct value exceeds it with probability 4e-8."""
+
+EXTREME = ((0.01, 0.99), (0.99, 0.01))
+
+
+def random_pairs(count, largest=6, seed=0):
+    """Pairs [n] from nearly uniform to nearly one-hot, some with tokens that one side lacks."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        n = int(rng.integers(2, largest + 1))
+        p, q = (rng.dirichlet([rng.choice([0.05, 0.3, 1.0, 5.0])] * n) for _ in "pq")
+        if number % 4 == 1:
+            p[0] = 0
+        if number % 4 == 2:
+            q[0] = 0
+        p, q = np.maximum(p, 0), np.maximum(q, 0)
+        yield p / p.sum(), q / q.sum()
+
+
+@st.composite
+def pairs(draw):
+    n = draw(st.integers(2, 8))
+    weight = st.floats(0, 1).map(lambda x: x**3) | st.just(0.0)
+    p, q = (np.array(draw(st.lists(weight, min_size=n, max_size=n))) + 1e-9 for _ in "pq")
+    return p / p.sum(), q / q.sum()
+
+
+def gsd_joint(p, q):
+    """Exact {(child index, token): probability that this child is accepted with this token}, in rationals.
+
+    The paper's Algorithm 4 word by word, over all drafts without replacement.
+    """
+    joint = {}
+
+    def child(p, q, weight, index):
+        for x in range(len(q)):
+            if not q[x]:
+                continue
+            accepted = min(Fraction(1), p[x] / q[x])
+            joint[index, x] = joint.get((index, x), 0) + weight * q[x] * accepted
+            excess = [max(a - b, Fraction(0)) for a, b in zip(p, q, strict=True)]
+            others = [b if y != x else Fraction(0) for y, b in enumerate(q)]
+            if accepted < 1 and sum(others):
+                residual, draft = ([v / sum(vs) for v in vs] for vs in (excess, others))
+                child(residual, draft, weight * q[x] * (1 - accepted), index + 1)
+
+    child(rational(p), rational(q), Fraction(1), 0)
+    return joint
+
+
+def ersd_joint(p, q):
+    """The same for ERSD: the winner under P and its rank under Q.
+
+    The rank is a sum of independent indicators 1 - exp(-a_j t) given the time t; the products expand into
+    exponentials, each with the integral ∫ e^-t e^-ct dt = 1 / (1 + c).
+    """
+    p, q, joint = rational(p), rational(q), {}
+    for i in (i for i in range(len(p)) if p[i] and q[i]):
+        rates = [max(Fraction(0), q[j] * p[i] / q[i] - p[j]) for j in range(len(p)) if j != i]
+        for early in itertools.product([False, True], repeat=len(rates)):
+            late = sum(a for a, is_early in zip(rates, early, strict=True) if not is_early)
+            sums = [(1, late)]
+            for a in (a for a, is_early in zip(rates, early, strict=True) if is_early):
+                sums += [(-sign, rate + a) for sign, rate in sums]
+            mass = p[i] * sum(sign / (1 + rate) for sign, rate in sums)
+            joint[sum(early), i] = joint.get((sum(early), i), 0) + mass
+    return joint
+
+
+def rational(probabilities):
+    values = [Fraction(float(x)) for x in probabilities]
+    return [value / sum(values) for value in values]
+
+
+def by_index(joint, n):
+    return [float(sum(mass for (index, _), mass in joint.items() if index == i)) for i in range(n)]
+
+
+def largest_deviation(function, joint, seed):
+    return max(
+        np.abs(function(p, q, len(p)).numpy() - by_index(joint(p, q), len(p))).max()
+        for p, q in [EXTREME, *random_pairs(40, 5, seed)]
+    )
+
+
+# Divergences
+
+
+@settings(derandomize=True, deadline=None)
+@given(pairs())
+def test_divergences_equal_their_definitions(pair):
+    p, q = pair
+    assert float(theory.total_variation(p, q)) == pytest.approx(1 - np.minimum(p, q).sum(), abs=1e-12)
+    kl = special.rel_entr(p, q).sum() / math.log(2)
+    assert float(theory.kl_divergence(p, q)) == pytest.approx(kl, rel=1e-9, abs=1e-12)
+    assert float(theory.entropy(p)) == pytest.approx(special.entr(p).sum() / math.log(2), abs=1e-12)
+    harmonic = sum(1 / (1 / a + 1 / b) for a, b in zip(p, q, strict=True))
+    assert float(theory.harmonic_mean_similarity(p, q)) == pytest.approx(harmonic, abs=1e-12)
+
+
+def test_channel_simulation_divergence_equals_its_integral():
+    for p, q in random_pairs(20, seed=3):
+        p, q = (p + 0.01) / (1 + 0.01 * len(p)), (q + 0.01) / (1 + 0.01 * len(q))
+
+        def integrand(height, p=p, q=q):
+            mass = q[p / q >= height].sum()
+            return -mass * math.log2(mass) if mass > 0 else 0.0
+
+        breaks = np.sort(p / q)
+        value = sum(integrate.quad(integrand, a, b)[0] for a, b in itertools.pairwise([0.0, *breaks]))
+        assert float(theory.channel_simulation_divergence(p, q)) == pytest.approx(value, abs=1e-9)
+
+
+def test_divergences_of_equal_and_of_disjoint_distributions():
+    p, disjoint = [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]
+    assert float(theory.harmonic_mean_similarity(p, p)) == 0.5
+    assert float(theory.kl_divergence(p, p)) == float(theory.channel_simulation_divergence(p, p)) == 0
+    assert float(theory.total_variation(p, disjoint)) == 1
+    assert theory.kl_divergence(p, disjoint).isinf()
+    assert theory.channel_simulation_divergence(p, disjoint).isinf()
+    for acceptance in (theory.gsd_acceptance, theory.ersd_acceptance):
+        assert float(acceptance(p, p)) == pytest.approx(1, abs=1e-15)
+        assert float(acceptance(p, disjoint)) == 0
+
+
+PAIRWISE = [
+    theory.total_variation,
+    theory.harmonic_mean_similarity,
+    theory.kl_divergence,
+    theory.channel_simulation_divergence,
+    theory.gsd_acceptance,
+    theory.ersd_acceptance,
+    theory.ersd_total_variation_bound,
+    theory.poisson_matching_bound,
+    lambda p, q: theory.gsd_acceptance_by_index(p, q, 3),
+    lambda p, q: theory.ersd_acceptance_by_index(p, q, 3),
+]
+
+
+@pytest.mark.parametrize("function", PAIRWISE)
+def test_a_batch_is_its_rows_whatever_the_container(function):
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(5), (2, 3)), rng.dirichlet(np.ones(5), (2, 3))
+    p.flags.writeable = False
+    whole = function(p, q)
+    assert whole.shape[:2] == (2, 3)
+    for i, j in itertools.product(range(2), range(3)):
+        torch.testing.assert_close(whole[i, j], function(p[i, j].tolist(), torch.tensor(q[i, j])))
+    torch.testing.assert_close(function(p, q[0, 0]), function(p, np.broadcast_to(q[0, 0], p.shape)))
+    torch.testing.assert_close(
+        function(torch.tensor(p).float(), torch.tensor(q).float()), whole, atol=1e-5, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "message"),
+    [
+        ([0.5, 0.4], [0.5, 0.5], "p is not a distribution: it sums to"),
+        ([0.5, 0.5], [1.5, -0.5], "q = .* is not a distribution"),
+        ([0.5, math.nan], [0.5, 0.5], "p = .* is not a distribution"),
+        ([0.5, 0.5], [0.5, 0.25, 0.25], "p has 2 outcomes and q 3"),
+        ([], [0.5, 0.5], "p = .* is not a distribution"),
+        (0.5, [0.5, 0.5], "p = .* is not a distribution"),
+        ("ab", [0.5, 0.5], "p = 'ab' is not a distribution"),
+        (np.full((2, 2), 0.5), np.full((3, 2), 0.5), "do not broadcast"),
+    ],
+)
+@pytest.mark.parametrize("function", PAIRWISE)
+def test_errors_name_what_is_no_distribution(function, p, q, message):
+    with pytest.raises(ValueError, match=message):
+        function(p, q)
+
+
+# First acceptance
+
+
+@settings(derandomize=True, deadline=None)
+@given(pairs())
+def test_ersd_first_acceptance_equals_the_double_sum_and_keeps_its_bounds(pair):
+    p, q = pair
+    double_sum = sum(1 / np.maximum(p / p[i], q / q[i]).sum() for i in range(len(p)))
+    ersd = float(theory.ersd_acceptance(p, q))
+    assert ersd == pytest.approx(double_sum, abs=1e-12)
+    assert float(theory.harmonic_mean_similarity(p, q)) <= ersd + 1e-12
+    assert float(theory.ersd_total_variation_bound(p, q)) <= ersd + 1e-12
+    assert ersd <= float(theory.gsd_acceptance(p, q)) + 1e-12
+
+
+def test_neither_lower_bound_of_ersd_dominates_the_other():
+    pairs = list(random_pairs(200))
+    differences = [
+        float(theory.ersd_total_variation_bound(p, q) - theory.harmonic_mean_similarity(p, q))
+        for p, q in pairs
+    ]
+    assert min(differences) < -0.01
+    assert max(differences) > 0.01
+
+
+def test_ersd_acceptance_equals_races_that_are_run():
+    """200,000 races on each of 5 pairs, 5.5 standard errors."""
+    rng = np.random.default_rng(1)
+    for p, q in random_pairs(5, seed=5):
+        e = rng.exponential(size=(200_000, len(p)))
+        with np.errstate(divide="ignore"):
+            same = ((e / p).argmin(1) == (e / q).argmin(1)).mean()
+        exact = float(theory.ersd_acceptance(p, q))
+        assert abs(same - exact) <= SIGMAS * math.sqrt(exact * (1 - exact) / 200_000) + 1e-12
+
+
+def test_poisson_matching_lemma():
+    """P(other winner under P | i wins under Q), exact, is at most the bound; nearly equal for a rare pair."""
+    for p, q in [EXTREME, *random_pairs(50, seed=6)]:
+        p, q = (np.array(p) + 1e-6) / (1 + 1e-6 * len(p)), (np.array(q) + 1e-6) / (1 + 1e-6 * len(q))
+        both = np.array([1 / np.maximum(p / p[i], q / q[i]).sum() for i in range(len(p))])
+        assert (1 - both / q <= theory.poisson_matching_bound(p, q).numpy() + 1e-12).all()
+    mean = sum(q * theory.poisson_matching_bound(p, q).numpy())
+    assert mean == pytest.approx(1 - float(theory.harmonic_mean_similarity(p, q)), abs=1e-12)
+    assert theory.poisson_matching_bound([0.0, 1.0], [0.5, 0.5]).tolist() == [1.0, 1 / 3]
+
+
+# Acceptance by index
+
+
+def test_gsd_by_index_equals_algorithm_4_in_rationals():
+    assert largest_deviation(theory.gsd_acceptance_by_index, gsd_joint, seed=1) < 1e-12
+
+
+def test_ersd_by_index_equals_the_exact_sum_over_orders_of_arrival():
+    assert largest_deviation(theory.ersd_acceptance_by_index, ersd_joint, seed=2) < 1e-12
+
+
+def test_by_index_where_ratios_are_extreme():
+    p, q = EXTREME
+    assert theory.ersd_acceptance_by_index(p, q, 2).tolist() == pytest.approx([0.02, 0.98], abs=1e-13)
+    assert theory.gsd_acceptance_by_index(p, q, 2).tolist() == pytest.approx([0.02, 0.98], abs=1e-13)
+    p, q = [1e-9, 0.5, 0.5 - 1e-9], [0.5, 1e-10, 0.5 - 1e-10]
+    for function, joint in (
+        (theory.gsd_acceptance_by_index, gsd_joint),
+        (theory.ersd_acceptance_by_index, ersd_joint),
+    ):
+        assert function(p, q, 3).tolist() == pytest.approx(by_index(joint(p, q), 3), abs=1e-12)
+
+
+def test_ersd_by_index_equals_adaptive_integration():
+    """Poisson-binomial by convolution, integrated by scipy, 24 tokens."""
+    rng = np.random.default_rng(8)
+    p, q = rng.dirichlet(np.full(24, 0.3)), rng.dirichlet(np.full(24, 0.3))
+    p, q = (p + 1e-4) / (1 + 24e-4), (q + 1e-4) / (1 + 24e-4)
+
+    def density(t, i, rank):
+        law = np.ones(1)
+        for rate in np.maximum(q * p[i] / q[i] - p, 0):
+            law = np.convolve(law, [math.exp(-rate * t), -math.expm1(-rate * t)])
+        return p[i] * math.exp(-t) * law[rank]
+
+    law = theory.ersd_acceptance_by_index(p, q, 4)
+    for rank in (1, 3):
+        by_log = [
+            integrate.quad(
+                lambda y, i=i, rank=rank: math.exp(y) * density(math.exp(y), i, rank), -25, 3.7, limit=400
+            )[0]
+            for i in range(24)
+        ]
+        assert float(law[rank]) == pytest.approx(sum(by_log), abs=1e-7)
+
+
+@pytest.mark.parametrize("function", [theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index])
+def test_acceptance_by_index_is_a_law_over_the_drafts_support(function):
+    first = {
+        theory.gsd_acceptance_by_index: theory.gsd_acceptance,
+        theory.ersd_acceptance_by_index: theory.ersd_acceptance,
+    }[function]
+    for p, q in random_pairs(40, 8, seed=3):
+        law = function(p, q, len(p) + 2)
+        covered = p[q > 0].sum()
+        assert float(law.min()) >= 0
+        assert float(law[0]) == pytest.approx(float(first(p, q)), abs=1e-12)
+        assert not law[(q > 0).sum() :].any()
+        # a rejected token has no residual left, so the text's p is met by accepted children alone
+        assert float(law.sum()) == pytest.approx(covered, abs=1e-11)
+
+
+def test_estimates_beyond_the_limits_agree_with_the_exact_values(monkeypatch):
+    """Both simulations on pairs small enough to be exact, 5.5 standard errors; the wrong method fails."""
+    functions = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
+    pairs = list(random_pairs(6, 8, seed=4))
+    exact = [[function(p, q, 5) for p, q in pairs] for function in functions]
+    assert not any(estimate.standard_error.any() for estimates in exact for estimate in estimates)
+    monkeypatch.setattr(gsd_by_index, "MAX_PREFIXES", 0)
+    monkeypatch.setattr(ersd_by_index, "MAX_VOCABULARY", 0)
+
+    def deviations(function, values):
+        for (p, q), value in zip(pairs, values, strict=True):
+            estimate = function(p, q, 5, samples=20_000, seed=3)
+            assert (estimate.standard_error < 0.01).all()
+            difference = (estimate.value - value.value).abs() - 1e-12
+            yield float((difference / (estimate.standard_error + 1e-15)).max())
+
+    for function, values, others in zip(functions, exact, exact[::-1], strict=True):
+        assert max(deviations(function, values)) < SIGMAS
+        assert max(deviations(function, others)) > SIGMAS
+
+
+@pytest.mark.parametrize(
+    "function", [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
+)
+def test_estimates_for_a_large_vocabulary(function):
+    rng = np.random.default_rng(9)
+    p = rng.dirichlet(np.full(2000, 0.1), 2)
+    q = p * rng.gamma(1, 1, p.shape)
+    value, error = function(p, q / q.sum(-1, keepdims=True), 4, samples=1000)
+    assert value.shape == error.shape == (2, 4)
+    assert (error[:, 1:] > 0).all()
+    assert (value.sum(-1) < 1).all()
+    again = function(p, q / q.sum(-1, keepdims=True), 4, samples=1000)
+    assert torch.equal(again.value, value)
+
+
+@pytest.mark.parametrize(("k", "samples"), [(0, 10), (True, 10), (2.0, 10), (2, 1)])
+def test_counts_out_of_range_are_named(k, samples):
+    with pytest.raises(ValueError, match=r"^(k|samples) = "):
+        theory.estimate_gsd_acceptance_by_index([0.5, 0.5], [0.5, 0.5], k, samples=samples)
+
+
+# Expected tokens and their upper bounds
+
+
+def test_expected_tokens_is_one_plus_the_sum_over_paths():
+    rates = [0.6, 0.2, 0.1]
+    tree = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (3,), (2,)])
+    by_path = 1 + sum(math.prod([*rates, 0.0][i] for i in path) for path in tree.paths)
+    assert theory.expected_tokens(rates, tree) == pytest.approx(by_path, abs=1e-15)
+    assert theory.expected_tokens(
+        lambda path: math.prod([*rates, 0.0][i] for i in path), tree
+    ) == pytest.approx(by_path, abs=1e-15)
+    assert theory.expected_tokens([0.5], sequence(3)) == 1.875
+    assert theory.expected_tokens([0.5, 0.25], batch(5)) == 1.75
+
+
+def random_rates(count, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        rates = np.sort(rng.dirichlet([rng.choice([0.1, 0.5, 2.0])] * int(rng.integers(2, 12))))[::-1]
+        yield rates * rng.choice([1.0, 0.95]), int(rng.integers(1, 64))
+
+
+def test_tunstall_theorem_and_lemma_bound_the_optimal_tree():
+    for rates, k in random_rates(150):
+        expected = theory.expected_tokens(rates, optimal_topology(rates, k))
+        leaf_bound = theory.tunstall_leaf_bound(rates, len(rates) + 1, k)
+        assert expected <= leaf_bound + 1e-9
+        assert leaf_bound <= theory.tunstall_bound(rates, len(rates) + 1, k) + 1e-12
+        assert expected <= theory.lemma_bound(rates, k) + 1e-9
+
+
+def test_tunstall_bound_by_hand():
+    assert theory.tunstall_bound([0.5, 0.5], 2, 3) == pytest.approx(3.0)
+    assert theory.tunstall_leaf_bound([0.5, 0.5], 2, 1) == pytest.approx(math.log2(3))
+    # a quarter that is not listed counts as one more outcome: H = 1.5
+    assert theory.tunstall_bound([0.5, 0.25], 4, 1) == pytest.approx(2.0)
+    assert theory.tunstall_bound([1.0], 4, 1) == math.inf
+
+
+def test_lemma_is_smallest_over_m():
+    for rates, k in random_rates(25, seed=1):
+        least = theory.smallest_lemma_m(rates, k)
+        residual = 1 - rates[: 1 + max(optimal_topology(rates, k).child_indices)].sum()
+        assert least >= max(1, residual / rates[0])
+        scan = [*range(least, least + 200), *(least * 2**i for i in range(200))]
+        values = [theory.lemma_bound(rates, k, m) for m in scan]
+        assert theory.lemma_bound(rates, k) <= min(values) + 1e-12
+        with pytest.raises(ValueError, match=f"m = {least - 1} is not an integer from {least} up"):
+            theory.lemma_bound(rates, k, least - 1)
+
+
+def test_lemma_finds_a_minimum_between_the_ends():
+    """Not monotone in m: the smallest bound beats both the smallest m and the limit 1 / p_res."""
+    rates, k = [0.6, 0.1, 0.05], 4
+    rates_used = 1 + max(optimal_topology(rates, k).child_indices)
+    residual = 1 - sum(rates[:rates_used])
+    scan = min(theory.lemma_bound(rates, k, m) for m in range(theory.smallest_lemma_m(rates, k), 5000))
+    assert theory.lemma_bound(rates, k) == pytest.approx(min(scan, 1 / residual), rel=1e-12)
+
+
+def test_lemma_with_one_child_index_less_is_no_bound():
+    """Negative control: d is a count of child indices; one less lets the tree exceed the value."""
+
+    def broken(rates, k):
+        d = max(optimal_topology(rates, k).child_indices)
+        if d < 1:
+            return math.inf
+        residual = 1 - rates[:d].sum()
+        ms = np.arange(max(1, math.ceil(residual / rates[:d].min())), 2000)
+        law = np.append(rates[:d], residual)
+        bits = -special.xlogy(law, law).sum() / math.log(2)
+        return float(((np.log2(d + ms) + math.log2(k + 1)) / (bits + residual * np.log2(ms))).min())
+
+    assert any(
+        theory.expected_tokens(rates, optimal_topology(rates, k)) > broken(rates, k) + 1e-9
+        for rates, k in random_rates(150)
+    )
+
+
+@pytest.mark.parametrize("bound", [theory.tunstall_bound, theory.tunstall_leaf_bound])
+def test_bounds_name_what_is_out_of_range(bound):
+    with pytest.raises(ValueError, match="k = 0"):
+        bound([0.5, 0.5], 2, 0)
+    with pytest.raises(ValueError, match=r"vocab_size = 2\.5"):
+        bound([0.5, 0.5], 2.5, 1)
+    with pytest.raises(ValueError, match="sum to at most 1"):
+        bound([0.9, 0.5], 2, 1)
+
+
+# Channel simulation
+
+
+def greedy_rejection_law(p, q):
+    """Harsha's bookkeeping: mass given out so far, by token."""
+    given, law = np.zeros_like(p), []
+    while given.sum() < 1 - 1e-12 and len(law) < 20_000:
+        out = np.minimum(p - given, (1 - given.sum()) * q)
+        law.append(out.sum())
+        given = given + out
+    return np.array(law)
+
+
+def test_greedy_rejection_entropy_lies_between_its_bounds():
+    """D_KL <= D_CS <= H <= D_CS + log(e + 1) <= D_KL + log(D_KL + 1) + 2.895, 100 pairs."""
+    for p, q in random_pairs(100, 12, seed=7):
+        q = (q + 0.01) / (1 + 0.01 * len(q))
+        law = greedy_rejection_law(p, q)
+        bits = special.entr(law[law > 0]).sum() / math.log(2)
+        kl, sharper = (float(f(p, q)) for f in (theory.kl_divergence, theory.channel_simulation_divergence))
+        assert kl <= sharper + 1e-9
+        assert sharper <= bits + 1e-6
+        assert bits <= sharper + math.log2(math.e + 1) + 1e-9
+        assert sharper <= kl + math.log2(kl + 1) + 1 + 1e-9
+        assert bits <= theory.greedy_rejection_entropy_bound(kl)
+
+
+def test_ersd_index_entropy_keeps_the_poisson_functional_bound_and_may_fall_below_kl():
+    below = 0
+    for p, q in [EXTREME, *random_pairs(60, 8, seed=9)]:
+        p, q = (np.array(p) + 1e-4) / (1 + 1e-4 * len(p)), (np.array(q) + 1e-4) / (1 + 1e-4 * len(q))
+        kl = float(theory.kl_divergence(p, q))
+        bits = float(theory.entropy(theory.ersd_acceptance_by_index(p, q, len(p))))
+        assert bits <= theory.pfr_entropy_bound(kl)
+        below += bits < kl
+    assert below
+
+
+def test_entropy_bounds_of_numbers_and_tensors():
+    assert theory.pfr_entropy_bound(0.0) == 4.0
+    assert theory.pfr_entropy_bound(3.0) == 9.0
+    assert theory.pfr_entropy_bound(torch.tensor([0.0, 3.0])).tolist() == [4.0, 9.0]
+    assert theory.greedy_rejection_entropy_bound(0.0) == pytest.approx(2.8946, abs=1e-4)
+    with pytest.raises(ValueError, match=r"kl = -1\.0 is not a divergence"):
+        theory.pfr_entropy_bound(-1.0)
