@@ -200,8 +200,8 @@ def transmit(
     p, q = checked_pair(p, q)
     if count is not None:
         p, q = p.expand(count, -1), q.expand(count, -1)
-    if p.dim() != 2 or p.shape != q.shape:
-        raise ValueError(f"p {tuple(p.shape)} and q {tuple(q.shape)} are not [messages, n] both")
+    if p.dim() != 2 or not len(p):
+        raise ValueError(f"p has shape {tuple(p.shape)}; [messages, n] is needed, or [n] with a count")
     kl = float(theory.kl_divergence(p, q).mean())
     law = zipf_law(kl) if law is None else law
     encode, decode = _ENCODE[_checked_method(method)], _DECODE[method]
@@ -259,7 +259,7 @@ _LEAST_ESCAPE = 1e-6
 
 def _index_model(law: Sequence[float] | np.ndarray) -> tuple[constriction.stream.model.Categorical, int]:
     """The coder's model of n indices and the escape, and n."""
-    law = np.array(law, dtype=np.float64)
+    law = np.asarray(law, dtype=np.float64)
     if law.ndim != 1 or not len(law) or not (law >= 0).all() or not law.sum() <= 1 + 1e-6:
         raise ValueError(f"law = {law} is no list of probabilities that sums to at most 1")
     escape = max(1 - law.sum(), _LEAST_ESCAPE)

@@ -90,6 +90,8 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
 
 def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
     """float64 [n] without trailing zeros; ValueError where it is no acceptance by child index."""
+    if isinstance(acceptance, Tensor):  # numpy warns where it copies a tensor by itself
+        acceptance = acceptance.detach().cpu().numpy()
     vector = np.array(acceptance, dtype=np.float64)
     if vector.ndim != 1 or not len(vector):
         raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")

@@ -1,0 +1,134 @@
+"""Statistics of decoding: against counts by hand, scipy's intervals, simulation and the theory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats as scipy_stats
+
+import specdec
+from specdec import theory
+from specdec.models import MarkovModel
+from specdec.stats import (
+    BlockEfficiency,
+    IndexAcceptance,
+    acceptance_by_index,
+    block_efficiency,
+    estimate_block_efficiency,
+)
+from specdec.topology import Topology, batch, sequence
+from specdec.trace import Node, Round, Seconds, Token
+
+P, Q = (0.5, 0.3, 0.15, 0.05), (0.2, 0.2, 0.2, 0.4)
+Z = 5.5
+"""Width of intervals where a test must not fail by chance: 4e-8 for each."""
+
+
+def round_of(tokens, nodes=()):
+    """A round of that many tokens, with nodes given as {path: status}."""
+    emitted = tuple(Token(0, "", "accepted") for _ in range(tokens))
+    drafted = tuple(Node(path, 0, "", status) for path, status in dict(nodes).items())
+    return Round(0, 0, emitted, drafted, (), Seconds(), "")
+
+
+def independent_pair():
+    """Tokens are independent of each other: the acceptance by index is the same at every node."""
+    p, q = (torch.tensor(law, dtype=torch.float64).expand(4, 4) for law in (P, Q))
+    return specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+
+
+def rounds_of(method, topology, seed, tokens=4000):
+    g = specdec.generate(
+        independent_pair(), [0], method=method, topology=topology, max_new_tokens=tokens, seed=seed
+    )
+    return g.rounds
+
+
+def test_acceptance_by_index_counts_verified_nodes():
+    rounds = [
+        round_of(2, {(0,): "accepted", (1,): "rejected", (0, 0): "rejected", (1, 0): "unvisited"}),
+        round_of(2, {(0,): "rejected", (1,): "accepted", (0, 0): "unvisited", (1, 0): "rejected"}),
+    ]
+    assert acceptance_by_index(rounds) == [IndexAcceptance(0, 1, 4), IndexAcceptance(1, 1, 2)]
+    assert acceptance_by_index([]) == []
+
+
+@pytest.mark.parametrize(("accepted", "offered"), [(0, 7), (7, 7), (3, 10), (4000, 9000)])
+@pytest.mark.parametrize("z", [1.96, 4.0])
+def test_intervals_are_wilsons(accepted, offered, z):
+    confidence = 1 - 2 * scipy_stats.norm.sf(z)
+    wanted = scipy_stats.binomtest(accepted, offered).proportion_ci(confidence, method="wilson")
+    low, high = IndexAcceptance(0, accepted, offered).interval(z)
+    assert (low, high) == pytest.approx((wanted.low, wanted.high), abs=1e-9)
+    assert low <= accepted / offered <= high
+
+
+def test_nothing_offered_says_nothing():
+    nothing = IndexAcceptance(0, 0, 0)
+    assert math.isnan(nothing.rate)
+    assert nothing.interval() == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_acceptance_from_sequence_and_batch_runs_equals_the_theory(method):
+    """As the paper estimates it; the other method's law is outside the intervals (negative control)."""
+    rounds = [*rounds_of(method, sequence(3), 1), *rounds_of(method, batch(4), 2)]
+    estimated = acceptance_by_index(rounds)
+    laws = {"gsd": theory.gsd_acceptance_by_index(P, Q, 4), "ersd": theory.ersd_acceptance_by_index(P, Q, 4)}
+    other = {"gsd": "ersd", "ersd": "gsd"}[method]
+
+    def inside(law):
+        return [low <= float(rate) <= high for (low, high), rate in zip(intervals, law, strict=True)]
+
+    intervals = [index.interval(Z) for index in estimated]
+    assert all(inside(laws[method]))
+    assert not all(inside(laws[other]))
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_block_efficiency_of_decoding_equals_expected_tokens(method):
+    by_index = {"gsd": theory.gsd_acceptance_by_index, "ersd": theory.ersd_acceptance_by_index}[method]
+    tree = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
+    rounds = rounds_of(method, tree, 3)[:-6]  # without the rounds that the end of the text cuts
+    efficiency = estimate_block_efficiency([round] for round in rounds)
+    low, high = efficiency.interval(Z)
+    assert low <= theory.expected_tokens(by_index(P, Q, 2), tree) <= high
+    assert not low <= theory.expected_tokens(by_index(Q, Q, 2), tree) <= high
+    assert efficiency.value == pytest.approx(block_efficiency(rounds))
+
+
+def test_block_efficiency_by_hand():
+    runs = [[round_of(2), round_of(3)], [round_of(1)]]
+    efficiency = estimate_block_efficiency(runs)
+    # ratio 6 / 3; the runs exceed it by 5 - 4 = 1 and 1 - 2 = -1
+    assert efficiency == BlockEfficiency(6, 3, math.sqrt(2 * 2) / 3)
+    assert efficiency.value == 2
+    assert efficiency.interval(1.0) == (2 - 2 / 3, 2 + 2 / 3)
+    assert math.isnan(estimate_block_efficiency([[round_of(2)]]).standard_error)
+    assert block_efficiency([]) == 0
+    with pytest.raises(ValueError, match="no rounds"):
+        estimate_block_efficiency([[], []])
+
+
+def clustered_runs(rng, count=60):
+    """Texts that differ in how well they are drafted: rounds of one text depend on each other."""
+    for ease in rng.uniform(0.2, 0.8, count):
+        yield [int(tokens) for tokens in 1 + rng.binomial(4, ease, rng.integers(5, 15))]
+
+
+def test_interval_covers_where_rounds_cluster():
+    """400 experiments at 95%: misses within 5.5 standard errors of 5.5%; as independent rounds it fails."""
+    rng = np.random.default_rng(4)
+    rounds_by_tokens = [round_of(tokens) for tokens in range(6)]
+    misses = {"runs": 0, "rounds": 0}
+    for _ in range(400):
+        runs = [[rounds_by_tokens[tokens] for tokens in run] for run in clustered_runs(rng)]
+        grouped = {"runs": runs, "rounds": [[round] for run in runs for round in run]}
+        for name, groups in grouped.items():
+            low, high = estimate_block_efficiency(groups).interval()
+            misses[name] += not low <= 3.0 <= high
+    allowed = 400 * 0.055 + 5.5 * math.sqrt(400 * 0.055 * 0.945)
+    assert misses["runs"] <= allowed < misses["rounds"]
