@@ -1,7 +1,7 @@
 """Speculative decoding via exponential races: an exact, readable decoder core."""
 
 from specdec import theory, topology, verify
-from specdec.decode import generate, stream
+from specdec.decode import generate, measure_acceptance, stream
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair, load_pair
 from specdec.topology import Topology
@@ -14,6 +14,7 @@ __all__ = [
     "Topology",
     "generate",
     "load_pair",
+    "measure_acceptance",
     "optimal_topology",
     "stream",
     "theory",

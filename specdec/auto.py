@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from specdec.engine import Engine, Settings
 from specdec.models import Model
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -24,34 +25,72 @@ from specdec.trace import Round
 
 _WIDE = Topology([*((i,) for i in range(8)), (0, 0), (0, 0, 0)])
 """Tried out to estimate acceptance: eight alternatives, and two more levels for the cost of a level."""
-TRIAL_TOKENS = 96
+_TRIAL_TOKENS = 96
 """Tokens decoded to estimate acceptance."""
-TRIAL_PROMPT = 64
-"""Most tokens of the user's prompt that the trial starts from."""
+_TRIAL_PROMPT = 64
+"""Most tokens of the prompt that a trial starts from."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _PREFIX = 32
 """Cached tokens while forwards are timed."""
 
 
-def choose_topology(pair: ModelPair, rounds: Sequence[Round]) -> Topology:
-    """The topology with the most expected tokens per second, from the rounds of a trial run.
+def measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> Topology:
+    """The topology with the most expected tokens per second, chosen on first use."""
+    key = (settings.method, settings.sampling)
+    if key not in pair.measured_topologies:
+        rounds = trial_rounds(pair, settings, prompt_ids)
+        pair.measured_topologies[key] = _fastest(pair, rounds)
+    return pair.measured_topologies[key]
 
-    rounds: decoded with `trial_topology(pair)`.
+
+def trial_rounds(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> list[Round]:
+    """Rounds to estimate acceptance from, decoded on first use.
+
+    Length and seeds are the trial's own: what is chosen by it must not depend on the user's.
     """
-    acceptance = _smoothed(rounds)
+    key = (settings.method, settings.sampling)
+    if key not in pair.trials:
+        pair.trials[key] = _decode_trial(pair, settings, prompt_ids[:_TRIAL_PROMPT])
+    return pair.trials[key]
+
+
+def smoothed_acceptance(rounds: Sequence[Round]) -> np.ndarray:
+    """Acceptance by index, never increasing, at least one acceptance in ten thousand for index 0."""
+    rates = np.array([index.rate for index in acceptance_by_index(rounds)])
+    rates[0] = max(rates[0], 1e-4)
+    return np.minimum.accumulate(rates)
+
+
+def _decode_trial(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> list[Round]:
+    settings = settings._replace(max_new_tokens=_TRIAL_TOKENS, detail=False)
+    rounds: list[Round] = []
+    seed = 0
+    while sum(len(round.tokens) for round in rounds) < _TRIAL_TOKENS:
+        engine = Engine(pair, settings, _trial_topology(pair), prompt_ids, seed)
+        engine.prefill()
+        rounds.append(engine.round(len(rounds)))
+        while rounds[-1].finish is None:
+            rounds.append(engine.round(len(rounds)))
+        seed += 1
+    return rounds
+
+
+def _fastest(pair: ModelPair, rounds: Sequence[Round]) -> Topology:
+    acceptance = smoothed_acceptance(rounds)
     costs = _Costs(pair, rounds)
     candidates = [Topology([])]
     for k in _SIZES:
         candidates += [optimal_topology(acceptance, k), sequence(k)]
-    only_sequences = "sequence" in (pair.target.capability, pair.draft.capability)
-    allowed = [tree for tree in candidates if tree.is_sequence or not only_sequences]
+    allowed = [tree for tree in candidates if tree.is_sequence or not _only_sequences(pair)]
     return max(allowed, key=lambda tree: expected_tokens(acceptance, tree) / costs.seconds(tree))
 
 
-def trial_topology(pair: ModelPair) -> Topology:
-    """What to decode with to learn the acceptance: a wide tree, or a sequence where no tree can be scored."""
-    only_sequences = "sequence" in (pair.target.capability, pair.draft.capability)
-    return sequence(_WIDE.depth) if only_sequences else _WIDE
+def _trial_topology(pair: ModelPair) -> Topology:
+    return sequence(_WIDE.depth) if _only_sequences(pair) else _WIDE
+
+
+def _only_sequences(pair: ModelPair) -> bool:
+    return "sequence" in (pair.target.capability, pair.draft.capability)
 
 
 class _Costs:
@@ -62,7 +101,7 @@ class _Costs:
         self.target = _ForwardCost(pair.target, most)
         self.draft = _ForwardCost(pair.draft, most)
         self.rest = statistics.median(round.seconds.verify + round.seconds.rest for round in rounds)
-        trial = trial_topology(pair)
+        trial = _trial_topology(pair)
         draft_seconds = statistics.median(round.seconds.draft for round in rounds)
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
         self.level = max(draft_seconds - self._draft_forwards(trial), 0) / trial.depth
@@ -99,10 +138,3 @@ def _forward_seconds(model: Model, count: int, repeats: int = 7) -> float:
         seconds.append(time.perf_counter() - start)
         session.keep(())
     return statistics.median(seconds)
-
-
-def _smoothed(rounds: Sequence[Round]) -> np.ndarray:
-    """Acceptance by index, never increasing, at least one acceptance in ten thousand for index 0."""
-    rates = np.array([index.rate for index in acceptance_by_index(rounds)])
-    rates[0] = max(rates[0], 1e-4)
-    return np.minimum.accumulate(rates)

@@ -44,6 +44,8 @@ class ModelPair:
         self.vocab_size = self._shared_vocab_size()
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.token_texts = TokenTexts(tokenizer)
+        # what `specdec.auto` measured of this pair, by method and sampling
+        self.trials: dict[Any, Any] = {}
         self.measured_topologies: dict[Any, Any] = {}
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:

@@ -24,7 +24,7 @@ from laws import FALSE_ALARM, chi_square_p_value, joint_law
 from test_exactness import TREE, adversarial_pair, first_tokens, small_pair
 
 import specdec
-from specdec import decode, verify
+from specdec import engine, verify
 from specdec.race import Stream, derived_seed
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 
@@ -76,7 +76,7 @@ def chi_square(samples: int) -> list[dict]:
         *((m, t) for m in ("gsd", "ersd") for t in (sequence(2), batch(4), TREE)),
     ]:
         rows.append(chi_square_row(method, shape, adversarial_pair(), samples, 2, None))
-    shared = mock.patch.object(decode, "Stream", type("Streams", (), {"RESIDUAL": Stream.RACE}))
+    shared = mock.patch.object(engine, "Stream", type("Streams", (), {"RESIDUAL": Stream.RACE}))
     rows.append(chi_square_row("gsd", simple(), small_pair(), 2 * samples, 1, None))
     rows.append(
         chi_square_row(

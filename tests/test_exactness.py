@@ -19,7 +19,7 @@ from laws import (
 )
 
 import specdec
-from specdec import decode, verify
+from specdec import engine, verify
 from specdec.models import MarkovModel
 from specdec.race import Stream, log_exponentials
 from specdec.topology import Topology, batch, sequence, simple, specinfer
@@ -133,12 +133,12 @@ class TabulatedRaces:
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
 def test_ersd_equals_race_decoding_on_every_combination_of_races(topology, monkeypatch):
     pair = markov_pair(3, seed=2)
-    monkeypatch.setattr(decode, "Races", TabulatedRaces)
+    monkeypatch.setattr(engine, "Races", TabulatedRaces)
     orders = list(itertools.permutations([0.3, 1.0, 2.5]))
     for combination in itertools.product(orders, repeat=3):
         TabulatedRaces.table = torch.tensor([orders[0], *combination, orders[0], orders[0]])
-        plain = decode.generate(pair, [0], method="ar", max_new_tokens=3, seed=0)
-        speculative = decode.generate(pair, [0], method="ersd", topology=topology, max_new_tokens=3, seed=0)
+        plain = specdec.generate(pair, [0], method="ar", max_new_tokens=3, seed=0)
+        speculative = specdec.generate(pair, [0], method="ersd", topology=topology, max_new_tokens=3, seed=0)
         assert speculative.token_ids == plain.token_ids
 
 
@@ -178,7 +178,7 @@ def small_pair():
 
 @pytest.mark.parametrize(("residual_stream", "exact"), [(Stream.RESIDUAL, True), (Stream.RACE, False)])
 def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(residual_stream, exact, monkeypatch):
-    monkeypatch.setattr(decode, "Stream", type("Streams", (), {"RESIDUAL": residual_stream}))
+    monkeypatch.setattr(engine, "Stream", type("Streams", (), {"RESIDUAL": residual_stream}))
     pair = small_pair()
     runs = [first_tokens(pair, "gsd", simple(), seed, length=1) for seed in range(8000)]
     assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == exact
@@ -197,8 +197,8 @@ def test_ersd_on_a_residual_race_is_no_longer_drafter_invariant(monkeypatch):
     """Negative control of drafter invariance: verification must race on the drafting race."""
     pair = markov_pair(8, seed=3)
     plain = specdec.generate(pair, [0], method="ar", max_new_tokens=200, seed=1)
-    real = decode.verify_ersd
-    monkeypatch.setattr(decode, "verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
+    real = engine.verify_ersd
+    monkeypatch.setattr(engine, "verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
     assert specdec.generate(pair, [0], max_new_tokens=200, seed=1).token_ids != plain.token_ids
 
 

@@ -14,7 +14,9 @@ LAYERS = [
     {"channel"},
     {"models"},
     {"pair", "draft"},
-    {"auto", "detail"},
+    {"detail"},
+    {"engine"},
+    {"auto"},
     {"decode"},
     {"experiments", "bench", "tiny"},
 ]

@@ -329,7 +329,11 @@ def test_a_saved_model_loads_and_scores_the_same(tmp_path, family):
         session.prefill([3, 4, 5])
         rows.append(session.forward(torch.tensor([6]), [-1]))
     assert relative_error(*rows) < 1e-5
-    assert (model.capability, model.dtype, model.name) == (fresh.capability, torch.float32, "/".join(folder.parts[-2:]))
+    assert (model.capability, model.dtype, model.name) == (
+        fresh.capability,
+        torch.float32,
+        "/".join(folder.parts[-2:]),
+    )
 
 
 def test_dtype_is_taken_by_name_or_as_it_was_saved(tmp_path):

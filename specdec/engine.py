@@ -1,0 +1,190 @@
+"""One run's state: caches, noise and text, advanced round by round.
+
+A round: the draft model grows a tree of continuations (`draft.Drafter`), the target scores the root and all
+drafted nodes in one forward, verification walks down the tree, and both caches keep the accepted path.
+Autoregressive decoding is the same round with an empty tree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from specdec.detail import drafted_nodes, verified_steps
+from specdec.draft import Drafted, Drafter
+from specdec.pair import ModelPair
+from specdec.probs import Sampling, log_probs
+from specdec.race import Races, Stream, uniform
+from specdec.text import TextStream
+from specdec.topology import Topology
+from specdec.trace import Method, Round, Seconds, Token
+from specdec.verify import Verdict, verify_ersd, verify_gsd
+
+
+class Settings(NamedTuple):
+    """What a run was asked for, the models and the topology aside."""
+
+    method: Method
+    max_new_tokens: int
+    sampling: Sampling
+    seed: int | None
+    detail: bool
+
+
+class Engine:
+    """The models' caches, the noise and the text of one run; `round()` advances all of them."""
+
+    def __init__(
+        self, pair: ModelPair, settings: Settings, topology: Topology, prompt_ids: Sequence[int], seed: int
+    ):
+        self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
+        self.text_ids = list(prompt_ids)
+        self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
+        self.target = pair.target.session()
+        self.drafter = None
+        if topology.num_draft_tokens:
+            self.drafter = Drafter(pair.draft, pair.vocab_size, settings.sampling)
+        device = pair.target.device
+        self.races = Races(seed, pair.vocab_size, device)
+        self.residual_races = Races(seed, pair.vocab_size, device, Stream.RESIDUAL)
+        self.texts = TextStream(pair.tokenizer, prompt_ids)
+        # cutting a topology costs more than a round's other bookkeeping, and few depths occur
+        self.limited = lru_cache(maxsize=None)(topology.limited)
+
+    def prefill(self) -> None:
+        """The prompt without its last token, which is the root of the first round."""
+        for session in (self.target, self.drafter and self.drafter.session):
+            if session is not None and len(self.text_ids) > 1:
+                session.prefill(self.text_ids[:-1])
+
+    @torch.inference_mode()
+    def round(self, number: int) -> Round:
+        """Draft, evaluate, verify; commit the accepted path and the last token."""
+        clock = Clock(self.pair.target.device)
+        position = len(self.text_ids)
+        topology = self.limited(self._room())
+        log_e = self.races.log_exponentials(position, topology.depth + 1)
+        drafted = Drafted(topology, [self.text_ids[-1]], [None])
+        if topology.num_draft_tokens:
+            drafted = self.drafter.draft(self.text_ids, topology, log_e)
+        draft_seconds = clock.lap()
+        log_p = self._evaluate(drafted)
+        evaluate_seconds = clock.lap()
+        verdict = self._until_eos(drafted, self._verify(drafted, log_p, log_e, position))
+        self._commit(drafted, verdict)
+        verify_seconds = clock.lap()
+        finish = self._finish()
+        tokens = self._tokens(drafted, verdict, finish is not None)
+        detail = self.settings.detail
+        round = Round(
+            number=number,
+            position=position,
+            tokens=tokens,
+            nodes=drafted_nodes(drafted, verdict, self.pair.token_texts, log_p if detail else None),
+            steps=verified_steps(drafted, verdict, self.pair.token_texts, log_p, log_e, position)
+            if detail
+            else (),
+            seconds=Seconds(),
+            text="".join(token.text for token in tokens),
+            finish=finish,
+        )
+        # the record's own making is part of the time that it states
+        return replace(round, seconds=Seconds(draft_seconds, evaluate_seconds, verify_seconds, clock.lap()))
+
+    def _room(self) -> int:
+        """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""
+        length = len(self.text_ids)
+        room = self.stop_length - length - 1
+        if self.drafter is not None:
+            room = min(room, self.pair.draft.context_length - length + 1)
+        return max(room, 0)
+
+    def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
+        tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)
+        logits = self.target.forward(tokens, drafted.topology.parents)
+        return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
+
+    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Tensor, position: int) -> Verdict:
+        topology, token_ids, log_q = drafted
+        if self.settings.method == "gsd":
+            return verify_gsd(
+                topology,
+                token_ids,
+                log_p,
+                log_q,
+                uniform=lambda depth, child_index: uniform(self.seed, position + depth, child_index),
+                residual_log_e=lambda depth: self.residual_races.log_exponentials(position + depth)[0],
+            )
+        verdict = verify_ersd(topology, token_ids, log_p, log_e)
+        return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")
+
+    def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
+        """The verdict cut after an accepted end-of-sequence token."""
+        for i, row in enumerate(verdict.rows):
+            if drafted.token_ids[row] in self.pair.eos_ids:
+                return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)
+        return verdict
+
+    def _commit(self, drafted: Drafted, verdict: Verdict) -> None:
+        self.target.keep((0, *verdict.rows))
+        if self.drafter is not None:
+            self.drafter.keep(verdict.rows)
+        self.text_ids += [drafted.token_ids[row] for row in verdict.rows]
+        if verdict.token_id is not None:
+            self.text_ids.append(verdict.token_id)
+
+    def _finish(self) -> str | None:
+        if self.text_ids[-1] in self.pair.eos_ids:
+            return "eos"
+        if len(self.text_ids) < self.stop_length:
+            return None
+        return "context" if self.stop_length == self.pair.target.context_length else "length"
+
+    def _tokens(self, drafted: Drafted, verdict: Verdict, last: bool) -> tuple[Token, ...]:
+        emitted = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
+        if verdict.token_id is not None:
+            emitted.append((verdict.token_id, verdict.kind))
+        texts = [self.texts.push(token_id) for token_id, _ in emitted]
+        if last:
+            texts[-1] += self.texts.flush()
+        return tuple(Token(id, text, kind) for (id, kind), text in zip(emitted, texts, strict=True))
+
+
+class LazyLogProbs(Sequence[Tensor]):
+    """Log-probabilities by row, computed when a row is looked at: verification visits few of them."""
+
+    def __init__(self, logits: Tensor, sampling: Sampling, vocab_size: int):
+        self._logits, self._sampling, self._vocab_size = logits, sampling, vocab_size
+        self._rows: dict[int, Tensor] = {}
+
+    def __getitem__(self, row: int) -> Tensor:
+        if row not in self._rows:
+            self._rows[row] = log_probs(self._logits[row], self._sampling, self._vocab_size)
+        return self._rows[row]
+
+    def __len__(self) -> int:
+        return len(self._logits)
+
+
+class Clock:
+    """Seconds between laps; on a GPU, waits for the work that was launched in them."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._last = self._now()
+
+    def lap(self) -> float:
+        """Seconds since the last lap."""
+        before, self._last = self._last, self._now()
+        return self._last - before
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
