@@ -33,15 +33,15 @@ _GRID = 512
 Bits = TypeVar("Bits", float, Tensor)
 
 
-def expected_tokens(acceptance: Distribution | Callable[[Path], float], topology: Topology) -> float:
+def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology) -> float:
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path).
 
-    acceptance: by child index [n], R(path) being the product over the path (indices beyond it are never
+    acceptance_by_index: [n], R(path) being the product over the path (indices beyond it are never
     accepted), or a callable path -> R(path).
     """
-    if callable(acceptance):
-        return 1 + math.fsum(float(acceptance(path)) for path in topology.paths)
-    rates = [float(rate) for rate in acceptance]
+    if callable(acceptance_by_index):
+        return 1 + math.fsum(float(acceptance_by_index(path)) for path in topology.paths)
+    rates = [float(rate) for rate in acceptance_by_index]
     reached = [1.0]
     for parent, child_index in zip(topology.parents[1:], topology.child_indices[1:], strict=True):
         reached.append(reached[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
