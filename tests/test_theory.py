@@ -34,7 +34,7 @@ def random_pairs(count, largest=6, seed=0):
             p[0] = 0
         if number % 4 == 2:
             q[0] = 0
-        p, q = np.maximum(p, 0), np.maximum(q, 0)
+        p, q = (x + (not x.any()) for x in (p, q))
         yield p / p.sum(), q / q.sum()
 
 
@@ -260,6 +260,15 @@ def test_by_index_where_ratios_are_extreme():
         (theory.ersd_acceptance_by_index, ersd_joint),
     ):
         assert function(p, q, 3).tolist() == pytest.approx(by_index(joint(p, q), 3), abs=1e-12)
+
+
+def test_by_index_of_pairs_that_are_equal_up_to_rounding():
+    rng = np.random.default_rng(10)
+    for _ in range(200):
+        p = rng.dirichlet(np.full(4, 0.3))
+        q = p * (1 + rng.normal(0, 1e-16, 4))
+        for function in (theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index):
+            assert function(p, q, 4).tolist() == pytest.approx([1, 0, 0, 0], abs=1e-12)
 
 
 def test_ersd_by_index_equals_adaptive_integration():

@@ -58,7 +58,8 @@ def exact_gsd_law(pair: SortedPair, k: int) -> np.ndarray:
     left = np.ones((1, len(pair.q)), dtype=bool)
     law = np.zeros(k)
     for index in range(k):
-        mass, alive = pair.survival(level), reached > 0
+        mass = pair.survival(level)
+        alive = (reached > 0) & (mass > 0)  # rejected by rounding alone: nothing is left to accept
         next_level = level + mass / np.where(left, pair.q, 0).sum(-1)
         law[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
         if index + 1 == k:
@@ -85,7 +86,7 @@ def simulated_gsd_law(
         if index + 1 < k:
             tokens = _sampled_rejections(pair, level, next_level, rejected, generator.random(samples))
             rejected = np.sort(np.concatenate([rejected, tokens[:, None]], 1), 1)
-            left = pair.q_sum[-1] - pair.q[rejected].sum(1)
+            left = _mass_left(pair.q, rejected)
             level = next_level
     return drops.mean(1), drops.std(1, ddof=1) / math.sqrt(samples)
 
@@ -95,6 +96,15 @@ def _rejection(
 ) -> np.ndarray:
     p, q = pair.p[tokens], pair.q[tokens]
     return np.maximum(p, next_level * q) - np.maximum(p, level * q)
+
+
+def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
+    """Q off each sample's rejected tokens; summed anew where a difference would be rounding error."""
+    left = q.sum() - q[rejected].sum(1)
+    tiny = left < 1e-8
+    lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)
+    left[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[which]
+    return left
 
 
 def _sampled_rejections(
