@@ -67,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--draft", help="hub id or folder of the draft")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
+    parser.add_argument("--host", help="address to listen on (default: this machine alone, 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
     return parser
