@@ -102,7 +102,7 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
         concurrency_id=page.MODEL_QUEUE,
         **private,
     )
-    running.then(**ready, **private)
+    running.then(**ready, js="() => { window.specdec.ended(); return []; }", **private)
     # Without a function of its own, or the browser would wait for that before it cancels.
     stopped = stop.click(None, js="() => { window.specdec.stop(); return []; }", cancels=[running], **private)
     stopped.then(**ready, **private)

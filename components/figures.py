@@ -90,18 +90,18 @@ def race() -> go.Figure:
 
 
 def tree() -> go.Figure:
-    """Edges and nodes by status; the token that ends the round hangs on the last verified node."""
+    """Edges and nodes by status, accepted ones on top; the last token hangs on the last verified node."""
     edges = [
-        _edges("accepted", ACCEPTED, "solid", 4),
-        _edges("rejected", REJECTED, "dash", 1.5),
         _edges("unvisited", UNVISITED, "dot", 1.5),
+        _edges("rejected", REJECTED, "dash", 1.5),
+        _edges("accepted", ACCEPTED, "solid", 4),
         _edges("last", SAMPLED, "solid", 4),
     ]
     nodes = [
         _nodes("root: text so far", "square", UNVISITED, 13),
-        _nodes("accepted", "circle", ACCEPTED, 15),
-        _nodes("rejected", "x", REJECTED, 11),
         _nodes("not visited", "circle-open", UNVISITED, 10),
+        _nodes("rejected", "x", REJECTED, 11),
+        _nodes("accepted", "circle", ACCEPTED, 15),
         _nodes("token that ends the round", "diamond", SAMPLED, 15),
     ]
     hidden = {"visible": False, "fixedrange": False}

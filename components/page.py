@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import gradio as gr
 import plotly
+from starlette.middleware import Middleware
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
@@ -71,6 +72,24 @@ def theme() -> gr.themes.Base:
     return look.set(**fill, **{f"{name}_dark": value for name, value in fill.items()})
 
 
+class FreshScripts:
+    """ASGI middleware: browsers ask again for every script, so that an update never meets old parts."""
+
+    def __init__(self, app: Any):
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Add `Cache-Control: no-cache` where a script is sent, and pass everything else through."""
+
+        async def send_fresh(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"cache-control", b"no-cache")]
+            await send(message)
+
+        is_script = scope["type"] == "http" and f"={SCRIPTS.as_posix()}/" in scope["path"]
+        await self.app(scope, receive, send_fresh if is_script else send)
+
+
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
     # The model has a queue of its own; what does not touch it waits for nobody.
@@ -81,6 +100,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         footer_links=["api", "settings"],
         run_history=False,
         ssr_mode=False,
+        app_kwargs={"middleware": [Middleware(FreshScripts)]},
         **options,
     )
 

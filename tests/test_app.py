@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -200,9 +201,18 @@ def test_where_a_model_lies_is_not_shown(pair):
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_every_panel_runs_alone(name):
-    source = (ROOT / "components" / f"{name}.py").read_text()
-    assert '__name__ == "__main__"' in source
+def test_every_panel_runs_alone(pair, name, monkeypatch):
+    launched = []
+    monkeypatch.setattr(page, "launch", launched.append)
+    monkeypatch.setattr(specdec, "load_pair", lambda: pair)
+    monkeypatch.delitem(sys.modules, f"components.{name}")
+
+    async def start():
+        runpy.run_module(f"components.{name}", run_name="__main__")
+
+    asyncio.run(start())
+    panels = {getattr(block, "elem_id", None) for block in launched[0].blocks.values()}
+    assert {"feed", "generate" if name == "controls" else name} <= panels
 
 
 def test_the_command_line_explains_a_wrong_model():

@@ -283,6 +283,12 @@ def test_a_mistake_is_explained_in_the_page(page):
     page.wait_for_function("!document.querySelector('#generate').disabled")
 
 
+def test_a_run_that_breaks_off_is_not_left_running(page):
+    page.evaluate("window.specdec.begin(); window.specdec.ended()")
+    page.wait_for_function("document.body.dataset.phase === 'error'")
+    assert "broke off" in page.get_by_role("alert").inner_text()
+
+
 def test_lost_updates_are_asked_for(page):
     page.evaluate(
         """() => {

@@ -21,4 +21,4 @@ export const mount = (name, element, props) => VIEWS[name](element, props);
 export const receive = store.receive;
 
 // The buttons' own events reach the store through this: a Gradio event can call no module.
-window.specdec = { begin: store.begin, stop: store.stop, store };
+window.specdec = { begin: store.begin, stop: store.stop, ended: store.ended, store };

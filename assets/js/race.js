@@ -68,7 +68,7 @@ export function fillRace({ data, layout }, round, step, width) {
   fillBars(target, rows, ofTarget, end, step?.winner_p);
   draft.hovertext = target.hovertext = rows.map((row) => hover(row, drafted.indexOf(row.token_id)));
   markWinner(draftWinner, rows, raced ? step.winner_q : null, ofDraft, end, -HALF);
-  markWinner(targetWinner, rows, step?.winner_p, ofTarget, end, HALF);
+  markWinner(targetWinner, rows, step?.winner_p, ofTarget, end, raced ? HALF : 0);
   const length = width < 500 ? 10 : 18;
   Object.assign(layout.yaxis, {
     tickvals: rows.map((_, i) => i),

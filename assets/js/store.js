@@ -35,8 +35,21 @@ export function begin() {
 
 // The visitor pressed Stop: what is shown stays, and late updates of this run only add rounds.
 export function stop() {
-  if (["waiting", "choosing", "running", "baseline"].includes(state.phase)) state.phase = "stopped";
+  if (active()) state.phase = "stopped";
   notify();
+}
+
+const active = () => ["waiting", "choosing", "running", "baseline"].includes(state.phase);
+
+// The server is through with the run. If its last update does not come, the visitor must know.
+export function ended() {
+  const { run, seq } = state;
+  setTimeout(() => {
+    if (!active() || state.run !== run || state.seq !== seq) return;
+    state.phase = "error";
+    state.message = "The run broke off: the server refused it or the connection was lost. Try again.";
+    notify();
+  }, 3000);
 }
 
 // Takes one update (JSON text). Updates may arrive merged, so a gap is filled by asking the server.

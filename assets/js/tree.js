@@ -5,7 +5,7 @@ import { digits, plotlyLabel } from "./labels.js";
 import { selectedRound, state, subscribe } from "./store.js";
 import { onFrame, setText } from "./view.js";
 
-const STATES = ["accepted", "rejected", "unvisited"];
+const STATES = ["unvisited", "rejected", "accepted", "last"]; // the order of the skeleton's traces
 const LABELS = 40; // more nodes than this: only what the target looked at is labelled
 
 const key = (path) => path.join(".");
@@ -76,7 +76,7 @@ export function fillTree({ data, layout }, round, width) {
   const room = Math.max(4, Math.floor(width / (depth + 1) / 8)); // characters that fit beside a node
   const label = (node) =>
     all.length > LABELS && node.status === "unvisited" ? "" : plotlyLabel(node.text, Math.min(room, 14));
-  [...STATES, "last"].forEach((status, i) => {
+  STATES.forEach((status, i) => {
     const nodes = all.filter((node) => node.status === status);
     fillEdges(data[i], nodes, rows);
     fillNodes(data[5 + i], nodes, rows, label);
