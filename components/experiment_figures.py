@@ -7,6 +7,7 @@ tell its curves apart without colour, and colours that can be read on light and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import plotly.graph_objects as go
@@ -68,7 +69,7 @@ def increments_against_k(summary: Summary, method: str, ink: str = INK) -> go.Fi
             )
             figure.add_trace(_measured(name, ks, rows, colour, mark, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
-    steps = list(zip(bounds, bounds[1:], strict=False))
+    steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
     ks = [_middle(a["k"], b["k"]) for a, b in steps]
     figure.add_trace(_line("upper bound, m fixed", ks, _positive(changes), ink, "dash"))

@@ -1,0 +1,168 @@
+"""The command line of the experiments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, run
+from specdec.experiments.settings import PROMPTS, STRATEGIES, Settings, read_prompts, smoke_settings
+from specdec.experiments.store import Store
+from specdec.experiments.summary import summarize
+from specdec.pair import load_pair
+
+_OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    result = argparse.ArgumentParser(
+        prog="python -m specdec.experiments",
+        description="Tokens per target call against k, acceptance by index, and bounds.",
+    )
+    result.add_argument("--target", help="hub id or folder; without, the embedded pair")
+    result.add_argument("--draft")
+    result.add_argument("--device", default="auto")
+    result.add_argument("--dtype", default="auto")
+    result.add_argument("--draft-dtype")
+    result.add_argument(
+        "--results", type=Path, default=Path("experiments.jsonl"), help="JSON lines; appended to"
+    )
+    result.add_argument("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
+    defaults = Settings(prompts=("",))
+    for name in _OVERRIDES:
+        value = getattr(defaults, name)
+        result.add_argument(_option(name), type=type(value), help=f"default {value}")
+    for name in STRATEGIES:
+        result.add_argument(_option(name), type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
+    result.add_argument("--smoke", action="store_true", help="every stage in a minute")
+    result.add_argument("--summary", action="store_true", help="summarise --results, run nothing")
+    return result
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _grid(text: str) -> tuple[int, ...]:
+    return tuple(int(k) for k in text.split(",") if k)
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings that the options ask for. ValueError names what does not fit."""
+    prompts = read_prompts(options.prompts)
+    settings = smoke_settings(prompts) if options.smoke else Settings(prompts)
+    given = {name: getattr(options, name) for name in (*_OVERRIDES, *STRATEGIES)}
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run or summarise; a user's mistake is told in one line."""
+    options = parser().parse_args(arguments)
+    try:
+        if options.summary:
+            report(options.results, settings_for(options.results, options.prompts))
+        else:
+            experiment(options, settings_of(options))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+
+
+def settings_for(results: Path, prompts: Path) -> Settings:
+    """The settings that a results file was begun with. ValueError where the prompts are others."""
+    header, _ = Store(results).read()
+    if header is None:
+        raise ValueError(f"no results in {results}; run the experiment first, or give --results")
+    listed, plain = read_prompts(prompts), dict(header["settings"])
+    plain["prompts"] = listed[: plain["prompts"]]
+    plain.pop("prompts_sha256")
+    settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()})
+    if settings.to_json() != header["settings"]:
+        raise ValueError(f"{results} was made with other prompts than {prompts}; give --prompts")
+    return settings
+
+
+def experiment(options: argparse.Namespace, settings: Settings) -> None:
+    """Load the pair, say how long it will take, run, and report."""
+    share, device = _share(options.device)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+    pair = load_pair(
+        options.target, options.draft, device=device, dtype=options.dtype, draft_dtype=options.draft_dtype
+    )
+    store = Store(options.results)
+    if share.index == 0:
+        _announce(pair, settings, store, share)
+    run(pair, settings, store, share, quiet=share.index > 0)
+    if share.index == 0:
+        report(options.results, settings)
+
+
+def _share(device: str) -> tuple[Share, str]:
+    """This process's part, as accelerate launched it, and the device of its models."""
+    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+        return ALONE, device
+    from accelerate import PartialState
+
+    # processes wait for the slowest, which may take hours longer than the fastest
+    state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=7))
+    if device == "auto":
+        device = str(state.device) if state.device.type == "cuda" else "cpu"
+    return Share(state.process_index, state.num_processes, state.wait_for_everyone), device
+
+
+def _announce(pair: Any, settings: Settings, store: Store, share: Share) -> None:
+    _, runs = store.read()
+    seconds = estimated_seconds(pair, settings) / share.count
+    print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens")
+    print(f"all of it takes about {duration(seconds)} on {share.count} process(es) like this one", flush=True)
+    if runs:
+        print(f"{store.path} has {len(runs):,} finished runs, which are not done again", flush=True)
+
+
+def report(results: Path, settings: Settings) -> None:
+    """Print the summary and write it beside the results."""
+    header, runs = Store(results).read()
+    summary = summarize(settings, header, runs)
+    path = results.with_suffix(".summary.json")
+    path.write_text(json.dumps(summary, separators=(",", ":")) + "\n")
+    print(as_text(summary))
+    print(f"written: {path}")
+
+
+def as_text(summary: Mapping[str, Any]) -> str:
+    """The summary as tables for a terminal."""
+    lines = ["", f"{'method':7} {'strategy':10} {'k':>4}  measured (95% interval)   predicted"]
+    for p in summary["points"]:
+        interval = f"({_number(p['low'])} to {_number(p['high'])})"
+        name = f"{p['method'].upper():7} {p['strategy']:10} {p['k']:4}"
+        lines.append(f"{name}  {_number(p['value'])} {interval:20} {_number(p['prediction'])}")
+    lines += ["", *_bound_lines(summary), ""]
+    lines += [f"{_VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
+    if not summary["complete"]:
+        lines += ["", "The experiment is not finished: these are the numbers so far."]
+    return "\n".join(lines)
+
+
+_VERDICTS = {True: "found", False: "not found", None: "not measured"}
+
+
+def _bound_lines(summary: Mapping[str, Any]) -> list[str]:
+    lines = [f"{'method':7} {'k':>4}  bound  m fix  theorem"]
+    for method, bounds in summary["bounds"].items():
+        for row in bounds["by_k"]:
+            values = (f"{_number(row[key]):6}" for key in ("minimal", "fixed_m", "tunstall"))
+            lines.append(f"{method.upper():7} {row['k']:4}  {' '.join(values)}")
+    return lines
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,100 @@
+"""Estimates with intervals that are clustered by prompt.
+
+Rounds of one text depend on each other and texts of one prompt may; prompts do not. A ratio of sums
+over prompts, such as tokens / target calls, is linearised: each prompt has an influence on it, and the
+variance is that of the sum of influences. Since all points share prompts and seeds, the difference of
+two ratios has the difference of influences, which is what makes small differences visible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specdec.stats import IndexAcceptance
+
+Z = 1.96
+"""Standard errors of a 95% interval, for 30 prompts or more."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and how much each prompt moves it (by prompt number)."""
+
+    value: float
+    influence: Mapping[int, float]
+
+    @property
+    def standard_error(self) -> float:
+        """NaN where there is one prompt."""
+        n = len(self.influence)
+        squares = math.fsum(x * x for x in self.influence.values())
+        return math.sqrt(squares * n / (n - 1)) if n > 1 else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95%."""
+        half = Z * self.standard_error
+        return self.value - half, self.value + half
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        return combined([self, other], [1.0, -1.0])
+
+
+def ratio(parts: Mapping[int, tuple[float, float]]) -> Estimate | None:
+    """Σ numerators / Σ denominators of (numerator, denominator) by prompt; None where nothing was counted."""
+    total = math.fsum(below for _, below in parts.values())
+    if not total:
+        return None
+    value = math.fsum(above for above, _ in parts.values()) / total
+    return Estimate(value, {key: (above - value * below) / total for key, (above, below) in parts.items()})
+
+
+def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
+    """Σ weight · estimate, dependence between them included."""
+    value = math.fsum(w * e.value for w, e in zip(weights, estimates, strict=True))
+    prompts = sorted({prompt for e in estimates for prompt in e.influence})
+    influence = {
+        prompt: math.fsum(w * e.influence.get(prompt, 0.0) for w, e in zip(weights, estimates, strict=True))
+        for prompt in prompts
+    }
+    return Estimate(value, influence)
+
+
+def mean(estimates: Sequence[Estimate]) -> Estimate:
+    """Their mean."""
+    return combined(estimates, [1 / len(estimates)] * len(estimates))
+
+
+def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:
+    """R by child index from counts of sequence and batch runs together.
+
+    reached[i]: verified nodes that had a child i and accepted none before it, accepted[i]: those that
+    accepted it. R(i) is the product of the chances of passing the earlier children by and of accepting
+    this one, so that R sums to at most one although sequence runs tell about child 0 only. It may
+    increase somewhere, by chance or truly. ValueError where child 0 was never accepted.
+    """
+    rates, passed = [], 1.0
+    for taken, count in zip(accepted, reached, strict=True):
+        chance = taken / count if count else 0.0
+        rates.append(passed * chance)
+        passed *= 1 - chance
+    if not rates or rates[0] == 0:
+        raise ValueError(
+            "no first child was accepted in the calibration runs: raise tokens, or try another draft"
+        )
+    return np.array(rates)
+
+
+def marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float]]:
+    """accepted / offered by child index with Wilson's 95% interval."""
+    table = []
+    for index, (taken, count) in enumerate(zip(accepted, offered, strict=True)):
+        entry = IndexAcceptance(index, taken, count)
+        low, high = entry.interval(Z)
+        row = {"index": index, "accepted": taken, "offered": count}
+        table.append(row | {"rate": entry.rate if count else None, "low": low, "high": high})
+    return table

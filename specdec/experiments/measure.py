@@ -1,0 +1,145 @@
+"""One run of an experiment: decode a text, or compute the acceptance at moments of one, and count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specdec import theory
+from specdec.decode import generate
+from specdec.experiments.plan import ContextJob, Job
+from specdec.experiments.settings import Settings
+from specdec.experiments.store import Record
+from specdec.models import Model
+from specdec.pair import ModelPair
+from specdec.probs import log_probs
+from specdec.topology import Topology
+from specdec.trace import Generation, Round
+
+
+def measure(pair: ModelPair, settings: Settings, job: Job | ContextJob) -> Record:
+    """Do a job; its line of the results file."""
+    if isinstance(job, ContextJob):
+        return _contexts(pair, settings, job)
+    (point, topology, tree), prompt, repeat = job
+    generation = _decoded(pair, settings, prompt, repeat, method=point.method, topology=topology)
+    record = point._asdict() | {"tree": tree, "prompt": prompt, "repeat": repeat, "seed": generation.seed}
+    return record | counts(generation, topology)
+
+
+def _decoded(pair: ModelPair, settings: Settings, prompt: int, repeat: int, **arguments: Any) -> Generation:
+    return generate(
+        pair,
+        settings.prompts[prompt],
+        max_new_tokens=settings.max_new_tokens,
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        seed=settings.seed_of(prompt, repeat),
+        **arguments,
+    )
+
+
+def counts(generation: Generation, topology: Topology) -> Record:
+    """What a run's line says about it.
+
+    tokens, rounds: all of them. lengths[n]: rounds that emitted n tokens, those alone whose tree was whole
+    (near the end of a text trees are cut short, and say nothing about this tree). offered, reached,
+    accepted: by child index, over verified nodes that had this child; that had it and accepted none
+    before it; that accepted it. seconds: of all rounds.
+    """
+    whole = [round for round in generation.rounds if _depth(round) == topology.depth]
+    offered, reached, accepted = _by_index(generation.rounds)
+    return {
+        "tokens": len(generation.token_ids),
+        "rounds": len(generation.rounds),
+        "finish": generation.rounds[-1].finish,
+        "lengths": _listed(Counter(len(round.tokens) for round in whole)),
+        "offered": offered,
+        "reached": reached,
+        "accepted": accepted,
+        "seconds": round(generation.seconds, 3),
+    }
+
+
+def _depth(round: Round) -> int:
+    return len(round.nodes[-1].path) if round.nodes else 0
+
+
+def _by_index(rounds: Sequence[Round]) -> tuple[list[int], list[int], list[int]]:
+    offered: Counter[int] = Counter()
+    reached: Counter[int] = Counter()
+    accepted: Counter[int] = Counter()
+    for round in rounds:
+        settled = set()  # nodes of which a child was accepted: siblings stand in order
+        for node in round.nodes:
+            if node.status == "unvisited":
+                continue
+            parent, index = node.path[:-1], node.path[-1]
+            offered[index] += 1
+            reached[index] += parent not in settled
+            if node.status == "accepted":
+                accepted[index] += 1
+                settled.add(parent)
+    size = len(offered)
+    return tuple([count[index] for index in range(size)] for count in (offered, reached, accepted))
+
+
+def _listed(counted: Counter[int]) -> list[int]:
+    return [counted[n] for n in range(max(counted, default=-1) + 1)]
+
+
+def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
+    """Acceptance by index at moments spread over one of the target's own texts, its entropy and D_KL.
+
+    Sums over the moments; bits. Entropies take what R misses to 1 as one more outcome.
+    """
+    text = _decoded(pair, settings, job.prompt, job.repeat, method="ar")
+    p, q = _laws(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
+    k = max(settings.batch)
+    record: Record = {"method": "contexts", "tree": "", "prompt": job.prompt, "repeat": job.repeat}
+    record |= {"seed": text.seed, "tokens": len(text.token_ids), "positions": len(p), "k": k}
+    record["kl"] = _finite_sum(theory.kl_divergence(p, q))
+    for method in settings.methods:
+        rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
+        bits = theory.entropy(torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1))
+        record[method] = {
+            "acceptance": [round(x, 6) for x in rates.sum(0).tolist()],
+            "entropy": float(bits.sum()),
+        }
+    return record
+
+
+def _finite_sum(values: Tensor) -> float | None:
+    """None where a divergence is infinite: JSON has no infinity."""
+    return float(values.sum()) if torch.isfinite(values).all() else None
+
+
+@torch.inference_mode()
+def _laws(pair: ModelPair, settings: Settings, ids: Sequence[int], start: int) -> tuple[Tensor, Tensor]:
+    """P and Q [positions, vocabulary] of the tokens at moments spread evenly from `start` on."""
+    room = min(pair.target.context_length, pair.draft.context_length)
+    length = min(len(ids), room) - start
+    moments = [start + (2 * i + 1) * length // (2 * settings.positions) for i in range(settings.positions)]
+    rows = sorted({moment - 1 for moment in moments})
+    p, q = (_probabilities(pair, settings, model, ids, rows) for model in (pair.target, pair.draft))
+    return p, q
+
+
+def _probabilities(
+    pair: ModelPair, settings: Settings, model: Model, ids: Sequence[int], rows: Sequence[int]
+) -> Tensor:
+    """The law of what follows each of these tokens, float64 on the CPU."""
+    session, laws, done = model.session(), [], 0
+    for row in rows:
+        if row > done:
+            session.prefill(ids[done:row])
+        logits = session.forward(torch.tensor([ids[row]], device=model.device), [-1])[0]
+        session.keep([0])
+        done = row + 1
+        laws.append(log_probs(logits, settings.sampling, pair.vocab_size).double().exp().cpu())
+    return torch.stack(laws)

@@ -1,0 +1,161 @@
+"""Which runs an experiment consists of, as a function of its settings and of the runs that are finished.
+
+All points do the same runs (prompt, repeat), as many as it takes until the shortest point has its tokens.
+Nothing but finished runs decides, and none that a later stage adds, so that an experiment which was
+killed, or is shared between processes, does exactly the runs of one that was neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+
+from specdec import topology
+from specdec.experiments.estimates import acceptance_vector
+from specdec.experiments.settings import Point, Settings
+from specdec.experiments.store import Record
+from specdec.optimal import optimal_topology
+from specdec.topology import Topology
+
+Key = tuple[str, str, int, int]
+"""Method, digest of the tree, prompt, repeat: points whose trees are equal share their runs."""
+
+
+class Planned(NamedTuple):
+    """A point with its tree and the tree's digest."""
+
+    point: Point
+    topology: Topology
+    tree: str
+
+
+class Job(NamedTuple):
+    """One run to do."""
+
+    planned: Planned
+    prompt: int
+    repeat: int
+
+    @property
+    def key(self) -> Key:
+        """What the run is known by."""
+        return self.planned.point.method, self.planned.tree, self.prompt, self.repeat
+
+
+class ContextJob(NamedTuple):
+    """The contexts of one prompt, whose acceptance by index is to be computed."""
+
+    prompt: int
+    repeat: int = 0
+
+    @property
+    def key(self) -> Key:
+        """What it is known by."""
+        return "contexts", "", self.prompt, self.repeat
+
+
+class Plan:
+    """The runs of an experiment, given its finished ones."""
+
+    def __init__(self, settings: Settings, runs: Sequence[Record]):
+        self.settings = settings
+        self.finished = {key_of(run): run for run in runs}
+
+    def missing(self) -> list[Job | ContextJob]:
+        """The runs to do next, in order; more may follow when they are finished. Empty: all is done."""
+        first = self._missing_of(self.calibration)
+        if first:
+            return first
+        contexts = [ContextJob(prompt) for prompt in range(len(self.settings.prompts))]
+        waiting = [job for job in contexts if self.settings.positions and job.key not in self.finished]
+        return self._missing_of(self.planned) + waiting
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether acceptance by index, and with it all trees, can be told."""
+        return not self._missing_of(self.calibration)
+
+    @cached_property
+    def calibration(self) -> list[Planned]:
+        """The points that tell the acceptance by index."""
+        return [_planned(point, None) for point in self.settings.calibration]
+
+    @cached_property
+    def acceptance(self) -> dict[str, np.ndarray]:
+        """R by child index for each method, from the calibration's runs."""
+        return {method: self._acceptance(method) for method in self.settings.methods}
+
+    @cached_property
+    def planned(self) -> list[Planned]:
+        """All points with their trees; the calibration must be finished."""
+        return [_planned(point, self.acceptance[point.method]) for point in self.settings.points]
+
+    @cached_property
+    def count(self) -> int:
+        """Runs that every point needs, as far as the finished ones tell."""
+        return self.run_count(self.planned)
+
+    def finished_runs(self, item: Planned) -> list[Record]:
+        """Those of the point's runs that are finished."""
+        return [run for run in self.runs_of(item, self.count) if run is not None]
+
+    def _acceptance(self, method: str) -> np.ndarray:
+        items = [item for item in self.calibration if item.point.method == method]
+        count = self.run_count(self.calibration)
+        runs = [run for item in items for run in self.runs_of(item, count) if run is not None]
+        return acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
+
+    def runs_of(self, item: Planned, count: int) -> list[Record | None]:
+        """Its first `count` runs, None where one is not finished."""
+        numbers = map(self.settings.prompt_and_repeat, range(count))
+        return [self.finished.get(Job(item, *number).key) for number in numbers]
+
+    def run_count(self, items: Sequence[Planned]) -> int:
+        """Runs that each of these points needs, as far as the finished ones tell."""
+        wanted = self.settings.tokens
+        count = math.ceil(wanted / self.settings.max_new_tokens)
+        while True:
+            runs = [self.runs_of(item, count) for item in items]
+            if any(run is None for row in runs for run in row):
+                return count
+            least = min(sum(run["tokens"] for run in row) for row in runs)
+            if least >= wanted:
+                return count
+            count += math.ceil((wanted - least) / (least / count))
+
+    def _missing_of(self, items: Sequence[Planned]) -> list[Job]:
+        """Run by run, all points of one before the next, so that all grow together."""
+        jobs: dict[Key, Job] = {}
+        for number in range(self.run_count(items)):
+            for item in items:
+                job = Job(item, *self.settings.prompt_and_repeat(number))
+                if job.key not in self.finished:
+                    jobs.setdefault(job.key, job)
+        return list(jobs.values())
+
+
+def key_of(run: Record) -> Key:
+    """The key of a finished run."""
+    return run["method"], run["tree"], run["prompt"], run["repeat"]
+
+
+def summed(runs: Sequence[Record], name: str) -> list[int]:
+    """Element by element sums of a list that runs have, of different lengths."""
+    return [sum(column) for column in zip_longest(*(run[name] for run in runs), fillvalue=0)]
+
+
+def _planned(point: Point, acceptance: np.ndarray | None) -> Planned:
+    if point.strategy == "optimal":
+        tree = optimal_topology(acceptance, point.k)
+    else:
+        tree = getattr(topology, point.strategy)(point.k)
+    # the parents say all, since children are counted from 0
+    digest = hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12]
+    return Planned(point, tree, digest)

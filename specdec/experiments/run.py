@@ -1,0 +1,133 @@
+"""Do all runs of an experiment, in one process or in several that share them by prompt."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from importlib.metadata import version
+from typing import NamedTuple
+
+import torch
+from tqdm import tqdm
+
+from specdec import topology
+from specdec.decode import generate
+from specdec.experiments.measure import measure
+from specdec.experiments.plan import ContextJob, Job, Plan
+from specdec.experiments.settings import Point, Settings
+from specdec.experiments.store import Record, Store
+from specdec.pair import ModelPair
+
+_PROBES = (topology.sequence(1), topology.sequence(8), topology.batch(32))
+_PROBE_TOKENS = 24
+_GUESSED_RATE = 0.65
+
+
+class Share(NamedTuple):
+    """Which part of the runs is this process's: those of every `count`-th prompt.
+
+    wait: returns when all processes have called it.
+    """
+
+    index: int = 0
+    count: int = 1
+    wait: Callable[[], None] = lambda: None
+
+
+ALONE = Share()
+
+
+def run(pair: ModelPair, settings: Settings, store: Store, share: Share = ALONE, quiet: bool = False) -> None:
+    """Do the runs that are not in the results file yet, until nothing is missing.
+
+    ValueError where the file belongs to other settings, or another experiment writes to it.
+    """
+    with store.writing() if share.index == 0 else nullcontext():
+        if share.index == 0:
+            store.begin(header(pair, settings))
+        share.wait()
+        while jobs := _next_jobs(settings, store, share):
+            _do(
+                pair, settings, store, [job for job in jobs if job.prompt % share.count == share.index], quiet
+            )
+            share.wait()
+
+
+def _next_jobs(settings: Settings, store: Store, share: Share) -> list[Job | ContextJob]:
+    """The same in all processes: nobody goes on to write before everybody has read."""
+    _, runs = store.read()
+    jobs = Plan(settings, runs).missing()
+    share.wait()
+    return jobs
+
+
+def _do(
+    pair: ModelPair, settings: Settings, store: Store, jobs: Sequence[Job | ContextJob], quiet: bool
+) -> None:
+    for job in tqdm(jobs, unit="run", disable=quiet, mininterval=1, dynamic_ncols=True):
+        store.append(measure(pair, settings, job))
+
+
+def header(pair: ModelPair, settings: Settings) -> Record:
+    """The first line of a results file: what was measured, with what."""
+    models = {"target": pair.target.name, "draft": pair.draft.name, "vocab_size": pair.vocab_size}
+    dtypes = {f"{name}_dtype": _dtype(getattr(pair, name)) for name in ("target", "draft")}
+    packages = ("torch", "transformers", "accelerate", "numpy")
+    versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
+    device = str(pair.target.device)
+    if pair.target.device.type == "cuda":
+        device = torch.cuda.get_device_name(pair.target.device)
+    return {
+        "settings": settings.to_json(),
+        "pair": models | dtypes,
+        "versions": versions | {"device": device, "date": time.strftime("%Y-%m-%d")},
+    }
+
+
+def _dtype(model: object) -> str:
+    dtype = getattr(getattr(model, "module", None), "dtype", torch.float64)
+    return str(dtype).removeprefix("torch.")
+
+
+def estimated_seconds(pair: ModelPair, settings: Settings) -> float:
+    """A rough guess of one process's seconds for the whole experiment, from three short texts."""
+    per_round, per_level, per_node = _round_costs(pair, settings)
+    total = 0.0
+    for point in settings.points:
+        depth, tokens = _guessed_shape(point)
+        rounds = settings.tokens / tokens
+        total += rounds * (per_round + per_level * depth + per_node * point.k)
+    return total
+
+
+def _round_costs(pair: ModelPair, settings: Settings) -> tuple[float, float, float]:
+    """Seconds per round, per level of the tree and per node, from three trees: three equations."""
+    rows, seconds = [], []
+    for tree in _PROBES:
+        probe = {"method": settings.methods[0], "topology": tree, "max_new_tokens": _PROBE_TOKENS, "seed": 0}
+        generate(pair, settings.prompts[0], **probe | {"max_new_tokens": 4})
+        done = generate(pair, settings.prompts[0], **probe)
+        rows.append([1.0, float(tree.depth), float(tree.num_draft_tokens)])
+        seconds.append(done.seconds / len(done.rounds))
+    costs = torch.linalg.solve(torch.tensor(rows), torch.tensor(seconds))
+    return tuple(costs.clamp_min(0).tolist())
+
+
+def _guessed_shape(point: Point) -> tuple[float, float]:
+    """Depth and tokens per target call as they are for a draft that is right about two times in three."""
+    k, rate = point.k, _GUESSED_RATE
+    if point.strategy == "batch":
+        return 1, min(1 + rate * k**0.15, 2)
+    if point.strategy == "optimal":
+        depth = min(k, 1 + 2 * k**0.4)
+        return depth, 1 + rate * depth**0.7
+    return min(k, 200), (1 - rate ** (k + 1)) / (1 - rate)
+
+
+def duration(seconds: float) -> str:
+    """Words for a time: 40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,136 @@
+"""What an experiment measures: prompts, lengths, sampling, and the numbers of drafted tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from specdec.decode import METHODS
+from specdec.pair import EMBEDDED
+from specdec.probs import Sampling
+from specdec.race import derived_seed
+
+PROMPTS = EMBEDDED.parent / "prompts.txt"
+"""Story openings, one a line, written for this project."""
+
+STRATEGIES = ("sequence", "batch", "specinfer", "optimal")
+
+
+class Point(NamedTuple):
+    """One point of the paper's figures: a method, a drafting strategy and k, its drafted tokens."""
+
+    method: str
+    strategy: str
+    k: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One experiment; two with equal settings and versions give the same numbers.
+
+    prompts: texts, or lists of token ids. tokens: generated per point, at least. max_new_tokens: most
+    tokens of one text. positions: contexts per prompt whose acceptance by index is computed rather than
+    counted (0: none). sequence, batch, specinfer, optimal: k of each strategy, rising; the largest
+    sequence and batch are run first and tell the acceptance by index from which the optimal trees are
+    built. ValueError names what does not fit.
+    """
+
+    prompts: tuple[Any, ...]
+    tokens: int = 20_000
+    max_new_tokens: int = 200
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    positions: int = 2
+    methods: tuple[str, ...] = ("gsd", "ersd")
+    sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+    batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)
+    specinfer: tuple[int, ...] = (4, 6, 8, 12, 16, 20, 32)
+    optimal: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
+
+    def __post_init__(self):
+        if not self.prompts:
+            raise ValueError("no prompts: an experiment needs at least one")
+        for name, least in (("tokens", 1), ("max_new_tokens", 2), ("positions", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} = {getattr(self, name)} is less than {least}")
+        if not self.methods or not set(self.methods) <= set(METHODS) - {"ar"}:
+            raise ValueError(f"methods = {self.methods} must be gsd, ersd or both")
+        for name in STRATEGIES:
+            self._check_grid(name)
+
+    def _check_grid(self, name: str) -> None:
+        grid = getattr(self, name)
+        if list(grid) != sorted({*grid}) or any(k < 1 for k in grid):
+            raise ValueError(f"{name} = {grid} must rise from 1 up")
+        if name in ("sequence", "batch") and not grid:
+            raise ValueError(
+                f"{name} is empty; acceptance by index is estimated from sequence and batch runs"
+            )
+        if name == "sequence" and max(grid) >= self.max_new_tokens:
+            raise ValueError(
+                f"sequence({max(grid)}) never fits in whole into texts of {self.max_new_tokens} tokens; "
+                "raise max_new_tokens or lower k"
+            )
+
+    @property
+    def sampling(self) -> Sampling:
+        """Temperature, top-k and top-p."""
+        return Sampling(self.temperature, self.top_k, self.top_p)
+
+    @property
+    def calibration(self) -> list[Point]:
+        """The points that are run first, which tell the acceptance by index."""
+        largest = {name: max(getattr(self, name)) for name in ("sequence", "batch")}
+        return [Point(method, *item) for method in self.methods for item in largest.items()]
+
+    @property
+    def points(self) -> list[Point]:
+        """All points, in the order of the figures."""
+        return [
+            Point(method, strategy, k)
+            for strategy in STRATEGIES
+            for k in getattr(self, strategy)
+            for method in self.methods
+        ]
+
+    def prompt_and_repeat(self, run: int) -> tuple[int, int]:
+        """Run number -> number of its prompt and how often that prompt came before."""
+        return run % len(self.prompts), run // len(self.prompts)
+
+    def seed_of(self, prompt: int, repeat: int) -> int:
+        """The seed of one run: the same at every point, so that points are compared on the same races."""
+        return derived_seed(derived_seed(self.seed, prompt), repeat)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, the prompts as their number and a digest."""
+        plain = asdict(self)
+        listed = json.dumps(plain.pop("prompts"))
+        digest = hashlib.sha256(listed.encode()).hexdigest()[:16]
+        return json.loads(json.dumps(plain)) | {"prompts": len(self.prompts), "prompts_sha256": digest}
+
+
+def read_prompts(path: Path) -> tuple[str, ...]:
+    """The lines of a file, empty ones left out. ValueError where there is none."""
+    if not path.is_file():
+        raise ValueError(f"no file of prompts at {path}; give a text file with one prompt a line")
+    return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())
+
+
+def smoke_settings(prompts: Sequence[Any]) -> Settings:
+    """A minute's work that runs through every stage; its numbers say nothing."""
+    return Settings(
+        prompts=tuple(prompts[:4]),
+        tokens=60,
+        max_new_tokens=16,
+        positions=1,
+        sequence=(1, 2, 4),
+        batch=(1, 2, 3, 4),
+        specinfer=(4, 6),
+        optimal=(1, 2, 4, 8),
+    )

@@ -1,0 +1,100 @@
+"""The results file: JSON lines, a header and then one finished run a line, only ever appended to.
+
+A line is complete when it ends in a newline. What a kill left of a last line is not read, and is cut off
+before anything is written after it, so that no run is lost or there twice. One experiment writes to a
+file at a time; its processes append in turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+Record = dict[str, Any]
+
+
+class Store:
+    """The results file of one experiment."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self) -> tuple[Record | None, list[Record]]:
+        """The header, None in a new file, and the runs. ValueError names a line that is no record."""
+        if not self.path.exists():
+            return None, []
+        whole = self.path.read_bytes()
+        lines = whole[: whole.rfind(b"\n") + 1].splitlines()
+        records = [self._parsed(number, line) for number, line in enumerate(lines, start=1)]
+        if not records:
+            return None, []
+        if "settings" not in records[0]:
+            raise ValueError(f"{self.path}, line 1: not the header of an experiment; give another file")
+        return records[0], records[1:]
+
+    def _parsed(self, number: int, line: bytes) -> Record:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise ValueError(f"{self.path}, line {number}: not a JSON object; is this a results file?")
+        return record
+
+    def begin(self, header: Record) -> None:
+        """Write the header, or go on with a file that was begun with the same settings (ValueError)."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        found, _ = self.read()
+        if found is None:
+            self.append(header)
+            return
+        for name in ("settings", "pair"):
+            self._check_same(name, found[name], header[name])
+
+    def _check_same(self, name: str, found: Record, ours: Record) -> None:
+        different = [key for key in ours if found.get(key) != ours[key]]
+        if different:
+            key = different[0]
+            raise ValueError(
+                f"{self.path} was begun with {name} {key} = {found.get(key)!r}, not {ours[key]!r}: "
+                "use that, or another results file"
+            )
+
+    def append(self, record: Record) -> None:
+        """Add one line, whole or not at all."""
+        line = json.dumps(record, separators=(",", ":")) + "\n"
+        with FileLock(f"{self.path}.append-lock"), self.path.open("a+b") as file:
+            _cut_torn_line(file)
+            file.write(line.encode())
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only experiment that writes to this file. ValueError where another one does."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{self.path}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ValueError(
+                f"another experiment is writing to {self.path}; wait, or use another file"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _cut_torn_line(file: BinaryIO) -> None:
+    """Drop what stands after the last newline."""
+    size = file.seek(0, 2)
+    if not size:
+        return
+    file.seek(size - 1)
+    if file.read(1) != b"\n":
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)

@@ -1,0 +1,211 @@
+"""From a results file to the numbers of the paper's figures: one compact JSON object.
+
+acceptance   by method: R as used (`by_index`), its counts with intervals, entropies in bits
+points       by method, strategy and k: measured tokens per target call, interval, prediction
+differences  GSD minus ERSD at each strategy and k, paired
+bounds       by method and k: the lemma's bound, minimal and with m fixed, and the theorem's
+findings     the paper's statements, found or not, with their numbers
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from specdec import theory
+from specdec.experiments.estimates import Estimate, combined, marginal, ratio
+from specdec.experiments.findings import check_findings
+from specdec.experiments.plan import Plan, Planned, summed
+from specdec.experiments.settings import Point, Settings
+from specdec.experiments.store import Record
+from specdec.optimal import optimal_topology
+
+Estimates = Mapping[Point, Estimate]
+
+
+def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dict[str, Any]:
+    """The summary of an experiment, finished or not. ValueError before its calibration is finished."""
+    plan = Plan(settings, runs)
+    if not plan.is_calibrated:
+        raise ValueError("the calibration runs are not finished: run the experiment a little longer")
+    items = plan.planned
+    finished = {item.point: plan.finished_runs(item) for item in items}
+    estimates = {point: e for point, done in finished.items() if (e := measured(done)) is not None}
+    points = [
+        _point(plan, item, finished[item.point], estimates) for item in items if item.point in estimates
+    ]
+    summary = {
+        "pair": header["pair"],
+        "settings": header["settings"],
+        "versions": header["versions"],
+        "complete": not plan.missing(),
+        "runs": len(runs),
+        "acceptance": {method: _acceptance(plan, method) for method in settings.methods},
+        "points": points,
+        "increments": _increments(points, estimates),
+        "differences": _differences(settings, estimates),
+        "bounds": {method: _bounds(plan, method, header) for method in settings.methods},
+    }
+    return _rounded(summary | {"findings": check_findings(summary, estimates)})
+
+
+def measured(runs: Sequence[Record]) -> Estimate | None:
+    """Tokens per target call over rounds whose tree was whole; None where there was none."""
+    parts: dict[int, tuple[float, float]] = {}
+    for run in runs:
+        above, below = parts.get(run["prompt"], (0, 0))
+        tokens = sum(n * rounds for n, rounds in enumerate(run["lengths"]))
+        parts[run["prompt"]] = above + tokens, below + sum(run["lengths"])
+    return ratio(parts)
+
+
+def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimates) -> dict[str, Any]:
+    estimate = estimates[item.point]
+    tokens, rounds = (sum(run[name] for run in runs) for name in ("tokens", "rounds"))
+    return item.point._asdict() | {
+        "depth": item.topology.depth,
+        **_with_interval(estimate),
+        "standard_error": estimate.standard_error,
+        "prediction": theory.expected_tokens(plan.acceptance[item.point.method], item.topology),
+        "tokens": tokens,
+        "target_calls": rounds,
+        "all_rounds": tokens / rounds,
+        "lengths": summed(runs, "lengths"),
+    }
+
+
+def _differences(settings: Settings, estimates: Estimates) -> list[dict[str, Any]]:
+    rows = []
+    for point in settings.points:
+        other = point._replace(method="ersd")
+        if point.method == "gsd" and point in estimates and other in estimates:
+            row = {"strategy": point.strategy, "k": point.k}
+            rows.append(row | _with_interval(estimates[point] - estimates[other]))
+    return rows
+
+
+def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> list[dict[str, Any]]:
+    """Change per additional drafted token between neighbouring k of one method and strategy."""
+    rows = []
+    for before, after in pairwise(sorted(points, key=lambda p: (p["method"], p["strategy"], p["k"]))):
+        ends = [Point(p["method"], p["strategy"], p["k"]) for p in (before, after)]
+        if ends[0][:2] != ends[1][:2]:
+            continue
+        step = after["k"] - before["k"]
+        change = combined([estimates[end] for end in ends], [-1 / step, 1 / step])
+        predicted = (after["prediction"] - before["prediction"]) / step
+        row = {
+            "method": after["method"],
+            "strategy": after["strategy"],
+            "from": before["k"],
+            "to": after["k"],
+        }
+        rows.append(row | _with_interval(change) | {"prediction": predicted})
+    return rows
+
+
+# ---------------------------------------------------------------- acceptance by index
+
+
+def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
+    vector = plan.acceptance[method]
+    tables = {}
+    for point in plan.settings.calibration:
+        if point.method == method:
+            runs = _calibration_runs(plan, point)
+            tables[point.strategy] = marginal(summed(runs, "accepted"), summed(runs, "offered"))
+    return {
+        "by_index": vector.tolist(),
+        "batch": tables["batch"],
+        "sequence": tables["sequence"],
+        "entropy_of_mean": _entropy(vector),
+        "contexts": _contexts(plan, method),
+    }
+
+
+def _calibration_runs(plan: Plan, point: Point) -> list[Record]:
+    item = next(item for item in plan.calibration if item.point == point)
+    return plan.finished_runs(item)
+
+
+def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
+    """What was computed at moments of the target's texts; entropies and D_KL in bits."""
+    runs = [run for key, run in sorted(plan.finished.items()) if key[0] == "contexts"]
+    if not runs:
+        return None
+    positions = sum(run["positions"] for run in runs)
+    bits = ratio({run["prompt"]: (run[method]["entropy"], run["positions"]) for run in runs})
+    mean = np.sum([run[method]["acceptance"] for run in runs], axis=0) / positions
+    known = all(run["kl"] is not None for run in runs)
+    kl = ratio({run["prompt"]: (run["kl"], run["positions"]) for run in runs}) if known else None
+    return {
+        "positions": positions,
+        "by_index": mean.tolist(),
+        "entropy_of_mean": _entropy(mean),
+        "mean_entropy": _with_interval(bits),
+        "kl": _with_interval(kl) if kl else None,
+    }
+
+
+def _with_interval(estimate: Estimate) -> dict[str, float]:
+    low, high = estimate.interval
+    return {"value": estimate.value, "low": low, "high": high}
+
+
+def _entropy(rates: np.ndarray) -> float:
+    """Bits of R, what is missing to 1 as one more outcome: at most the entropy of the whole law."""
+    return float(theory.entropy([*rates, max(0.0, 1 - math.fsum(rates))]))
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def _bounds(plan: Plan, method: str, header: Record) -> dict[str, Any]:
+    """Upper bounds of the optimal tree's expected tokens, for a source with this R.
+
+    On real text R is a mean over contexts, and the bounds computed from it are not guaranteed.
+    """
+    # the bounds are those of the sorted vector anyway
+    vector, size = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), header["pair"]["vocab_size"]
+    ks = list(plan.settings.optimal)
+    if not ks:
+        return {"fixed_m": None, "by_k": []}
+    m = best_m(vector, ks[-1])
+    return {"fixed_m": m, "by_k": [_bound(vector, size, k, m) for k in ks]}
+
+
+def _bound(vector: np.ndarray, vocab_size: int, k: int, m: int) -> dict[str, Any]:
+    valid = m >= theory.smallest_lemma_m(vector, k)
+    return {
+        "k": k,
+        "minimal": theory.lemma_bound(vector, k),
+        "fixed_m": theory.lemma_bound(vector, k, m) if valid else None,
+        "tunstall": theory.tunstall_bound(vector, vocab_size, k),
+        "prediction": theory.expected_tokens(vector, optimal_topology(vector, k)),
+    }
+
+
+def best_m(vector: np.ndarray, k: int, most: float = 1e9) -> int:
+    """The m from the smallest valid one up to `most` for which the lemma's bound is smallest."""
+    low, high = float(theory.smallest_lemma_m(vector, k)), most
+    while True:
+        grid = sorted({round(m) for m in np.geomspace(low, max(low, high), 33)})
+        best = min(range(len(grid)), key=lambda i: theory.lemma_bound(vector, k, grid[i]))
+        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
+        if len(grid) < 33 or high <= low * (1 + 1e-3):
+            return grid[best]
+
+
+def _rounded(value: Any) -> Any:
+    """Six significant digits, NaN and infinities as None: compact, and JSON."""
+    if isinstance(value, dict):
+        return {str(key): _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
