@@ -26,8 +26,8 @@ _INTRODUCTION = """
 <header class="introduction">
   <h1>Speculative decoding, token by token</h1>
   <p>A small, fast <b>draft</b> model guesses the next tokens; the large <b>target</b> model checks all
-    guesses in one evaluation and keeps those it would have written itself. The text is exactly as good as
-    the target's own, but takes fewer of its slow evaluations.</p>
+    guesses in one evaluation and keeps those it would have written itself. The text keeps exactly the
+    target's own probabilities, but takes fewer of its slow evaluations.</p>
 </header>
 """
 

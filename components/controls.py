@@ -91,7 +91,7 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
     busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
     ready = {"fn": lambda: _buttons(running=False), "inputs": None, "outputs": [generate, stop]}
     starts = [generate.click, inputs["prompt"].submit]
-    started = gr.on(starts, **busy, js="() => { window.specdec.begin(); return []; }", **private)
+    started = gr.on(starts, **busy, js="() => { window.specdec?.begin(); return []; }", **private)
     running = started.then(
         decode,
         list(inputs.values()),
@@ -102,9 +102,11 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
         concurrency_id=page.MODEL_QUEUE,
         **private,
     )
-    running.then(**ready, js="() => { window.specdec.ended(); return []; }", **private)
+    running.then(**ready, js="() => { window.specdec?.ended(); return []; }", **private)
     # Without a function of its own, or the browser would wait for that before it cancels.
-    stopped = stop.click(None, js="() => { window.specdec.stop(); return []; }", cancels=[running], **private)
+    stopped = stop.click(
+        None, js="() => { window.specdec?.stop(); return []; }", cancels=[running], **private
+    )
     stopped.then(**ready, **private)
 
 

@@ -64,12 +64,17 @@ def theme() -> gr.themes.Base:
     fonts = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
     look = gr.themes.Default(primary_hue="green", neutral_hue="slate", font=fonts, font_mono=mono)
-    # The default green is too light under white letters (2.3 : 1).
-    fill = {
-        "button_primary_background_fill": "*primary_700",
-        "button_primary_background_fill_hover": "*primary_800",
-    }
-    return look.set(**fill, **{f"{name}_dark": value for name, value in fill.items()})
+    # Gradio's own are too light to read: white letters on green (2.3 : 1), grey ones on white (2.6 : 1).
+    return look.set(
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_hover_dark="*primary_800",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_300",
+    )
 
 
 class FreshScripts:

@@ -8,10 +8,8 @@ from components import figures, page
 
 _TEMPLATE = """
 <section aria-labelledby="race-title">
-  <header>
-    <h2 id="race-title">Race</h2>
-    <span class="label">for the token</span><div class="steps" role="group" aria-label="Verified token"></div>
-  </header>
+  <header><h2 id="race-title">Race</h2><span class="label">for one token of the round:</span></header>
+  <div class="steps" role="group" aria-label="Verified token"></div>
   <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
     draft's race and at e / p in the target's; the first to arrive wins.</p>
   <ul class="legend marks" aria-label="Marks">

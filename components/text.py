@@ -22,8 +22,8 @@ _TEMPLATE = """
   </ul>
   <p class="hint">Press <b>Generate</b>: a small draft model proposes tokens, the target model checks them
     all in one go, and the text grows here. Then step through every round.</p>
-  <p class="story" tabindex="0" aria-label="Generated text; click a token to see its round"
-    hidden><span class="prompt"></span><span class="tokens"></span></p>
+  <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
+    hidden><span class="prompt"></span><span class="tokens"></span></div>
 </section>
 """
 

@@ -88,8 +88,11 @@ function trialSentence(round, step) {
     return `u = ${digits(trial.u)} < p / q = ${ratio}: ${quoted(node.text)} is accepted.`;
   }
   if (step.kind === "bonus") return "Every drafted token of this path was accepted: the target adds one of its own.";
-  const tests = step.trials.length === 1 ? "The test failed" : `All ${step.trials.length} tests failed`;
-  return `${tests}: the next token is sampled from the residual, what the target wants more than the draft.`;
+  const tests =
+    step.trials.length === 1
+      ? `u = ${digits(trial.u)} ≥ p / q = ${digits(trial.ratio)}: ${quoted(node.text)} is rejected`
+      : `All ${step.trials.length} tests failed`;
+  return `${tests}, and the next token is sampled from the residual.`;
 }
 
 function raceSentence(round, step, decided) {
@@ -101,7 +104,7 @@ function raceSentence(round, step, decided) {
     return `The target's race is won by ${decided}, which was not drafted (${tried}): it corrects the draft.`;
   }
   if (step.winner_q === step.winner_p) return `Both races are won by ${decided}: accepted.`;
-  return `The target's race is won by ${decided}; the draft had it at index ${child}: accepted.`;
+  return `The target's race is won by ${decided}; the draft had it too, as child index ${child}: accepted.`;
 }
 
 // What was decided at a step, and why, in one sentence with its numbers.

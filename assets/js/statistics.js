@@ -108,6 +108,7 @@ function described(model) {
 
 function usedTopology(setup) {
   if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
+  if (setup.num_draft_tokens === 0) return ["topology: auto found that drafting does not pay here, so nothing is drafted"];
   return [`topology: ${setup.topology}, ${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
 }
 
