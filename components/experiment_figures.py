@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 INK = "#7A7F87"
 """Text and axes: the same contrast on white as on the page's dark ground."""
 _GRID = "rgba(128, 128, 128, 0.25)"
+_TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 _TRANSPARENT = "rgba(0, 0, 0, 0)"
 
 STRATEGIES = {
@@ -55,7 +56,7 @@ def increments_against_k(summary: Summary, method: str, ink: str = INK) -> go.Fi
     """What each additional drafted token adds: measured, predicted, and by the bound with m fixed."""
     figure = _figure(
         "drafted tokens k",
-        "more tokens per target call, per drafted token",
+        "tokens per target call, per drafted token",
         ink,
         xaxis_type="log",
         yaxis_type="log",
@@ -121,9 +122,10 @@ def _figure(x: str, y: str, ink: str, **changes: Any) -> go.Figure:
         }
     )
     figure.update_layout(**changes)
-    for axes in (figure.layout.xaxis, figure.layout.yaxis):
-        if axes.type == "log":
-            axes.update(dtick="D2" if axes is figure.layout.xaxis else 1, exponentformat="power")
+    if figure.layout.xaxis.type == "log":
+        figure.update_xaxes(tickvals=_TICKS, ticktext=[str(k) for k in _TICKS])
+    if figure.layout.yaxis.type == "log":
+        figure.update_yaxes(dtick=1, exponentformat="power")
     return figure
 
 
@@ -167,10 +169,11 @@ def _measured(
 
 
 def _beyond(high: float | None, low: float | None, positive: bool = False) -> float:
-    """Length of half an interval; where it is not known, none. On a logarithmic axis it ends above 0."""
+    """Length of half an interval; where it is not known, none. On a logarithmic axis it ends above 0, within
+    a power of ten, or it would be all that is seen."""
     if high is None or low is None:
         return 0.0
-    return high - max(low, high * 1e-3) if positive else high - low
+    return high - max(low, high / 10) if positive else high - low
 
 
 def _rows(rows: Rows, method: str, strategy: str) -> list[Mapping[str, Any]]:

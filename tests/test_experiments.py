@@ -16,7 +16,7 @@ from laws import markov_pair, random_table
 from components import experiment_figures
 from specdec import ModelPair, generate, load_pair, optimal_topology, stats, theory, topology
 from specdec.experiments import Point, Settings, Share, Store, read_prompts, run, smoke_settings, summarize
-from specdec.experiments.command import as_text, main, parser, settings_for, settings_of
+from specdec.experiments.command import as_text, device_of, main, parser, settings_for, settings_of
 from specdec.experiments.estimates import acceptance_vector, combined, mean, ratio
 from specdec.experiments.measure import counts
 from specdec.experiments.plan import Plan
@@ -352,6 +352,12 @@ def test_options_become_settings():
 def test_a_mistake_is_told_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match="error: no results in"):
         main(["--summary", "--results", str(tmp_path / "none.jsonl")])
+
+
+def test_processes_get_gpus_in_turn():
+    assert [device_of("auto", i, 2) for i in range(4)] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+    assert device_of("auto", 1, 0) == device_of("cpu", 1, 2) == "cpu"
+    assert device_of("cuda:1", 0, 2) == "cuda:1"
 
 
 def test_the_time_is_told_before():

@@ -17,7 +17,8 @@ On several processes or GPUs, a model each, prompts are split between them; the 
 
     accelerate launch --multi_gpu --num_processes 8 -m specdec.experiments --target T --draft D
 
-(`--multi_gpu` means several processes and works on a CPU too.)
+`--multi_gpu` means several processes: GPUs are dealt out to them in turn, several to each where there are
+fewer, and with `--device cpu` or without a GPU they work on the CPU.
 
 The paper's own pair: Llama 3.2 1B drafting for Llama 3.1 70B Instruct, texts of up to 200 tokens, 100,000
 tokens per strategy, k up to 384; it took 140 hours on eight RTX A6000. Temperature and prompts are not

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, run
+from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
 from specdec.experiments.settings import PROMPTS, STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
-from specdec.pair import load_pair
+from specdec.pair import ModelPair, load_pair
 
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 
@@ -79,14 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def settings_for(results: Path, prompts: Path) -> Settings:
     """The settings that a results file was begun with. ValueError where the prompts are others."""
-    header, _ = Store(results).read()
-    if header is None:
+    begun, _ = Store(results).read()
+    if begun is None:
         raise ValueError(f"no results in {results}; run the experiment first, or give --results")
-    listed, plain = read_prompts(prompts), dict(header["settings"])
+    listed, plain = read_prompts(prompts), dict(begun["settings"])
     plain["prompts"] = listed[: plain["prompts"]]
     plain.pop("prompts_sha256")
     settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()})
-    if settings.to_json() != header["settings"]:
+    if settings.to_json() != begun["settings"]:
         raise ValueError(f"{results} was made with other prompts than {prompts}; give --prompts")
     return settings
 
@@ -112,26 +112,37 @@ def _share(device: str) -> tuple[Share, str]:
         return ALONE, device
     from accelerate import PartialState
 
-    # processes wait for the slowest, which may take hours longer than the fastest
-    state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=7))
-    if device == "auto":
-        device = str(state.device) if state.device.type == "cuda" else "cpu"
-    return Share(state.process_index, state.num_processes, state.wait_for_everyone), device
+    # processes only wait for each other, which needs no GPU; the slowest may take hours longer
+    state = PartialState(cpu=True, timeout=timedelta(days=7))
+    gpus = torch.cuda.device_count()
+    own = device_of(device, state.local_process_index, gpus)
+    return Share(state.process_index, state.num_processes, state.wait_for_everyone), own
 
 
-def _announce(pair: Any, settings: Settings, store: Store, share: Share) -> None:
-    _, runs = store.read()
+def device_of(device: str, index: int, gpus: int) -> str:
+    """The device of one of several processes: GPUs are dealt out in turn, to more processes than one too."""
+    if device not in ("auto", "cuda"):
+        return device
+    return f"cuda:{index % gpus}" if gpus else "cpu"
+
+
+def _announce(pair: ModelPair, settings: Settings, store: Store, share: Share) -> None:
+    found, runs = store.read()
     seconds = estimated_seconds(pair, settings) / share.count
     print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens")
     print(f"all of it takes about {duration(seconds)} on {share.count} process(es) like this one", flush=True)
-    if runs:
-        print(f"{store.path} has {len(runs):,} finished runs, which are not done again", flush=True)
+    if found is None:
+        return
+    print(f"{store.path} has {len(runs):,} finished runs, which are not done again", flush=True)
+    for name, value in header(pair, settings)["versions"].items():
+        before = found["versions"].get(name)
+        if name != "date" and before != value:
+            print(f"note: it was begun with {name} {before}, and goes on with {value}", flush=True)
 
 
 def report(results: Path, settings: Settings) -> None:
     """Print the summary and write it beside the results."""
-    header, runs = Store(results).read()
-    summary = summarize(settings, header, runs)
+    summary = summarize(settings, *Store(results).read())
     path = results.with_suffix(".summary.json")
     path.write_text(json.dumps(summary, separators=(",", ":")) + "\n")
     print(as_text(summary))
