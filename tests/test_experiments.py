@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 from laws import markov_pair, random_table
+from tiny_checkpoints import tiny_model
 
 from components import experiment_figures
 from specdec import ModelPair, generate, load_pair, optimal_topology, stats, theory, topology
@@ -20,7 +21,7 @@ from specdec.experiments.command import as_text, device_of, main, parser, settin
 from specdec.experiments.estimates import acceptance_vector, combined, mean, ratio
 from specdec.experiments.measure import counts
 from specdec.experiments.plan import Plan
-from specdec.experiments.run import duration, estimated_seconds
+from specdec.experiments.run import duration, estimated_seconds, header
 from specdec.experiments.settings import PROMPTS
 from specdec.experiments.summary import best_m
 from specdec.models import MarkovModel
@@ -122,6 +123,20 @@ def test_a_file_of_other_settings_is_refused(finished):
         run(PAIR, replace(SMALL, seed=1), finished, quiet=True)
     with pytest.raises(ValueError, match="begun with pair vocab_size"):
         run(markov_pair(4), SMALL, finished, quiet=True)
+
+
+def test_a_file_of_other_weights_is_refused(tmp_path):
+    """A model trained anew under the same name is another model."""
+    first, second = (tiny_model("llama", seed=seed) for seed in (0, 1))
+    with torch.no_grad():
+        second.model.norm.weight.mul_(1.5)
+    settings = replace(SMALL, prompts=((3, 4),))
+    headers = [header(ModelPair(model, first), settings) for model in (first, second)]
+    store = Store(tmp_path / "results.jsonl")
+    store.begin(headers[0])
+    store.begin(headers[0])
+    with pytest.raises(ValueError, match="begun with pair target_weights"):
+        store.begin(headers[1])
 
 
 def test_a_torn_last_line_is_not_read_and_cut_off_by_the_next_one(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -73,7 +74,9 @@ def _do(
 def header(pair: ModelPair, settings: Settings) -> Record:
     """The first line of a results file: what was measured, with what."""
     models = {"target": pair.target.name, "draft": pair.draft.name, "vocab_size": pair.vocab_size}
-    dtypes = {f"{name}_dtype": _dtype(getattr(pair, name)) for name in ("target", "draft")}
+    for name in ("target", "draft"):
+        model = getattr(pair, name)
+        models |= {f"{name}_dtype": _dtype(model), f"{name}_weights": _fingerprint(model)}
     packages = ("torch", "transformers", "accelerate", "numpy")
     versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
     device = str(pair.target.device)
@@ -81,7 +84,7 @@ def header(pair: ModelPair, settings: Settings) -> Record:
         device = torch.cuda.get_device_name(pair.target.device)
     return {
         "settings": settings.to_json(),
-        "pair": models | dtypes,
+        "pair": models,
         "versions": versions | {"device": device, "date": time.strftime("%Y-%m-%d")},
     }
 
@@ -89,6 +92,16 @@ def header(pair: ModelPair, settings: Settings) -> Record:
 def _dtype(model: object) -> str:
     dtype = getattr(getattr(model, "module", None), "dtype", torch.float64)
     return str(dtype).removeprefix("torch.")
+
+
+def _fingerprint(model: object) -> str:
+    """A digest of the vectors among the weights (norms, biases), which tells a model trained anew."""
+    digest = hashlib.sha256()
+    module = getattr(model, "module", None)
+    for parameter in () if module is None else module.parameters():
+        if parameter.dim() == 1 and not parameter.is_meta:
+            digest.update(parameter.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:12]
 
 
 def estimated_seconds(pair: ModelPair, settings: Settings) -> float:
