@@ -18,14 +18,14 @@ from starlette.middleware import Middleware
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
-STYLES = ASSETS / "css" / "page.css"
+STYLES = ASSETS / "css"
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
 MODEL_QUEUE = "model"
 """Everything that runs the model shares this queue, so that two visitors never run it at once."""
 
-# What is listed here becomes public: the scripts and one file of plotly, never the weights.
-gr.set_static_paths([SCRIPTS, PLOTLY])
+# What is listed here becomes public: scripts, styles and one file of plotly, never the weights.
+gr.set_static_paths([SCRIPTS, STYLES, PLOTLY])
 
 _MOUNT = """
 const page = import(new URL({main}, document.baseURI).href);
@@ -77,22 +77,23 @@ def theme() -> gr.themes.Base:
     )
 
 
-class FreshScripts:
-    """ASGI middleware: browsers ask again for every script, so that an update never meets old parts."""
+class FreshAssets:
+    """ASGI middleware: browsers ask again for scripts and styles, so that new parts never meet old ones."""
 
     def __init__(self, app: Any):
         self.app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Add `Cache-Control: no-cache` where a script is sent, and pass everything else through."""
+        """Add `Cache-Control: no-cache` where one is sent, and pass everything else through."""
 
         async def send_fresh(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"cache-control", b"no-cache")]
             await send(message)
 
-        is_script = scope["type"] == "http" and f"={SCRIPTS.as_posix()}/" in scope["path"]
-        await self.app(scope, receive, send_fresh if is_script else send)
+        ours = tuple(f"/{file_url(folder)}/" for folder in (SCRIPTS, STYLES))
+        is_ours = scope["type"] == "http" and quote(scope["path"], safe="/=").startswith(ours)
+        await self.app(scope, receive, send_fresh if is_ours else send)
 
 
 def launch(blocks: gr.Blocks, **options: Any) -> None:
@@ -101,11 +102,12 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     blocks.queue(default_concurrency_limit=None, max_size=64)
     blocks.launch(
         theme=theme(),
-        css_paths=[STYLES],
+        # Gradio would rewrite the selectors of css_paths; a linked file stays as it is.
+        head=f'<link rel="stylesheet" href="{file_url(STYLES / "page.css")}">',
         footer_links=["api", "settings"],
         run_history=False,
         ssr_mode=False,
-        app_kwargs={"middleware": [Middleware(FreshScripts)]},
+        app_kwargs={"middleware": [Middleware(FreshAssets)]},
         **options,
     )
 

@@ -7,7 +7,7 @@ import gradio as gr
 from components import page
 
 _TEMPLATE = """
-<nav aria-label="Rounds of this run">
+<section><nav aria-label="Rounds of this run">
   <button type="button" class="first" aria-label="First round" disabled>|&lt;</button>
   <button type="button" class="previous" aria-label="Previous round" disabled
     >&lt;<span class="word"> previous</span></button>
@@ -17,7 +17,7 @@ _TEMPLATE = """
   <button type="button" class="live" aria-pressed="true" title="Follow the newest round">latest</button>
   <output>no rounds yet</output>
   <span class="keys">keys <kbd>←</kbd> <kbd>→</kbd></span>
-</nav>
+</nav></section>
 """
 
 
