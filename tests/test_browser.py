@@ -154,6 +154,13 @@ def test_the_page_shows_what_the_decoder_decodes(page, pair):
     assert page.locator("#statistics .efficiency").inner_text() == f"{expected.block_efficiency:.2f}"
 
 
+def test_a_finished_run_rests_on_a_round_that_drafted(page):
+    generate(page, length=20)
+    run = state(page)
+    assert run["rounds"][run["selected"]["round"]]["nodes"]
+    assert not any(round["nodes"] for round in run["rounds"][run["selected"]["round"] + 1 :])
+
+
 def test_selected_text_is_plain_text(page):
     generate(page, length=40)
     copied = page.evaluate(

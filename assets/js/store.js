@@ -99,11 +99,19 @@ function apply(update) {
   target.push(...update.rounds);
   if (state.phase !== "stopped" || update.phase === "error") state.phase = update.phase;
   if (state.follow && target === state.rounds && update.rounds.length > 0) selectLatest();
+  if (state.follow && state.phase === "done") restOnDraft();
 }
 
 function selectLatest() {
   const round = state.rounds.length - 1;
   state.selected = { round, step: lastStep(round) };
+}
+
+// The last round of a run often has room for one token only. A tree and two races show more than an
+// empty round, so a finished run rests on the last round that drafted.
+function restOnDraft() {
+  const round = state.rounds.findLastIndex(({ nodes }) => nodes.length > 0);
+  if (round >= 0) state.selected = { round, step: lastStep(round) };
 }
 
 const lastStep = (round) => Math.max(0, (state.rounds[round]?.tokens.length ?? 1) - 1);
