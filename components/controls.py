@@ -48,10 +48,10 @@ def build(pair: Any) -> None:
 
 def _decoding() -> Inputs:
     method = gr.Radio(METHODS, value="ersd", label="Method", info=METHODS_INFO, elem_id="method")
-    topology = gr.Dropdown(TOPOLOGIES, value="sequence", label="Topology of the draft", elem_id="topology")
-    k = gr.Slider(1, 64, 4, step=1, label="k: drafted tokens per round", elem_id="k")
+    topology = gr.Dropdown(TOPOLOGIES, value="optimal", label="Topology of the draft", elem_id="topology")
+    k = gr.Slider(1, 64, 12, step=1, label="k: drafted tokens per round", elem_id="k")
     length = gr.Slider(1, 400, 64, step=1, label="Length in tokens", elem_id="length")
-    baseline = gr.Checkbox(label="Measure the autoregressive baseline too", info=BASELINE_INFO)
+    baseline = gr.Checkbox(True, label="Measure the autoregressive baseline too", info=BASELINE_INFO)
     gr.on(
         [topology.change, method.change],
         _needed,
