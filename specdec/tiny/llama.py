@@ -1,0 +1,94 @@
+"""New models of both shapes, and attention that is fast where these models are trained and sampled."""
+
+import torch
+import torch.nn.functional as F
+from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
+from transformers.cache_utils import DynamicLayer
+
+from specdec.tiny.recipe import Recipe, Shape
+
+BLOCK = 32
+"""Positions by which the sampler's cache grows."""
+
+
+def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
+    """An untrained model whose blocks begin as the identity."""
+    torch.manual_seed(recipe.seed)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=recipe.vocab_size,
+            hidden_size=shape.width,
+            intermediate_size=shape.inner,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=shape.heads,
+            max_position_embeddings=recipe.context,
+            tie_word_embeddings=True,
+            bos_token_id=0,
+            eos_token_id=0,
+            pad_token_id=None,
+        )
+    )
+    for layer in model.model.layers:
+        torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+        torch.nn.init.zeros_(layer.mlp.down_proj.weight)
+    return model
+
+
+class ResidualDropout:
+    """Dropout of what each block adds, at a rate that may change in training."""
+
+    def __init__(self, model: LlamaForCausalLM):
+        self.rate = 0.0
+        for layer in model.model.layers:
+            for block in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                block.register_forward_hook(self)
+
+    def __call__(self, module: torch.nn.Module, _inputs: tuple, output: torch.Tensor) -> torch.Tensor:
+        """Forward hook of the blocks' output layers."""
+        return F.dropout(output, self.rate) if self.rate and module.training else output
+
+
+def plain_attention(_module, q, k, v, _attention_mask, scaling=None, **_options):
+    """Causal attention as two matrix products in bfloat16: in training on a CPU 3 times as fast as sdpa's."""
+    rows, heads, length, size = q.shape
+    q, k, v = (x.to(torch.bfloat16).reshape(rows * heads, length, size) for x in (q, k, v))
+    mask = torch.full((length, length), -1e4, dtype=torch.bfloat16, device=q.device).triu(1)
+    scores = torch.baddbmm(mask.expand(rows * heads, length, length), q, k.transpose(1, 2), alpha=scaling)
+    mixed = torch.softmax(scores, -1) @ v
+    return mixed.reshape(rows, heads, length, size).transpose(1, 2).contiguous(), None
+
+
+def last_attention(_module, q, k, v, attention_mask, scaling=None, **_options):
+    """Attention of the newest token to all before it, as two matrix products."""
+    rows, heads, _, size = q.shape
+    scores = torch.bmm(q.flatten(0, 1) * scaling, k.flatten(0, 1).transpose(1, 2)) + attention_mask[0]
+    mixed = torch.bmm(torch.softmax(scores, -1), v.flatten(0, 1))
+    return mixed.view(rows, 1, heads, size), None
+
+
+class GrowingLayer(DynamicLayer):
+    """Keys and values in contiguous buffers that grow by blocks; the unused end comes too, to be masked.
+
+    Contiguous buffers make the products of `last_attention` 3 times as fast as views of larger ones.
+    """
+
+    used = 0
+
+    def update(self, key_states, value_states, *_args, **_options):
+        """Adds one position and returns the whole buffers."""
+        if self.used == 0:
+            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+        if self.used % BLOCK == 0:
+            self.keys, self.values = (F.pad(x, (0, 0, 0, BLOCK)) for x in (self.keys, self.values))
+        self.keys[:, :, self.used], self.values[:, :, self.used] = key_states[:, :, 0], value_states[:, :, 0]
+        self.used += 1
+        return self.keys, self.values
+
+    def get_seq_length(self, *_args):
+        """Positions in use."""
+        return self.used
+
+
+AttentionInterface.register("specdec_plain", plain_attention)
+AttentionInterface.register("specdec_last", last_attention)

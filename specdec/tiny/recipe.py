@@ -1,0 +1,92 @@
+"""What a run depends on besides its texts: the shapes of both models and how they are trained."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Llama shape: layers, width, SwiGLU width and attention heads."""
+
+    layers: int
+    width: int
+    inner: int
+    heads: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the target's training, up to `until` (a fraction of the whole)."""
+
+    until: float
+    length: int  # tokens per row
+    general: float  # share of rows from the general text
+    dropout: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Shapes, tokenizer, and the settings of each stage."""
+
+    vocab_size: int = 2048
+    context: int = 512
+    target: Shape = Shape(10, 256, 704, 4)
+    draft: Shape = Shape(2, 96, 384, 2)
+    phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.85, 0.0), Phase(1.0, 512, 0.3, 0.1))
+    held_out: float = 0.05  # of the stories, the last ones
+    general_held_out: float = 0.01  # of the general text, its end
+    step_tokens: int = 12288  # of all processes together
+    micro_tokens: int = 2048  # of one forward and backward
+    matrix_rate: float = 0.02
+    vector_rate: float = 3e-3
+    matrix_decay: float = 0.05
+    draft_matrix_decay: float = 0.01
+    warm_up: int = 100  # steps
+    decay_from: float = 0.7  # the learning rate falls to zero from this fraction on
+    draft_decay_from: float = 0.5
+    draft_step_tokens: int = 8192
+    chunk_tokens: int = 36864  # of samples, per file
+    top: int = 128  # probabilities kept per position
+    seed: int = 0
+
+
+SMOKE = Recipe(
+    vocab_size=300,
+    context=128,
+    target=Shape(2, 32, 64, 2),
+    draft=Shape(1, 16, 32, 1),
+    phases=(Phase(0.5, 32, 0.5, 0.0), Phase(1.0, 128, 0.3, 0.1)),
+    held_out=0.2,
+    general_held_out=0.2,
+    step_tokens=256,
+    micro_tokens=128,
+    warm_up=4,
+    draft_step_tokens=256,
+    chunk_tokens=256,
+    top=32,
+)
+"""A pair of seconds, to see that everything runs."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to train: a number of steps, or minutes by the clock."""
+
+    steps: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self):
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"steps = {self.steps}; at least 1")
+        if self.steps is None and not (self.minutes or 0) > 0:
+            raise ValueError(f"minutes = {self.minutes}; more than 0, or give a number of steps")
+
+    def progress(self, step: int, seconds: float) -> float:
+        """The fraction of the training that is done."""
+        return step / self.steps if self.steps is not None else seconds / (60 * self.minutes)
+
+
+def step_generator(seed: int, step: int, rank: int) -> torch.Generator:
+    """Randomness of one step in one process."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + step) * 64 + rank)

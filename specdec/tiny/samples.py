@@ -1,0 +1,103 @@
+"""Text for the draft to learn from, the target's own and real, with the target's probabilities.
+
+A record: ids [rows, length + 1]; top, p [rows, length, kept]: the tokens the target finds most probable
+next, and their probabilities (float16).
+"""
+
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import Cache, LlamaForCausalLM
+
+from specdec.tiny.llama import BLOCK, GrowingLayer
+from specdec.tiny.recipe import Recipe
+from specdec.tiny.texts import draw_rows, next_end, save
+
+KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "general")
+"""What the chunks of samples hold, in turn."""
+SHORT = 288
+"""Tokens of a short row: most stories are shorter."""
+
+
+def make_samples(rank: int, world: int, work: Path, recipe: Recipe, chunks: int) -> None:
+    """Stage 3, in each process: write samples-RANK-CHUNK.pt; chunks that are there are kept."""
+    tokens = torch.load(work / "tokens.pt", weights_only=True)["tokens"]
+    model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.bfloat16).eval()
+    started, made = time.time(), 0
+    for chunk in range(chunks):
+        path, kind = work / f"samples-{rank}-{chunk}.pt", KINDS[chunk % len(KINDS)]
+        if path.exists():
+            continue
+        generator = torch.Generator().manual_seed((recipe.seed * 1000 + chunk) * 64 + rank)
+        record = make_record(model, tokens, kind, recipe, generator)
+        save(path, record)
+        made += record["top"][..., 0].numel()
+        if rank == 0:
+            speed = world * made / (time.time() - started)
+            print(f"samples: chunk {chunk + 1} of {chunks} ({kind}), {speed:,.0f} tokens/s", flush=True)
+
+
+def make_record(
+    model: LlamaForCausalLM, tokens: dict[str, Tensor], kind: str, recipe: Recipe, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """One record of a kind."""
+    length = min(SHORT, recipe.context) if kind == "own" else recipe.context
+    rows = max(2, recipe.chunk_tokens // length)
+    if kind.startswith("own"):
+        return sample_rows(model, openings(tokens, rows, generator), length, recipe.top, generator)
+    ids = draw_rows(tokens, length, float(kind == "general"), rows, generator)
+    return score_rows(model, ids, recipe.top)
+
+
+def openings(tokens: dict[str, Tensor], rows: int, generator: torch.Generator) -> list[list[int]]:
+    """How sampled rows begin: with the end token; every second one goes on with up to 24 tokens of a text."""
+    begun = []
+    for row in range(rows):
+        general = row % 8 == 1
+        text = tokens["general" if general else "stories"]
+        at = int(torch.randint(len(text) - 24, (1,), generator=generator))
+        at = at if general else next_end(text, at)
+        length = int(torch.randint(1, 25, (1,), generator=generator)) if row % 2 else 0
+        begun.append([0, *text[at + 1 : at + 1 + length].tolist()])
+    return begun
+
+
+@torch.inference_mode()
+def sample_rows(
+    model: LlamaForCausalLM, openings: list[list[int]], length: int, top: int, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """A record of rows that the model goes on with at temperature 1."""
+    model.set_attn_implementation("specdec_last")
+    rows, cache = len(openings), Cache(layers=[GrowingLayer() for _ in model.model.layers])
+    given = torch.full((rows, length + 1), -1)
+    for row, opening in enumerate(openings):
+        given[row, : len(opening)] = torch.tensor(opening[: length + 1])
+    ids = given.clone()
+    tops = torch.empty(rows, length, top, dtype=torch.int16)
+    ps = torch.empty(rows, length, top, dtype=torch.float16)
+    for at in range(length):
+        p = next_probabilities(model, ids[:, at : at + 1], at, cache)
+        drawn = torch.multinomial(p, 1, generator=generator)[:, 0]
+        ids[:, at + 1] = torch.where(given[:, at + 1] < 0, drawn, given[:, at + 1])
+        ps[:, at], tops[:, at] = (x.to(kept.dtype) for x, kept in zip(p.topk(top), (ps, tops)))
+    return {"ids": ids.short(), "top": tops, "p": ps}
+
+
+def next_probabilities(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
+    """Probabilities [rows, vocabulary] after the tokens ids [rows, 1] at one position."""
+    mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
+    mask[..., : at + 1] = 0
+    position = torch.full((1, 1), at)
+    logits = model(ids, attention_mask=mask, position_ids=position, past_key_values=cache).logits
+    return logits[:, 0].float().softmax(-1)
+
+
+@torch.inference_mode()
+def score_rows(model: LlamaForCausalLM, ids: Tensor, top: int) -> dict[str, Tensor]:
+    """A record of rows of real text."""
+    model.set_attn_implementation("specdec_plain")
+    logits = (model(part[:, :-1], use_cache=False).logits for part in ids.split(8))
+    p, tops = zip(*(part.float().softmax(-1).topk(top) for part in logits))
+    return {"ids": ids.short(), "top": torch.cat(tops).short(), "p": torch.cat(p).half()}

@@ -1,0 +1,67 @@
+"""The target: general English first, stories last."""
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+from specdec.tiny.llama import ResidualDropout, new_model
+from specdec.tiny.recipe import Budget, Phase, Recipe, step_generator
+from specdec.tiny.texts import draw_rows, fixed_rows, story_rows
+from specdec.tiny.training import Trainer
+
+
+def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> None:
+    """Stage 2, in each process. compiled: step through torch.compile."""
+    tokens = torch.load(work / "tokens.pt", weights_only=True)["tokens"]
+    model, judge = new_model(recipe.target, recipe), new_model(recipe.target, recipe)
+    model.set_attn_implementation("specdec_plain")
+    dropout = ResidualDropout(model)
+    forward = torch.compile(model, dynamic=False) if compiled else model
+    parts = {
+        "held_out": story_rows(tokens["stories_held_out"], recipe.context)[::4],
+        "seen": story_rows(tokens["stories"], recipe.context)[::80],
+        "general": fixed_rows(tokens["general_held_out"], recipe.phases[0].length, 48),
+    }
+
+    def losses(step, progress):
+        phase = phase_at(progress, recipe.phases)
+        dropout.rate = phase.dropout
+        model.train()
+        rows = max(1, recipe.micro_tokens // phase.length)
+        micros = max(1, recipe.step_tokens // world // (rows * phase.length))
+        generator = step_generator(recipe.seed, step, rank)
+        for _ in range(micros):
+            ids = draw_rows(tokens, phase.length, phase.general, rows, generator)
+            with torch.autocast("cpu", torch.bfloat16):
+                logits = forward(ids[:, :-1], use_cache=False).logits
+            loss = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+            yield 1 / micros, loss, rows * phase.length
+
+    def evaluate():
+        judge.load_state_dict(model.state_dict())
+        return {name: mean_loss(judge, rows) for name, rows in parts.items()}
+
+    Trainer("target", model, recipe, budget, work, rank, world).run(losses, evaluate)
+
+
+def phase_at(progress: float, phases: tuple[Phase, ...]) -> Phase:
+    """The phase that a fraction of the training falls into."""
+    return next((phase for phase in phases if progress < phase.until), phases[-1])
+
+
+@torch.no_grad()
+def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> float:
+    """Nats per token over rows of different lengths, computed in bfloat16."""
+    model.eval()
+    total, count = 0.0, 0
+    rows = sorted(rows, key=len)
+    for at in range(0, len(rows), batch):
+        ids = torch.nn.utils.rnn.pad_sequence(rows[at : at + batch], batch_first=True, padding_value=-100)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids[:, :-1].clamp(min=0), use_cache=False).logits
+        total += F.cross_entropy(logits.float().mT, ids[:, 1:], reduction="sum").item()
+        count += int((ids[:, 1:] >= 0).sum())
+    return total / count
