@@ -1,6 +1,6 @@
 """The exactness of the embedded pair and of the verifiers, at length, as one JSON file.
 
-    python tests/exactness_report.py --out assets/results/exactness.json
+    PYTHONPATH=. python tests/exactness_report.py --out assets/results/exactness.json
 
 Drafter invariance: tokens of ERSD against autoregressive decoding, same seeds, all topologies. χ²: the law of
 the first two tokens against the target's own, with negative controls that must fail. Timing: medians of the
