@@ -58,7 +58,7 @@ def measure(out: Path, smoke: bool = False) -> None:
     files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
     print("measure: costs", flush=True)
     figures = {"parameters": {n: model.num_parameters() for n, model in models.items()}, "bytes": files}
-    figures["cost"] = measure_cost(models)
+    figures["cost"] = measure_cost(models, seconds=0.05 if smoke else 2.0)
     print("measure: acceptance", flush=True)
     rows, length, positions = (4, 16, 8) if smoke else (96, 224, 2000)
     figures["acceptance"] = measure_acceptance(models, rows, length, positions)
@@ -79,28 +79,33 @@ def keep(out: Path, **figures: object) -> None:
         (out / "README.md").write_text(card(json.loads(path.read_text())))
 
 
-def measure_cost(models: Models) -> dict:
+def measure_cost(models: Models, seconds: float = 2.0) -> dict:
     """Milliseconds of a cached forward over 1, 5 and 17 tokens, and the ratio for one."""
-    cost = {name: {n: forward_milliseconds(model, n) for n in (1, 5, 17)} for name, model in models.items()}
+    cost = {
+        name: {n: forward_milliseconds(model, n, seconds) for n in (1, 5, 17)}
+        for name, model in models.items()
+    }
     return cost | {"ratio": cost["target"][1] / cost["draft"][1]}
 
 
 @torch.inference_mode()
-def forward_milliseconds(model: LlamaForCausalLM, tokens: int, prefix: int = 128, repeats: int = 60) -> float:
+def forward_milliseconds(
+    model: LlamaForCausalLM, tokens: int, seconds: float = 2.0, prefix: int = 128
+) -> float:
     """A cached forward over a few tokens after a prefix, on one thread.
 
-    Of repeated ones, the time that one in ten stays below: other work on the machine only adds to it.
+    The fastest of those that fit into `seconds`: other work on the machine only adds to the time.
     """
     threads, times = torch.get_num_threads(), []
     torch.set_num_threads(1)
     cache = model(torch.ones(1, prefix, dtype=torch.long), use_cache=True).past_key_values
-    for _ in range(repeats):
+    while sum(times) < seconds:
         started = time.perf_counter()
         model(torch.ones(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
         times.append(time.perf_counter() - started)
         cache.crop(-tokens)
     torch.set_num_threads(threads)
-    return 1000 * sorted(times)[repeats // 10]
+    return 1000 * min(times)
 
 
 def measure_acceptance(models: Models, rows: int, length: int, positions: int) -> dict:
