@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
     parser.add_argument("--target", help="hub id or folder of the target (default: the embedded pair)")
     parser.add_argument("--draft", help="hub id or folder of the draft")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
     # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
     parser.add_argument("--host", help="address to listen on (default: this machine alone, 127.0.0.1)")

@@ -18,6 +18,7 @@ from specdec.engine import Engine, Settings
 from specdec.models import Model
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
+from specdec.race import derived_seed
 from specdec.stats import acceptance_by_index
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
@@ -29,6 +30,8 @@ _TRIAL_TOKENS = 96
 """Tokens decoded to estimate acceptance."""
 _TRIAL_PROMPT = 64
 """Most tokens of the prompt that a trial starts from."""
+_TRIAL_SEED = 0x7472_6961_6C73
+"""Trials must not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _PREFIX = 32
 """Cached tokens while forwards are timed."""
@@ -50,13 +53,15 @@ def trial_rounds(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int])
     """
     key = (settings.method, settings.sampling)
     if key not in pair.trials:
-        pair.trials[key] = _decode_trial(pair, settings, prompt_ids[:_TRIAL_PROMPT])
+        # short enough that the trial tree fits behind it in both contexts
+        room = min(pair.target.context_length, pair.draft.context_length) - _WIDE.depth - 2
+        pair.trials[key] = _decode_trial(pair, settings, prompt_ids[: max(1, min(_TRIAL_PROMPT, room))])
     return pair.trials[key]
 
 
 def smoothed_acceptance(rounds: Sequence[Round]) -> np.ndarray:
     """Acceptance by index, never increasing, at least one acceptance in ten thousand for index 0."""
-    rates = np.array([index.rate for index in acceptance_by_index(rounds)])
+    rates = np.array([index.rate for index in acceptance_by_index(rounds)] or [0.0])
     rates[0] = max(rates[0], 1e-4)
     return np.minimum.accumulate(rates)
 
@@ -66,7 +71,7 @@ def _decode_trial(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]
     rounds: list[Round] = []
     seed = 0
     while sum(len(round.tokens) for round in rounds) < _TRIAL_TOKENS:
-        engine = Engine(pair, settings, _trial_topology(pair), prompt_ids, seed)
+        engine = Engine(pair, settings, _trial_topology(pair), prompt_ids, derived_seed(_TRIAL_SEED, seed))
         engine.prefill()
         rounds.append(engine.round(len(rounds)))
         while rounds[-1].finish is None:
@@ -80,7 +85,8 @@ def _fastest(pair: ModelPair, rounds: Sequence[Round]) -> Topology:
     costs = _Costs(pair, rounds)
     candidates = [Topology([])]
     for k in _SIZES:
-        candidates += [optimal_topology(acceptance, k), sequence(k)]
+        if 1 + k <= _most_tokens(pair):
+            candidates += [optimal_topology(acceptance, k), sequence(k)]
     allowed = [tree for tree in candidates if tree.is_sequence or not _only_sequences(pair)]
     return max(allowed, key=lambda tree: expected_tokens(acceptance, tree) / costs.seconds(tree))
 
@@ -93,13 +99,17 @@ def _only_sequences(pair: ModelPair) -> bool:
     return "sequence" in (pair.target.capability, pair.draft.capability)
 
 
+def _most_tokens(pair: ModelPair) -> int:
+    """Tokens of the largest forward worth measuring; it must fit into both contexts."""
+    return min(1 + max(_SIZES), pair.target.context_length, pair.draft.context_length)
+
+
 class _Costs:
     """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial rounds."""
 
     def __init__(self, pair: ModelPair, rounds: Sequence[Round]):
-        most = 1 + max(_SIZES)
-        self.target = _ForwardCost(pair.target, most)
-        self.draft = _ForwardCost(pair.draft, most)
+        self.target = _ForwardCost(pair.target, _most_tokens(pair))
+        self.draft = _ForwardCost(pair.draft, _most_tokens(pair))
         self.rest = statistics.median(round.seconds.verify + round.seconds.rest for round in rounds)
         trial = _trial_topology(pair)
         draft_seconds = statistics.median(round.seconds.draft for round in rounds)
@@ -119,7 +129,7 @@ class _ForwardCost:
     """Median seconds of a cached forward over n tokens, measured at a few n, linear in between."""
 
     def __init__(self, model: Model, most: int):
-        self._counts = sorted({1, 2, 3, 5, 9, 17, most})
+        self._counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
         self._seconds = [_forward_seconds(model, count) for count in self._counts]
 
     def seconds(self, count: int) -> float:
@@ -128,7 +138,8 @@ class _ForwardCost:
 
 def _forward_seconds(model: Model, count: int, repeats: int = 7) -> float:
     session = model.session()
-    session.prefill([0] * min(_PREFIX, model.context_length - count))
+    if prefix := min(_PREFIX, model.context_length - count):
+        session.prefill([0] * prefix)
     tokens = torch.zeros(count, dtype=torch.int64, device=model.device)
     seconds = []
     for _ in range(repeats):

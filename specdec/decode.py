@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from specdec.auto import measured_topology, smoothed_acceptance, trial_rounds
+from specdec.checks import whole
 from specdec.engine import Clock, Engine, Settings
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -87,8 +88,12 @@ def measure_acceptance(
     ValueError as in `stream`.
     """
     settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))
+    if method == "ar":
+        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
     _check_models(pair, method)
-    return smoothed_acceptance(trial_rounds(pair, settings, pair.encode(prompt)))
+    prompt_ids = pair.encode(prompt)
+    _check_room(pair, len(prompt_ids))
+    return smoothed_acceptance(trial_rounds(pair, settings, prompt_ids))
 
 
 class Run(Iterator[Round]):
@@ -108,8 +113,9 @@ class Run(Iterator[Round]):
         self.pair, self.settings = pair, _checked(settings)
         self.prompt = prompt if isinstance(prompt, str) else None
         self.prompt_ids = tuple(pair.encode(prompt))
-        self.topology = _chosen_topology(pair, settings, topology, self.prompt_ids)
-        _check_room(pair, settings, self.topology, len(self.prompt_ids))
+        _check_room(pair, len(self.prompt_ids))
+        self.topology = _chosen_topology(pair, self.settings, topology, self.prompt_ids)
+        _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
@@ -161,10 +167,7 @@ class Run(Iterator[Round]):
 def _checked(settings: Settings) -> Settings:
     if settings.method not in METHODS:
         raise ValueError(f"method = {settings.method!r} is not one of {', '.join(METHODS)}")
-    n = settings.max_new_tokens
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"max_new_tokens = {n!r} is not an integer from 1 up")
-    return settings
+    return settings._replace(max_new_tokens=whole("max_new_tokens", settings.max_new_tokens, 1))
 
 
 def _chosen_topology(
@@ -196,16 +199,20 @@ def _check_topology(pair: ModelPair, topology: Topology) -> None:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
 
 
-def _check_room(pair: ModelPair, settings: Settings, topology: Topology, prompt_length: int) -> None:
+def _check_room(pair: ModelPair, prompt_length: int) -> None:
     room = pair.target.context_length
     if prompt_length >= room:
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens; the target's context of {room:,} leaves no room"
         )
-    if topology.num_draft_tokens:
-        depth = min(topology.depth, settings.max_new_tokens)
-        if prompt_length + depth - 1 > pair.draft.context_length:
-            raise ValueError(
-                f"the prompt has {prompt_length:,} tokens and the tree depth {depth}; the draft's context of "
-                f"{pair.draft.context_length:,} has no room for them: shorten the prompt or the tree"
-            )
+
+
+def _check_draft_room(pair: ModelPair, settings: Settings, topology: Topology, prompt_length: int) -> None:
+    # a tree is never deeper than the text can still grow, so near its end less room will do
+    growth = min(settings.max_new_tokens, pair.target.context_length - prompt_length)
+    depth = min(topology.depth, growth - 1)
+    if depth > 0 and prompt_length + depth - 1 > pair.draft.context_length:
+        raise ValueError(
+            f"the prompt has {prompt_length:,} tokens and the tree depth {depth}; the draft's context of "
+            f"{pair.draft.context_length:,} has no room for them: shorten the prompt or the tree"
+        )

@@ -21,7 +21,8 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from specdec.topology import Topology, _checked_count
+from specdec.checks import whole
+from specdec.topology import MAX_DRAFT_TOKENS, Topology
 from specdec.trace import Path
 
 Acceptance = Sequence[float] | np.ndarray | Tensor | Callable[[Path], float]
@@ -39,7 +40,7 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
     but for "pooled"; callables by Algorithm 3, which is exact where no node is more acceptable than its
     parent or an earlier sibling. ValueError for an acceptance that is no such probability, or k < 1.
     """
-    k = _checked_count("k", k)
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     if callable(acceptance):
         return _greedy_by_path(acceptance, k)
     vector = checked_acceptance(acceptance)
@@ -67,7 +68,7 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
 
     O(k² · len(acceptance)) time and O(k · len(acceptance)) memory.
     """
-    k = _checked_count("k", k)
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)
     _, size = _tables(vector, k)
     parents, child_indices = [-1], [-1]
@@ -91,7 +92,7 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
 def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
     """float64 [n] without trailing zeros; ValueError where it is no acceptance by child index."""
     if isinstance(acceptance, Tensor):  # numpy warns where it copies a tensor by itself
-        acceptance = acceptance.detach().cpu().numpy()
+        acceptance = acceptance.detach().double().cpu().numpy()
     vector = np.array(acceptance, dtype=np.float64)
     if vector.ndim != 1 or not len(vector):
         raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
@@ -155,10 +156,14 @@ def _greedy_by_path(acceptance: Callable[[Path], float], k: int) -> Topology:
 
 
 def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> float:
-    value = float(acceptance(path))
-    if not 0 <= value <= 1:
-        raise ValueError(f"acceptance{path} = {value} is not a probability")
-    return value
+    value = acceptance(path)
+    try:
+        probability = float(value)
+    except (TypeError, ValueError):
+        probability = math.nan
+    if not 0 <= probability <= 1:
+        raise ValueError(f"acceptance{path} = {value!r} is not a probability")
+    return probability
 
 
 def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedModel
 
+from specdec.checks import integer
 from specdec.models import HFModel, Model, load_hf_model
 from specdec.text import TokenTexts
 
@@ -57,7 +58,7 @@ class ModelPair:
         if isinstance(prompt, str):
             ids = self._encode_text(prompt)
         else:
-            ids = [_checked_id(token_id, self.vocab_size) for token_id in prompt]
+            ids = [_checked_id(token_id, self.vocab_size) for token_id in _listed(prompt)]
         if not ids:
             raise ValueError(
                 "the prompt is empty and the tokenizer has no token to begin with; give some text"
@@ -67,6 +68,12 @@ class ModelPair:
     def _encode_text(self, prompt: str) -> list[int]:
         if self.tokenizer is None:
             raise ValueError("the prompt is text, but this pair has no tokenizer; give a list of token ids")
+        try:
+            prompt.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"the prompt holds half a character, {prompt[error.start]!r}, at {error.start}; remove it"
+            ) from error
         ids = list(self.tokenizer(prompt)["input_ids"])
         if not ids:
             start = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
@@ -80,9 +87,10 @@ class ModelPair:
             max(sizes) - min(sizes) > (_MOST_PADDING if self.tokenizer is not None else 0)
             or min(sizes) < tokens
         ):
+            known = "" if self.tokenizer is None else f", and the tokenizer has {tokens:,}"
             raise ValueError(
-                f"the target scores {sizes[0]:,} tokens, the draft {sizes[-1]:,}, and the tokenizer has "
-                f"{tokens:,}; draft and target must share one vocabulary (padding of the logits aside)"
+                f"the target scores {sizes[0]:,} tokens, the draft {sizes[-1]:,}{known}; draft and target "
+                "must share one vocabulary (padding of the logits aside)"
             )
         return tokens
 
@@ -103,7 +111,7 @@ def load_pair(
     """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
 
     device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
-    `cuda`, `cuda:1`, `mps`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
+    `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
     `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
     are loaded, and never remote code. A target without a draft decodes autoregressively. ValueError names
     what is missing or does not fit.
@@ -115,26 +123,31 @@ def load_pair(
             )
         target, draft = EMBEDDED / "target", EMBEDDED / "draft"
         dtype = "float32" if dtype == "auto" else dtype
-    tokenizer = _load_tokenizer(target)
     target_model = load_hf_model(target, device=device, dtype=dtype)
+    tokenizer = _load_tokenizer(target)
     if draft is None:
         return ModelPair(target_model, tokenizer=tokenizer)
-    draft_tokenizer = _load_tokenizer(draft)
     draft_model = load_hf_model(draft, device=draft_device or device, dtype=draft_dtype or dtype)
-    return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
+    return ModelPair(target_model, draft_model, tokenizer, _load_tokenizer(draft))
 
 
 def _wrapped(model: Model | PreTrainedModel) -> Model:
-    return HFModel(model) if isinstance(model, PreTrainedModel) else model
+    if isinstance(model, PreTrainedModel):
+        return HFModel(model)
+    if not hasattr(model, "session"):
+        raise ValueError(
+            f"{model!r} is no model to decode with: give a Hugging Face causal language model in memory, or "
+            "load one with load_pair"
+        )
+    return model
 
 
 def _load_tokenizer(name: str | Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(str(name), trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"no tokenizer in {str(name)!r}: it must be a folder or a hub id with one"
-        ) from error
+    except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"no tokenizer in {str(name)!r}, or a broken one: {cause}") from error
 
 
 def _check_same_tokenizer(target: Any, draft: Any) -> None:
@@ -159,6 +172,16 @@ def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
 
 
 def _checked_id(token_id: int, vocab_size: int) -> int:
-    if isinstance(token_id, bool) or not isinstance(token_id, int) or not 0 <= token_id < vocab_size:
+    number = integer(token_id)
+    if number is None or not 0 <= number < vocab_size:
         raise ValueError(f"prompt token id {token_id!r} is not in the vocabulary, 0 to {vocab_size - 1:,}")
-    return token_id
+    return number
+
+
+def _listed(prompt: Any) -> list[Any]:
+    """Token ids as a list: of a sequence, an array or a tensor with one dimension."""
+    if hasattr(prompt, "tolist"):
+        prompt = prompt.tolist()
+    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)):
+        raise ValueError(f"prompt = {prompt!r} is neither text nor a list of token ids")
+    return list(prompt)

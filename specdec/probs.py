@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specdec.checks import integer, real
+
 _NUCLEUS_GUESS = 1024
 """Top-p first looks at this many tokens: a full sort of 128k costs about ten times as much."""
 
@@ -31,12 +33,15 @@ class Sampling:
     top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        if not _is_number(self.temperature) or not 0 <= self.temperature <= 100:
+        temperature, top_k, top_p = real(self.temperature), integer(self.top_k), real(self.top_p)
+        if temperature is None or not 0 <= temperature <= 100:
             raise ValueError(f"temperature = {self.temperature!r} is not a number from 0 (greedy) to 100")
-        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
+        if top_k is None or top_k < 0:
             raise ValueError(f"top_k = {self.top_k!r} is not an integer from 0 (off) up")
-        if not _is_number(self.top_p) or not 0 < self.top_p <= 1:
+        if top_p is None or not 0 < top_p <= 1:
             raise ValueError(f"top_p = {self.top_p!r} is not a number above 0 and up to 1 (off)")
+        for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
+            object.__setattr__(self, name, value)  # plain numbers: records hold them
 
 
 def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor:
@@ -51,7 +56,9 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
         return _greedy(_checked(logits))
     # dividing the distance to the maximum keeps a tiny temperature from overflowing
     peak = _checked(logits).amax(-1, keepdim=True)
-    result = torch.log_softmax((logits - peak) / sampling.temperature, -1)
+    # float32 would round a temperature below its smallest number to zero
+    temperature = max(sampling.temperature, torch.finfo(torch.float32).tiny)
+    result = torch.log_softmax((logits - peak) / temperature, -1)
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _kept(result, cutoff)
@@ -99,7 +106,3 @@ def _checked(logits: Tensor) -> Tensor:
             "too narrow: try float32"
         )
     return logits
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -5,8 +5,9 @@ arrival is a sample of p. The exponentials are a function of (seed, stream, posi
 races at a position, under whatever distribution, races on the same ones. That is what makes ERSD
 independent of the drafter.
 
-Noise comes from splitmix64 run as a counter-based hash, so that any position can be drawn by itself, with
-the same bits on every device. Uniforms are float64: in float32 they tie and cut the tail at 128k tokens.
+Noise comes from splitmix64 run as a counter-based hash, so that any position can be drawn by itself, from
+the same bits on every device (their logarithms may differ in the last place). Uniforms are float64: in
+float32 they tie and cut the tail at 128k tokens.
 Race arithmetic is in logarithms: log e - log p, where p = 0 arrives at infinity.
 """
 
@@ -18,10 +19,13 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from specdec.checks import integer
+
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _MASK = (1 << 64) - 1
 _SHIFTS = (30, 27, 31)
+_BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
 class Stream(IntEnum):
@@ -50,7 +54,7 @@ def log_exponentials(
 def uniform(seed: int, position: int, index: int, stream: Stream = Stream.ACCEPT) -> float:
     """One uniform on (0, 1), keyed by (seed, stream, position, index)."""
     bits = _mix(_key(seed, stream, position) + (index + 1) * _GOLDEN)
-    return ((bits >> 11) + 0.5) * 2.0**-53
+    return min(((bits >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)
 
 
 def log_arrival_times(log_p: Tensor, log_e: Tensor) -> Tensor:
@@ -79,10 +83,11 @@ def arrivals(log_q: Tensor, log_e: Tensor, count: int) -> list[list[int]]:
 
 
 def checked_seed(seed: int) -> int:
-    """The seed itself; ValueError where it is not an integer from 0 to 2**64 - 1."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MASK:
+    """The seed as int; ValueError where it is not an integer from 0 to 2**64 - 1."""
+    number = integer(seed)
+    if number is None or not 0 <= number <= _MASK:
         raise ValueError(f"seed = {seed!r} is not an integer from 0 to 2**64 - 1")
-    return seed
+    return number
 
 
 def derived_seed(seed: int, number: int) -> int:
@@ -144,7 +149,7 @@ def _shifted(z: Tensor, bits: int) -> Tensor:
 
 def _to_unit(bits: Tensor) -> Tensor:
     """float64 on (0, 1), both ends excluded, from the upper 53 bits."""
-    return (_shifted(bits, 11).double() + 0.5) * 2.0**-53
+    return ((_shifted(bits, 11).double() + 0.5) * 2.0**-53).clamp_max_(_BELOW_ONE)
 
 
 def _signed(value: int) -> int:

@@ -18,6 +18,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
+from specdec.checks import integer, whole
 from specdec.trace import Path
 
 
@@ -32,6 +33,8 @@ class Topology:
     """
 
     def __init__(self, paths: Iterable[Sequence[int]]):
+        if not isinstance(paths, Iterable):
+            raise ValueError(f"paths = {paths!r} is no list of paths")
         ordered = sorted((_checked_path(path) for path in paths), key=lambda path: (len(path), path))
         rows: dict[Path, int] = {(): 0}
         parents, child_indices = [-1], [-1]
@@ -168,13 +171,13 @@ def simple() -> Topology:
 
 def sequence(k: int) -> Topology:
     """k drafted tokens, one after the other."""
-    k = _checked_count("k", k)
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     return Topology.from_parents(range(-1, k), [-1] + [0] * k)
 
 
 def batch(k: int) -> Topology:
     """k alternatives for one position."""
-    k = _checked_count("k", k)
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     return Topology.from_parents([-1] + [0] * k, range(-1, k))
 
 
@@ -184,7 +187,7 @@ def specinfer(k: int = 20) -> Topology:
     The k - 2 other tokens are dealt to the sequences in equal numbers, the first ones getting one
     more where k - 2 does not divide by three; for k <= 2 it is sequence(k).
     """
-    k = _checked_count("k", k)
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     paths = [(0,) * depth for depth in range(1, min(k, 2) + 1)]
     for branch in range(3):
         length = (max(k - 2, 0) + 2 - branch) // 3
@@ -192,20 +195,15 @@ def specinfer(k: int = 20) -> Topology:
     return Topology(paths)
 
 
-def _checked_count(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_DRAFT_TOKENS:
-        raise ValueError(f"{name} = {value!r} is not an integer from 1 to {MAX_DRAFT_TOKENS:,}")
-    return value
-
-
 def _checked_path(path: Sequence[int]) -> Path:
     if isinstance(path, (str, bytes)) or not isinstance(path, Sequence):
         raise ValueError(f"path {path!r} is not a tuple of child indices")
     if not path:
         raise ValueError("path () is the root; it is in every tree and not listed")
-    if any(isinstance(i, bool) or not isinstance(i, int) or i < 0 for i in path):
+    indices = tuple(integer(i) for i in path)
+    if any(i is None or i < 0 for i in indices):
         raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
-    return tuple(path)
+    return indices
 
 
 MAX_DRAFT_TOKENS = 1_000_000

@@ -7,9 +7,11 @@ here only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from specdec.probs import residual
@@ -88,23 +90,25 @@ def verify_gsd(
         depth, p = topology.depths[row], log_p[row].double().exp()
         children, accepted = topology.children[row], None
         if children:
-            q = log_q[row].double().exp()
+            # in logarithms: at a low temperature all of q but one token may round to zero
+            left = log_q[row].to(p.device, torch.float64)
         for child_index, child in enumerate(children):
             x = token_ids[child]
-            u, p_x, q_x = uniform(depth, child_index), float(p[x]), float(q[x])
+            u, p_x, q_x = uniform(depth, child_index), float(p[x]), float(left[x].exp())
             attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
             if attempts[-1].accepted:
                 accepted = child
                 break
-            p, q = residual(p, q), _without(q, x)
+            p, left = residual(p, left.exp()), _without(left, x)
         if accepted is None:
             token_id = int(winner(p.log(), residual_log_e(depth)))
             return Verdict(tuple(rows), token_id, "residual" if children else "bonus", tuple(attempts))
         rows.append(row := accepted)
 
 
-def _without(q: Tensor, token_id: int) -> Tensor:
-    """q conditioned on not being `token_id`; a new tensor."""
-    q = q.clone()
-    q[token_id] = 0
-    return q / q.sum().clamp_min(1e-300)
+def _without(log_q: Tensor, token_id: int) -> Tensor:
+    """log q conditioned on not being `token_id`; a new tensor."""
+    rest = log_q.clone()
+    rest[token_id] = -math.inf
+    mass = rest.logsumexp(-1)
+    return rest - mass if mass.isfinite() else rest

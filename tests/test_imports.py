@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
+    {"checks"},
     {"trace", "topology", "probs", "text"},
     {"race"},
     {"verify", "optimal", "stats"},

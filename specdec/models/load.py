@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM
 
 from specdec.models.hf import HFModel
@@ -21,7 +22,7 @@ def load_hf_model(
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
-    device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1", "mps".
+    device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16" or a torch dtype. Further
     arguments go to `from_pretrained`. Raises ValueError naming what does not fit.
     """
@@ -37,9 +38,16 @@ def load_hf_model(
     if placement is None:
         options["device_map"] = "auto"
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, **(kwargs | options))
-    except (OSError, ValueError) as error:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder, **(kwargs | options), output_loading_info=True
+        )
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ValueError(_load_problem(folder, error)) from error
+    if missing := sorted(info["missing_keys"]):
+        # transformers would go on with random numbers in their place
+        raise ValueError(f"{folder!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")
     # where a folder lies on this machine is nobody else's business: records and pages show its last names
     name = "/".join(Path(folder).parts[-2:]) if os.path.isdir(folder) else folder
     return HFModel(model if placement is None else model.to(placement), name=name)
@@ -53,10 +61,11 @@ def _placement(device: str | torch.device) -> torch.device | None:
         placement = torch.device(device)
     except (RuntimeError, TypeError):
         placement = None
-    if placement is None or placement.type not in ("cpu", "cuda", "mps"):
-        raise ValueError(f'device = {device!r} is none of "auto", "cpu", "cuda", "cuda:1", ..., "mps"')
-    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    if (placement.index or 0) >= there[placement.type]:
+    # "mps" has no float64, in which races are run
+    if placement is None or placement.type not in ("cpu", "cuda"):
+        raise ValueError(f'device = {device!r} is none of "auto", "cpu", "cuda", "cuda:1", ...')
+    there = 1 if placement.type == "cpu" else torch.cuda.device_count()
+    if (placement.index or 0) >= there:
         raise ValueError(f'device = {device!r}: this machine has no such device; "cpu" or "auto" work')
     return placement
 
@@ -90,6 +99,8 @@ def _load_problem(name: str, error: Exception) -> str:
     text = next(iter(str(error).splitlines()), type(error).__name__)
     if "trust_remote_code" in text or "custom code" in text:
         return f"{name!r} needs code of its own, which is never run; choose a model that transformers knows"
+    if isinstance(error, SafetensorError) or "No such file" in text or "ignore_mismatched_sizes" in text:
+        return f"{name!r} has weights that are broken, missing or of other sizes than its config: {text}"
     if "safetensors" in text:
         return f"{name!r} has no safetensors weights; pickled ones are never loaded: {text}"
     if isinstance(error, OSError) and not os.path.isdir(name):

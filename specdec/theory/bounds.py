@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.checks import whole
 from specdec.optimal import checked_acceptance, optimal_topology
 from specdec.theory.divergences import Distribution
 from specdec.topology import Topology
@@ -78,9 +79,7 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
     least = _smallest_m(rates, residual)
     if m is None:
         return _smallest_over_m(rates, residual, k, least)
-    if isinstance(m, bool) or not isinstance(m, int) or m < least:
-        raise ValueError(f"m = {m!r} is not an integer from {least} up, where the lemma holds")
-    return float(_lemma(rates, residual, k, np.array([float(m)]))[0])
+    return float(_lemma(rates, residual, k, np.array([float(whole("m", m, least))]))[0])
 
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
@@ -159,5 +158,4 @@ def _ratio(numerator: float, denominator: float) -> float:
 
 def _check_counts(**counts: int) -> None:
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} = {value!r} is not an integer from 1 up")
+        whole(name, value, 1)

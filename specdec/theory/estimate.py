@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.checks import whole
 from specdec.theory.divergences import Distribution, checked_pair
 
 
@@ -27,8 +28,7 @@ def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, see
     """The law of each pair of a batch, [..., k]; rows are simulated independently of each other."""
     p, q = checked_pair(p, q)
     for name, value, least in (("k", k, 1), ("samples", samples, 2)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"{name} = {value!r} is not an integer from {least} up")
+        whole(name, value, least)
     generator, size = np.random.default_rng(seed), p.shape[-1]
     result = np.zeros((2, p[..., 0].numel(), k))
     rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
