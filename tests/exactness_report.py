@@ -10,6 +10,7 @@ stages of one round. The tests check the same on fewer tokens.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -21,10 +22,10 @@ from unittest import mock
 import torch
 import transformers
 from laws import FALSE_ALARM, chi_square_p_value, joint_law
-from test_exactness import TREE, adversarial_pair, first_tokens, small_pair
+from test_exactness import BROKEN, TREE, adversarial_pair, first_tokens, small_pair
 
 import specdec
-from specdec import engine, verify
+from specdec import engine
 from specdec.race import Stream, derived_seed
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 
@@ -76,16 +77,13 @@ def chi_square(samples: int) -> list[dict]:
         *((m, t) for m in ("gsd", "ersd") for t in (sequence(2), batch(4), TREE)),
     ]:
         rows.append(chi_square_row(method, shape, adversarial_pair(), samples, 2, None))
-    shared = mock.patch.object(engine, "Stream", type("Streams", (), {"RESIDUAL": Stream.RACE}))
     rows.append(chi_square_row("gsd", simple(), small_pair(), 2 * samples, 1, None))
-    rows.append(
-        chi_square_row(
-            "gsd", simple(), small_pair(), 2 * samples, 1, ("residual drawn from the drafting race", shared)
-        )
-    )
-    for name, what in (("_without", "q not updated"), ("residual", "p not updated")):
-        broken = mock.patch.object(verify, name, lambda distribution, _: distribution)
-        rows.append(chi_square_row("gsd", batch(2), small_pair(), samples, 1, (what, broken)))
+    shared = mock.patch.object(engine, "Stream", type("Streams", (), {"RESIDUAL": Stream.RACE}))
+    what = "residual drawn from the drafting race"
+    rows.append(chi_square_row("gsd", simple(), small_pair(), 2 * samples, 1, (what, shared)))
+    for topology, (what, patch) in itertools.product((batch(2), TREE), BROKEN.items()):
+        control = None if patch is None else (what, mock.patch.object(*patch))
+        rows.append(chi_square_row("gsd", topology, small_pair(), 3 * samples, 1, control))
     return rows
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from laws import markov_pair, random_table
@@ -323,3 +324,48 @@ def test_measured_acceptance_is_near_the_exact_one(method):
 def test_kinds_of_tokens_are_those_of_the_record():
     seen = {token.kind for method in METHODS for round in run(method).rounds for token in round.tokens}
     assert seen == set(Kind.__args__)
+
+
+def test_measuring_acceptance_of_plain_decoding_is_refused():
+    with pytest.raises(ValueError, match="method = 'ar'"):
+        specdec.measure_acceptance(markov_pair(), [0], method="ar")
+
+
+@pytest.mark.parametrize("length", range(1, 8))
+def test_auto_works_up_to_the_contexts_end(length):
+    pair = counting_pair([], context=8, draft_context=8)
+    g = specdec.generate(pair, [1] * length, topology="auto", seed=0)
+    assert len(g.token_ids) == 8 - length
+    assert specdec.measure_acceptance(pair, [1] * length).ndim == 1
+    with pytest.raises(ValueError, match="context of 8"):
+        specdec.measure_acceptance(pair, [1] * 8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("length", [28, 29, 30, 31])
+def test_a_prompt_next_to_the_contexts_end_goes_on_to_it(method, length):
+    pair = counting_pair([], context=32, draft_context=32)
+    assert len(specdec.generate(pair, [1] * length, method=method, seed=0).token_ids) == 32 - length
+
+
+def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
+    pair = markov_pair(6)
+    plain = specdec.generate(pair, [1, 2], topology=sequence(3), max_new_tokens=9, seed=4, temperature=0.5)
+    for prompt in (np.array([1, 2]), torch.tensor([1, 2]), (1, 2)):
+        g = specdec.generate(
+            pair,
+            prompt,
+            topology=sequence(np.int64(3)),
+            max_new_tokens=np.int32(9),
+            seed=np.int64(4),
+            temperature=np.float32(0.5),
+            top_k=np.int64(0),
+        )
+        assert g.token_ids == plain.token_ids
+        assert specdec.Generation.from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize("prompt", [None, 3, b"\x01", {1: 2}, {1, 2}, np.array([[1, 2]])], ids=repr)
+def test_what_is_no_prompt_is_named(prompt):
+    with pytest.raises(ValueError, match="prompt"):
+        specdec.stream(markov_pair(), prompt)

@@ -21,7 +21,7 @@ from laws import (
 import specdec
 from specdec import engine, verify
 from specdec.models import MarkovModel
-from specdec.race import Stream, log_exponentials
+from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
@@ -144,10 +144,11 @@ def test_ersd_equals_race_decoding_on_every_combination_of_races(topology, monke
 
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_first_tokens_race_has_the_targets_law(method):
-    """χ², false alarm 1e-6."""
+    """χ², false alarm 1e-6; the control is the law of the draft."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
     assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_law(pair.draft, [0], 2)) < FALSE_ALARM
 
 
 def adversarial_pair(vocab_size=16):
@@ -170,6 +171,57 @@ def test_gsd_end_to_end_has_the_targets_law(topology):
     assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
 
 
+def shared_by_siblings(seed, position, child_index):
+    """What must not be: one uniform for all children of a node."""
+    return uniform(seed, position, 0)
+
+
+BROKEN = {
+    "nothing": None,
+    "q not updated": (verify, "_without", lambda log_q, _: log_q),
+    "p not updated": (verify, "residual", lambda p, _: p),
+    "uniforms from the drafting race": (
+        engine,
+        "uniform",
+        lambda seed, position, index: uniform(seed, position, index, Stream.RACE),
+    ),
+    "one uniform for all siblings": (engine, "uniform", shared_by_siblings),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("topology", [batch(2), TREE], ids=str)
+def test_chi_square_on_small_trees_catches_each_broken_part(topology, broken, monkeypatch):
+    """First token of three on trees with siblings, 12,000 runs; false alarm 1e-6 each."""
+    if BROKEN[broken]:
+        monkeypatch.setattr(*BROKEN[broken])
+    pair = small_pair()
+    runs = [first_tokens(pair, "gsd", topology, seed, length=1) for seed in range(12_000)]
+    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == (broken == "nothing")
+
+
+def test_gsd_never_decides_twice_with_the_same_uniform(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(engine, "uniform", lambda *key: drawn.append(key) or uniform(*key))
+    specdec.generate(markov_pair(6), [0], method="gsd", topology=TREE, max_new_tokens=200, seed=1)
+    assert len(drawn) > 100
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_gsd_is_exact_where_all_of_q_but_one_token_rounds_to_zero():
+    """Temperature 0.01 on logits that are 10 apart: log q is -1000; χ², false alarm 1e-6."""
+    logits_p, logits_q = (
+        torch.tensor([0.0, -0.005, -0.01]).double(),
+        torch.tensor([0.0, -10.0, -20.0]).double(),
+    )
+    p, q = torch.softmax(logits_p, -1), torch.softmax(logits_q, -1)
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    law = torch.softmax(logits_p / 0.01, -1)
+    settings = {"method": "gsd", "topology": batch(3), "temperature": 0.01, "max_new_tokens": 2}
+    runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids[:1]) for s in range(3000)]
+    assert chi_square_p_value(runs, {(i,): float(law[i]) for i in range(3)}) > FALSE_ALARM
+
+
 def small_pair():
     """A pair where a residual that reuses the drafting race is visibly off."""
     p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
@@ -184,17 +236,8 @@ def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(residual_s
     assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == exact
 
 
-@pytest.mark.parametrize("broken", [None, "residual", "_without"])
-def test_chi_square_catches_a_verifier_without_its_updates(broken, monkeypatch):
-    if broken:
-        monkeypatch.setattr(verify, broken, lambda distribution, _: distribution)
-    pair = small_pair()
-    runs = [first_tokens(pair, "gsd", batch(2), seed, length=1) for seed in range(4000)]
-    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == (broken is None)
-
-
-def test_ersd_on_a_residual_race_is_no_longer_drafter_invariant(monkeypatch):
-    """Negative control of drafter invariance: verification must race on the drafting race."""
+def test_ersd_on_another_race_is_no_longer_autoregressive(monkeypatch):
+    """Negative control of drafter invariance: verification must race on the race of the position."""
     pair = markov_pair(8, seed=3)
     plain = specdec.generate(pair, [0], method="ar", max_new_tokens=200, seed=1)
     real = engine.verify_ersd

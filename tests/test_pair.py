@@ -89,7 +89,7 @@ def test_end_of_sequence_comes_from_tokenizer_and_generation_settings():
 
 @pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])
 def test_what_is_not_there_is_named(missing, folders, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match=missing):
         specdec.load_pair(missing)
     with pytest.raises(ValueError, match=missing):
@@ -112,4 +112,46 @@ def test_remote_code_is_never_run(folders, tmp_path):
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=str(tmp_path)):
+        specdec.load_pair(tmp_path)
+
+
+@pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2)], ids=["None", "name", "layer"])
+def test_what_is_no_model_is_named(model):
+    with pytest.raises(ValueError, match="no model to decode with"):
+        specdec.ModelPair(model)
+
+
+def test_half_a_character_in_a_prompt_is_named():
+    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=TOKENIZER)
+    with pytest.raises(ValueError, match="half a character"):
+        pair.encode("\ud83d hi")
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def break_weights(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        (lambda folder: change_config(folder, num_hidden_layers=5), "lacks .* weights"),
+        (lambda folder: change_config(folder, hidden_size=64), "other sizes"),
+        (break_weights, "broken"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
+        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+    ],
+    ids=["layers", "sizes", "truncated", "tokenizer", "weights", "config"],
+)
+def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
+    save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
+    TOKENIZER.save_pretrained(tmp_path)
+    harm(tmp_path)
+    with pytest.raises(ValueError, match=named):
         specdec.load_pair(tmp_path)

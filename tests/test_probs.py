@@ -97,3 +97,7 @@ def test_residual_is_the_normalised_excess():
 def test_residual_of_equal_distributions_is_the_distribution():
     p = torch.tensor([0.25, 0.75])
     assert torch.equal(residual(p, p), p)
+
+
+def test_a_temperature_below_the_smallest_float_is_greedy_in_effect():
+    assert probs([0.0, 3.0, 1.0], temperature=1e-46).tolist() == [0, 1, 0]
