@@ -18,6 +18,7 @@ if not any(argument.startswith(("--target", "--draft")) for argument in sys.argv
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the embedded pair needs nothing from outside
 
 import gradio as gr
+import torch
 
 import specdec
 from components import api, controls, page, race, statistics, stepper, text, tree
@@ -58,6 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
         pair = specdec.load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
     except ValueError as error:
         sys.exit(f"error: {error}")
+    if options.target is None:
+        # models this small gain nothing from a second thread, and on a busy machine lose by it
+        torch.set_num_threads(1)
     page.launch(build(pair), server_name=options.host, server_port=options.port, share=options.share)
 
 

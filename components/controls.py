@@ -49,7 +49,7 @@ def build(pair: Any) -> None:
 def _decoding() -> Inputs:
     method = gr.Radio(METHODS, value="ersd", label="Method", info=METHODS_INFO, elem_id="method")
     topology = gr.Dropdown(TOPOLOGIES, value="optimal", label="Topology of the draft", elem_id="topology")
-    k = gr.Slider(1, 64, 12, step=1, label="k: drafted tokens per round", elem_id="k")
+    k = gr.Slider(1, 64, 8, step=1, label="k: drafted tokens per round", elem_id="k")
     length = gr.Slider(1, 400, 64, step=1, label="Length in tokens", elem_id="length")
     baseline = gr.Checkbox(True, label="Measure the autoregressive baseline too", info=BASELINE_INFO)
     gr.on(

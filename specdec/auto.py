@@ -24,9 +24,9 @@ from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
 from specdec.trace import Round
 
-_WIDE = Topology([*((i,) for i in range(8)), (0, 0), (0, 0, 0)])
-"""Tried out to estimate acceptance: eight alternatives, and two more levels for the cost of a level."""
-_TRIAL_TOKENS = 96
+_WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
+"""Tried out to estimate acceptance: eight alternatives at each of three positions in a row."""
+_TRIAL_TOKENS = 256
 """Tokens decoded to estimate acceptance."""
 _TRIAL_PROMPT = 64
 """Most tokens of the prompt that a trial starts from."""

@@ -84,7 +84,7 @@ def measure_acceptance(
 ) -> np.ndarray:
     """Acceptance by child index [up to 8] of a pair, never increasing: what `optimal_topology` takes.
 
-    Estimated from about a hundred tokens decoded after the prompt, once per pair, method and sampling.
+    Estimated from about 250 tokens decoded after the prompt, once per pair, method and sampling.
     ValueError as in `stream`.
     """
     settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))

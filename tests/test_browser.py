@@ -151,7 +151,7 @@ def test_the_page_shows_what_the_decoder_decodes(page, pair):
     generate(page, prompt="Tom had a red ball.", length=24)
     run = state(page)
     tree = specdec.Topology([node["path"] for node in run["rounds"][0]["nodes"]])
-    assert tree.num_draft_tokens == 12
+    assert tree.num_draft_tokens == 8
     expected = specdec.generate(
         pair, "Tom had a red ball.", topology=tree, max_new_tokens=24, seed=run["setup"]["seed"]
     )
@@ -159,11 +159,13 @@ def test_the_page_shows_what_the_decoder_decodes(page, pair):
     assert page.locator("#statistics .efficiency").inner_text() == f"{expected.block_efficiency:.2f}"
 
 
-def test_a_finished_run_rests_on_a_round_that_drafted(page):
-    generate(page, length=20)
+def test_a_finished_run_rests_on_its_last_whole_tree_and_a_race_of_both_models(page):
+    generate(page, length=30)
     run = state(page)
-    assert run["rounds"][run["selected"]["round"]]["nodes"]
-    assert not any(round["nodes"] for round in run["rounds"][run["selected"]["round"] + 1 :])
+    chosen = run["selected"]["round"]
+    assert len(run["rounds"][chosen]["nodes"]) == 8
+    assert all(len(round["nodes"]) < 8 for round in run["rounds"][chosen + 1 :])
+    assert run["rounds"][chosen]["steps"][run["selected"]["step"]]["winner_q"] is not None
 
 
 def test_selected_text_is_plain_text(page):

@@ -107,11 +107,14 @@ function selectLatest() {
   state.selected = { round, step: lastStep(round) };
 }
 
-// The last round of a run often has room for one token only. A tree and two races show more than an
-// empty round, so a finished run rests on the last round that drafted.
+// The last rounds of a run have room for less than a whole tree. A finished run rests on the last one
+// that drafted all of it, at the last position where both models raced.
 function restOnDraft() {
-  const round = state.rounds.findLastIndex(({ nodes }) => nodes.length > 0);
-  if (round >= 0) state.selected = { round, step: lastStep(round) };
+  const most = Math.max(...state.rounds.map(({ nodes }) => nodes.length));
+  if (most <= 0) return;
+  const round = state.rounds.findLastIndex(({ nodes }) => nodes.length === most);
+  const step = state.rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
+  state.selected = { round, step: Math.max(0, step) };
 }
 
 const lastStep = (round) => Math.max(0, (state.rounds[round]?.tokens.length ?? 1) - 1);

@@ -213,7 +213,7 @@ def first_table(acceptance: dict) -> str:
 def by_index_table(by_index: dict) -> str:
     """Acceptance by child index."""
     rows = [(name.upper(), *(f"{rate:.3f}" for rate in rates)) for name, rates in by_index.items()]
-    return table("child | " + " | ".join(map(str, range(1, 9))), *rows)
+    return table("child index | " + " | ".join(map(str, range(8))), *rows)
 
 
 def blocks_table(blocks: dict) -> str:
