@@ -48,10 +48,10 @@ class Settings:
     seed: int = 0
     positions: int = 2
     methods: tuple[str, ...] = ("gsd", "ersd")
-    sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+    sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)
-    specinfer: tuple[int, ...] = (4, 6, 8, 12, 16, 20, 32)
-    optimal: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
+    specinfer: tuple[int, ...] = (4, 6, 8, 12, 20, 32)
+    optimal: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 
     def __post_init__(self):
         if not self.prompts:
