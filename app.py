@@ -38,18 +38,25 @@ def build(pair: Any = None) -> gr.Blocks:
     pair = specdec.load_pair() if pair is None else pair
     with gr.Blocks(title="Speculative decoding", fill_width=True) as blocks:
         gr.HTML(_INTRODUCTION, apply_default_css=False)
-        with gr.Row(elem_id="page"):
-            with gr.Column(scale=1, min_width=320, elem_id="controls"):
-                controls.build(pair)
-            with gr.Column(scale=3, min_width=320, elem_id="results"):
-                text.panel()
-                stepper.panel()
-                with gr.Row(elem_id="figures"):
-                    tree.panel()
-                    race.panel()
-                statistics.panel(pair)
+        with gr.Tabs(elem_id="tabs") as tabs:
+            _decode(pair)
+        page.tabs_in_url(blocks, tabs)
         api.endpoint(pair)
     return blocks
+
+
+def _decode(pair: Any) -> None:
+    # Its scripts must run wherever the visitor is: a run goes on behind another tab.
+    with gr.Tab("Decode", id="live", render_children=True), gr.Row(elem_id="page"):
+        with gr.Column(scale=1, min_width=320, elem_id="controls"):
+            controls.build(pair)
+        with gr.Column(scale=3, min_width=320, elem_id="results"):
+            text.panel()
+            stepper.panel()
+            with gr.Row(elem_id="figures"):
+                tree.panel()
+                race.panel()
+            statistics.panel(pair)
 
 
 def main(arguments: list[str] | None = None) -> None:

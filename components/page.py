@@ -59,6 +59,34 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
     )
 
 
+# Gradio tells of the first tab as selected before the address was read: nothing is written until then.
+# Whatever else is in the address stays there; an unknown name opens the first tab.
+_TAB_FROM_URL = """() => {{
+  const wanted = new URLSearchParams(location.search).get("tab");
+  window.tabFromUrl = true;
+  return {{ __type__: "update", ...({names}.includes(wanted) ? {{ selected: wanted }} : {{}}) }};
+}}"""
+_TAB_TO_URL = """() => {{
+  if (!window.tabFromUrl) return;
+  const url = new URL(location.href);
+  {change};
+  history.replaceState(history.state, "", url);
+}}"""
+
+
+def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
+    """Open the tab that the address names, `/?tab=<id>`, and keep the name there when it is changed.
+
+    The first tab needs no name. To be called within `blocks`, after all its tabs are placed.
+    """
+    names = [tab.id for tab in tabs.children]
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    blocks.load(None, None, tabs, js=_TAB_FROM_URL.format(names=json.dumps(names)), **quiet)
+    for tab in tabs.children:
+        parameter = f"set('tab', {json.dumps(tab.id)})" if tab.id != names[0] else "delete('tab')"
+        tab.select(None, js=_TAB_TO_URL.format(change=f"url.searchParams.{parameter}"), **quiet)
+
+
 def theme() -> gr.themes.Base:
     """Gradio's default look with fonts of the visitor's own machine: nothing to fetch."""
     fonts = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
@@ -103,7 +131,9 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     blocks.launch(
         theme=theme(),
         # Gradio would rewrite the selectors of css_paths; a linked file stays as it is.
-        head=f'<link rel="stylesheet" href="{file_url(STYLES / "page.css")}">',
+        head="".join(
+            f'<link rel="stylesheet" href="{file_url(sheet)}">' for sheet in sorted(STYLES.glob("*.css"))
+        ),
         footer_links=["api", "settings"],
         run_history=False,
         ssr_mode=False,
