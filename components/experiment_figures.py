@@ -1,7 +1,8 @@
 """Figures of an experiment's summary (`specdec.experiments`): pure functions, summary -> plotly figure.
 
 Each has a name and unit on both axes, the measured values' 95% intervals, marks and line styles that
-tell its curves apart without colour, and colours that can be read on light and on dark paper.
+tell its curves apart without colour, and colours with a contrast of 3 : 1 on light and on dark paper.
+What belongs together has one `legendgroup`, whose name the legend shows.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from typing import Any
 import plotly.graph_objects as go
 
 INK = "#7A7F87"
-"""Text and axes: the same contrast on white as on the page's dark ground."""
+"""Bounds and axes: the same contrast on white as on the page's dark ground."""
 _GRID = "rgba(128, 128, 128, 0.25)"
 _TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 _TRANSPARENT = "rgba(0, 0, 0, 0)"
 
 STRATEGIES = {
     "sequence": ("sequence", "#3D8BD9", "circle"),
-    "batch": ("batch", "#E69F00", "square"),
+    "batch": ("batch", "#C77F00", "square"),
     "specinfer": ("SpecInfer's tree", "#B07CC6", "diamond"),
-    "optimal": ("optimal tree", "#4CA64C", "star"),
+    "optimal": ("optimal tree", "#3A9A3A", "star"),
 }
 """Strategy -> its name, colour and mark."""
-METHODS = {"gsd": ("GSD", "#3D8BD9", "circle", "solid"), "ersd": ("ERSD", "#E69F00", "square", "dash")}
+METHODS = {"gsd": ("GSD", "#3D8BD9", "circle", "solid"), "ersd": ("ERSD", "#C77F00", "square", "dash")}
 """Method -> its name, colour, mark and line style."""
 
 Summary = Mapping[str, Any]
@@ -39,7 +40,8 @@ def tokens_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure
         rows = _rows(summary["points"], method, strategy)
         if rows:
             ks = [row["k"] for row in rows]
-            figure.add_trace(_line(f"{name}, predicted", ks, _column(rows, "prediction"), colour, "dot"))
+            predicted = _column(rows, "prediction")
+            figure.add_trace(_line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
             figure.add_trace(_measured(name, ks, rows, colour, mark))
     bounds = summary["bounds"][method]
     for name, key, dash in (
@@ -65,9 +67,8 @@ def increments_against_k(summary: Summary, method: str, ink: str = INK) -> go.Fi
         rows = _rows(summary["increments"], method, strategy)
         if rows:
             ks = [_middle(row["from"], row["to"]) for row in rows]
-            figure.add_trace(
-                _line(f"{name}, predicted", ks, _positive(_column(rows, "prediction")), colour, "dot")
-            )
+            predicted = _positive(_column(rows, "prediction"))
+            figure.add_trace(_line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
             figure.add_trace(_measured(name, ks, rows, colour, mark, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
@@ -83,13 +84,14 @@ def acceptance_by_index(summary: Summary, ink: str = INK) -> go.Figure:
     for method, acceptance in summary["acceptance"].items():
         name, colour, mark, dash = METHODS[method]
         used = acceptance["by_index"]
-        figure.add_trace(_line(f"{name}, as used", list(range(len(used))), _positive(used), colour, dash))
+        indices = list(range(len(used)))
+        figure.add_trace(_line(f"{name}, as used", indices, _positive(used), colour, dash, group=name))
         rows = [row | {"value": row["rate"]} for row in acceptance["batch"] if row["rate"]]
         figure.add_trace(_measured(name, _column(rows, "index"), rows, colour, mark, positive=True))
         if contexts := acceptance["contexts"]:
             computed = _positive(contexts["by_index"])
-            line = _line(f"{name}, computed", list(range(len(computed))), computed, colour, "dot")
-            figure.add_trace(line)
+            indices = list(range(len(computed)))
+            figure.add_trace(_line(f"{name}, computed", indices, computed, colour, "dot", group=name))
     return figure
 
 
@@ -106,18 +108,19 @@ def gsd_minus_ersd(summary: Summary, ink: str = INK) -> go.Figure:
 
 
 def _figure(x: str, y: str, ink: str, **changes: Any) -> go.Figure:
-    axis = {"color": ink, "gridcolor": _GRID, "linecolor": ink, "zeroline": False, "automargin": True}
+    axis = {"gridcolor": _GRID, "linecolor": ink, "zeroline": False, "automargin": True}
     figure = go.Figure(
         layout={
             "template": "none",
             "height": 430,
-            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 12},
             "paper_bgcolor": _TRANSPARENT,
             "plot_bgcolor": _TRANSPARENT,
             "font": {"size": 13, "color": ink},
-            "xaxis": axis | {"title": {"text": x}},
-            "yaxis": axis | {"title": {"text": y}},
-            "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "bgcolor": _TRANSPARENT},
+            "xaxis": axis | {"title": {"text": x, "font": {"size": 13}}},
+            "yaxis": axis | {"title": {"text": y, "font": {"size": 13}}},
+            # the page has a legend of its own, which wraps on a phone
+            "showlegend": False,
             "hovermode": "closest",
         }
     )
@@ -129,10 +132,18 @@ def _figure(x: str, y: str, ink: str, **changes: Any) -> go.Figure:
     return figure
 
 
-def _line(name: str, x: Sequence[float], y: Sequence[float | None], colour: str, dash: str) -> go.Scatter:
-    hover = "%{y:.3g} at %{x:.3g}"
-    line = {"color": colour, "dash": dash, "width": 2}
-    return go.Scatter(name=name, x=list(x), y=list(y), mode="lines", line=line, hovertemplate=hover)
+def _line(
+    name: str, x: Sequence[float], y: Sequence[float | None], colour: str, dash: str, group: str | None = None
+) -> go.Scatter:
+    return go.Scatter(
+        name=name,
+        legendgroup=group or name,
+        x=list(x),
+        y=list(y),
+        mode="lines",
+        line={"color": colour, "dash": dash, "width": 2},
+        hovertemplate="%{y:.3g} at %{x:.3g}",
+    )
 
 
 def _measured(
@@ -149,6 +160,7 @@ def _measured(
     values = [row["value"] for _, row in kept]
     return go.Scatter(
         name=name,
+        legendgroup=name,
         x=[at for at, _ in kept],
         y=values,
         mode="lines+markers" if lines else "markers",

@@ -33,7 +33,7 @@ watch("value", () => {{
   const value = props.value;
   page.then(({{ receive }}) => receive(value, server));
 }});
-page.then(({{ mount }}) => mount({name}, element, props));
+page.then(({{ mount }}) => mount({name}, element, props, server));
 """
 
 

@@ -1,6 +1,7 @@
 // Mounts the panels of the page; every panel is a view of the store in store.js.
 
 import * as store from "./store.js";
+import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
 import { mountRace } from "./race.js";
 import { mountStatistics } from "./statistics.js";
@@ -9,6 +10,7 @@ import { mountText } from "./text.js";
 import { mountTree } from "./tree.js";
 
 const VIEWS = {
+  experiments_lab: mountExperimentsLab,
   feed: mountFeed,
   race: mountRace,
   statistics: mountStatistics,
@@ -17,7 +19,7 @@ const VIEWS = {
   tree: mountTree,
 };
 
-export const mount = (name, element, props) => VIEWS[name](element, props);
+export const mount = (name, element, props, server) => VIEWS[name](element, props, server);
 export const receive = store.receive;
 
 // The buttons' own events reach the store through this: a Gradio event can call no module.

@@ -1,0 +1,120 @@
+// The experiments' figures and findings: views from the server, as plain data, put on the page as text.
+
+import { Figure } from "./figure.js";
+import { legend } from "./legend.js";
+import { cells, fillRows, make, setCells, setText } from "./view.js";
+
+const MAX_BYTES = 20 * 2 ** 20;
+const SIGNS = { true: "✔", false: "✘", null: "–" };
+
+// A table for those who cannot see the plot, folded away.
+export function tableOf(element, { caption, columns, rows }) {
+  const table = make("table");
+  table.append(make("caption", "", caption), make("thead"), make("tbody"));
+  const head = make("tr");
+  for (const column of columns) head.append(Object.assign(make("th", "", column), { scope: "col" }));
+  table.tHead.append(head);
+  fillRows(table.tBodies[0], rows, () => cells(columns.length), setCells);
+  element.replaceChildren(table);
+}
+
+// One figure of the page: title, what is seen, legend, plot and table. `show` puts another view into it.
+class Plot {
+  constructor(plotly, view) {
+    this.element = make("article", "plot");
+    this.parts = {};
+    for (const [tag, name] of [["h3", "title"], ["p", "sentence"], ["div", "legend"], ["div", "figure"], ["p", "key"], ["p", "place"]]) {
+      this.element.append((this.parts[name] = make(tag, name)));
+    }
+    this.parts.figure.setAttribute("role", "img");
+    const details = make("details");
+    this.parts.table = make("div", "scroll");
+    details.append(make("summary", "", "Table of these numbers"), this.parts.table);
+    this.element.append(details);
+    this.figure = new Figure(this.parts.figure, { skeleton: view.figure, plotly, fill: () => {} });
+    this.show(view);
+  }
+
+  show(view) {
+    for (const name of ["title", "sentence", "key", "place"]) setText(this.parts[name], view[name]);
+    this.parts.figure.style.height = `${view.figure.layout.height}px`;
+    this.parts.figure.setAttribute("aria-label", `${view.title}. ${view.sentence} A table follows.`);
+    tableOf(this.parts.table, view.table);
+    this.figure.skeleton = view.figure;
+    legend(this.parts.legend, view.figure.data, () => this.figure.draw());
+    this.figure.zoomOut(); // draws
+  }
+}
+
+function finding(row, { found, verdict, statement, words, place }) {
+  setCells(row, [`${SIGNS[found]} ${verdict}`, statement, words, place]);
+  row.className = `verdict-${found}`;
+}
+
+export function mountExperimentsLab(element, props, server) {
+  const find = (selector) => element.querySelector(selector);
+  const plots = new Map();
+  let [view, method] = [null, null];
+
+  function draw() {
+    for (const figure of view.figures) {
+      if (figure.method && figure.method !== method) continue;
+      if (plots.has(figure.id)) plots.get(figure.id).show(figure);
+      else plots.set(figure.id, new Plot(props.plotly, figure));
+    }
+    const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
+    find(".plots").replaceChildren(...shown.map(({ id }) => plots.get(id).element));
+  }
+
+  function choices() {
+    const buttons = view.methods.map(([id, name]) => {
+      const label = make("label", "choice");
+      const input = Object.assign(make("input"), { type: "radio", name: "experiments-method", value: id, checked: id === method });
+      input.addEventListener("change", () => {
+        method = id;
+        draw();
+      });
+      label.append(input, ` ${name}`);
+      return label;
+    });
+    find(".choices").replaceChildren(...buttons);
+  }
+
+  // A message leaves what was shown before.
+  function take(answer, own) {
+    find(".message").hidden = !answer.message;
+    setText(find(".message"), answer.message ?? "");
+    if (answer.message) return;
+    view = answer;
+    find(".shipped").hidden = !own;
+    const known = view.methods.map(([id]) => id);
+    if (!known.includes(method)) method = known[0];
+    setText(find(".about"), [view.about, view.note].filter(Boolean).join(" "));
+    choices();
+    draw();
+    find(".findings").hidden = view.findings.length === 0;
+    fillRows(find(".findings tbody"), view.findings, () => cells(4), finding);
+  }
+
+  async function ask(request, own) {
+    element.setAttribute("aria-busy", "true");
+    try {
+      take(await request(), own);
+    } catch {
+      take({ message: "The server did not answer. Try again." }, own);
+    } finally {
+      element.removeAttribute("aria-busy");
+    }
+  }
+
+  const input = find("input[type=file]");
+  input.addEventListener("change", () => {
+    const [file] = input.files;
+    input.value = ""; // the same file can be chosen again
+    if (!file) return;
+    if (file.size > MAX_BYTES) return take({ message: `${file.name} has ${(file.size / 2 ** 20).toFixed(1)} MB; the limit is 20 MB.` });
+    ask(async () => server.opened({ name: file.name, text: await file.text() }), true);
+  });
+  find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));
+  ask(() => server.shipped({}), false);
+}

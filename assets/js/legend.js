@@ -1,0 +1,54 @@
+// A figure's legend in HTML: it wraps on a phone, and each entry shows or hides its group of traces.
+
+import { make } from "./view.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const DASHES = { solid: "", dash: "5 3", dot: "1.5 3" };
+const SHAPES = {
+  circle: "M6 0A6 6 0 1 1-6 0A6 6 0 1 1 6 0Z",
+  square: "M-5-5H5V5H-5Z",
+  diamond: "M0-7L7 0L0 7L-7 0Z",
+  star: "M0-7L1.8-2.3 6.7-2.2 2.9.9 4.1 5.7 0 3-4.1 5.7-2.9.9-6.7-2.2-1.8-2.3Z",
+};
+
+function drawn(name, attributes) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
+
+// What the group's traces look like: their line, and their mark on it.
+function swatch(traces) {
+  const svg = drawn("svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" });
+  for (const { line, mode } of traces) {
+    if (!mode.includes("lines")) continue;
+    const stroke = { stroke: line.color, "stroke-width": 2.5, "stroke-dasharray": DASHES[line.dash] ?? "" };
+    svg.append(drawn("path", { d: "M-16 0H16", fill: "none", ...stroke }));
+  }
+  for (const { marker, mode } of traces) {
+    if (mode.includes("markers")) svg.append(drawn("path", { d: SHAPES[marker.symbol], fill: marker.color }));
+  }
+  return svg;
+}
+
+// Fills `element` with a button per group; a press hides or shows it and calls `redraw`.
+export function legend(element, traces, redraw) {
+  const groups = new Map();
+  for (const trace of traces) groups.set(trace.legendgroup, [...(groups.get(trace.legendgroup) ?? []), trace]);
+  element.setAttribute("role", "group");
+  element.setAttribute("aria-label", "Curves shown");
+  element.replaceChildren(...[...groups].map(([name, members]) => entry(name, members, redraw)));
+}
+
+function entry(name, members, redraw) {
+  const button = Object.assign(make("button", "curve"), { type: "button", title: "show or hide" });
+  button.append(swatch(members), make("span", "", name));
+  button.setAttribute("aria-pressed", "true");
+  button.addEventListener("click", () => {
+    const shown = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(shown));
+    for (const trace of members) trace.visible = shown;
+    redraw();
+  });
+  return button;
+}
