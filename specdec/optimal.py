@@ -47,7 +47,7 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
     algorithm = chosen_algorithm(vector, k)
     if algorithm == "dynamic program":
         return dynamic_program_topology(vector, k)
-    return _greedy_by_index(vector if algorithm == "greedy" else _pooled(vector), k)
+    return _in_level_order(*pop_order(vector if algorithm == "greedy" else _pooled(vector), k))
 
 
 def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Algorithm:
@@ -89,28 +89,22 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
     return Topology.from_parents(parents, child_indices)
 
 
-def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
-    """float64 [n] without trailing zeros; ValueError where it is no acceptance by child index."""
-    if isinstance(acceptance, Tensor):  # numpy warns where it copies a tensor by itself
-        acceptance = acceptance.detach().double().cpu().numpy()
-    vector = np.array(acceptance, dtype=np.float64)
-    if vector.ndim != 1 or not len(vector):
-        raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
-    if not np.all((vector >= 0) & (vector <= 1)) or vector.sum() > 1 + 1e-6:
-        raise ValueError(f"acceptance = {vector.tolist()} must be in [0, 1] and sum to at most 1")
-    if vector[0] == 0:
-        raise ValueError("acceptance[0] = 0.0: the first child is never accepted, so no tree helps")
-    return np.trim_zeros(vector, "b")
+def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tuple[list[int], list[int]]:
+    """Parents and child indices of the root and k nodes, in the order in which Algorithm 3 takes them.
 
+    Every prefix of it is a tree, the one of `optimal_topology` where the vector does not increase; ValueError
+    where it does, since the best trees of such a vector need not contain each other.
 
-def _greedy_by_index(acceptance: np.ndarray, k: int) -> Topology:
-    """Algorithm 3 with one sorted queue per child index instead of one queue of nodes: O(k log d).
-
-    Nodes are taken in order of rising cost = -log acceptance, so the candidates that are child i of the
-    nodes taken so far come in rising order too, parent by parent. Only the head of each of these d queues
-    is on the heap; equal costs go to the smaller child index, hence siblings in order.
+    One sorted queue per child index instead of one queue of nodes, O(k log d): nodes are taken in order
+    of rising cost = -log acceptance, so the candidates that are child i of the nodes taken so far come
+    in rising order too, parent by parent. Only the head of each of these d queues is on the heap; equal
+    costs go to the smaller child index, hence siblings in order.
     """
-    cost = (-np.log(acceptance)).tolist()
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
+    vector = checked_acceptance(acceptance)
+    if np.any(np.diff(vector) > 0):
+        raise ValueError(f"acceptance = {vector.tolist()} increases: its best trees have no common order")
+    cost = (-np.log(vector)).tolist()
     parents, child_indices, costs = [-1], [-1], [0.0]
     heads = [(cost[0], 0)]
     waiting = [0] * len(cost)  # row of the parent whose child i is the head of queue i
@@ -124,7 +118,31 @@ def _greedy_by_index(acceptance: np.ndarray, k: int) -> Topology:
         heapq.heapreplace(heads, (costs[parent + 1] + cost[i], i))
         if parent == 0 and i + 1 < len(cost):
             heapq.heappush(heads, (cost[i + 1], i + 1))
-    return _in_level_order(parents, child_indices)
+    return parents, child_indices
+
+
+def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
+    """Expected tokens per round [k + 1] of the best trees of 0, 1, ..., k drafted tokens; any vector.
+
+    By the dynamic program, O(k² · len(acceptance)).
+    """
+    k = whole("k", k, 1, MAX_DRAFT_TOKENS)
+    best, _ = _tables(checked_acceptance(acceptance), k)
+    return 1 + best[0]
+
+
+def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
+    """float64 [n] without trailing zeros; ValueError where it is no acceptance by child index."""
+    if isinstance(acceptance, Tensor):  # numpy warns where it copies a tensor by itself
+        acceptance = acceptance.detach().double().cpu().numpy()
+    vector = np.array(acceptance, dtype=np.float64)
+    if vector.ndim != 1 or not len(vector):
+        raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
+    if not np.all((vector >= 0) & (vector <= 1)) or vector.sum() > 1 + 1e-6:
+        raise ValueError(f"acceptance = {vector.tolist()} must be in [0, 1] and sum to at most 1")
+    if vector[0] == 0:
+        raise ValueError("acceptance[0] = 0.0: the first child is never accepted, so no tree helps")
+    return np.trim_zeros(vector, "b")
 
 
 def _pooled(acceptance: np.ndarray) -> np.ndarray:

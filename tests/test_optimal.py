@@ -96,7 +96,8 @@ def test_pooling_is_close_on_measured_vectors_and_never_better_than_exact():
         rates = np.sort(rng.dirichlet(np.full(8, 0.5)))[::-1] * np.exp(rng.normal(0, 0.1, 8)) + 1e-6
         rates /= rates.sum()
         exact = expected_tokens(rates, dynamic_program_topology(rates, 100))
-        pooled = expected_tokens(rates, optimal._greedy_by_index(optimal._pooled(rates), 100))
+        order = optimal.pop_order(optimal._pooled(rates), 100)
+        pooled = expected_tokens(rates, optimal._in_level_order(*order))
         assert 0.99 * exact <= pooled <= exact + 1e-12
 
 

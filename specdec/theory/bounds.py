@@ -40,13 +40,20 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
     acceptance_by_index: [n], R(path) being the product over the path (indices beyond it are never
     accepted), or a callable path -> R(path).
     """
+    return math.fsum(node_acceptance(acceptance_by_index, topology))
+
+
+def node_acceptance(
+    acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
+) -> list[float]:
+    """R(path) of every row of the topology, arguments as in `expected_tokens`; 1 at the root."""
     if callable(acceptance_by_index):
-        return 1 + math.fsum(float(acceptance_by_index(path)) for path in topology.paths)
+        return [1.0, *(float(acceptance_by_index(path)) for path in topology.paths)]
     rates = [float(rate) for rate in acceptance_by_index]
     reached = [1.0]
     for parent, child_index in zip(topology.parents[1:], topology.child_indices[1:], strict=True):
         reached.append(reached[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
-    return math.fsum(reached)
+    return reached
 
 
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:

@@ -53,6 +53,8 @@ def integrated_ersd_law(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
     times, weights = _nodes(float((p / q).max()))
     law = np.zeros(k)
     winners = np.flatnonzero(p)
+    if not len(winners):  # disjoint supports: nothing drafted is ever the target's winner
+        return law
     for some in np.array_split(winners, math.ceil(len(winners) * len(times) / _POINTS)):
         ranks = rank_law(p, q, np.repeat(some, len(times)), np.tile(times, len(some)), k)
         law += ranks @ np.outer(p[some], weights).ravel()

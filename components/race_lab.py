@@ -1,0 +1,299 @@
+"""A laboratory of one position: two distributions by hand, one race, and ten thousand of them.
+
+The exact values and the simulated races come from `specdec`, through two server functions that touch no
+model; the one race that is drawn and dragged is decided in the browser (`assets/js/race_lab.js`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gradio as gr
+import torch
+from torch import Tensor
+
+from components import figures, lab_figures, page
+from components.paper import reference
+from specdec import theory
+from specdec.race import Stream, log_exponentials
+from specdec.stats import IndexAcceptance
+from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
+
+RACES = 10_000
+FEWEST, MOST = 2, 8
+"""Tokens of a race: what a hand can set and an eye can follow."""
+_CHECKPOINTS = 60
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Distributions to start from. e: the race's exponentials; empty where they are to be drawn."""
+
+    name: str
+    note: str
+    tokens: list[str]
+    p: list[float]
+    q: list[float]
+    e: list[float]
+
+
+def presets() -> list[Preset]:
+    """The laboratory's examples, the paper's own first."""
+    four, five = ["a", "b", "c", "d"], ["a", "b", "c", "d", "e"]
+    root = 2**0.5 - 1
+    return [
+        Preset(
+            "The cat sat on the …",
+            "The paper's Figure 2 gives arrival times only; p, q and e here are chosen so that all bars "
+            "have the lengths drawn there.",
+            ["floor", "mat", "chair", "table", "sofa"],
+            [0.15, 0.35, 0.2, 0.2, 0.1],
+            [0.182, 0.408, 0.124, 0.164, 0.122],
+            [0.255, 0.245, 0.26, 0.18, 0.22],
+        ),
+        Preset(
+            "Identical, P = Q",
+            "Both races are the same race, so every draft is accepted.",
+            four,
+            [0.4, 0.3, 0.2, 0.1],
+            [0.4, 0.3, 0.2, 0.1],
+            [],
+        ),
+        Preset(
+            "Disjoint support",
+            "The draft proposes only what the target never writes: nothing is ever accepted.",
+            four,
+            [0.6, 0.4, 0.0, 0.0],
+            [0.0, 0.0, 0.3, 0.7],
+            [],
+        ),
+        Preset(
+            "Adversarial, q ∝ 1 / p",
+            "The draft likes best what the target likes least.",
+            five,
+            [0.5, 0.25, 0.125, 0.08, 0.045],
+            [0.046, 0.092, 0.185, 0.288, 0.389],
+            [],
+        ),
+        Preset(
+            "Two tokens, .01 against .99",
+            "Rarely accepted at first, but the second child is then nearly certain: with so few tokens the "
+            "index has far less entropy than D_KL.",
+            ["a", "b"],
+            [0.01, 0.99],
+            [0.99, 0.01],
+            [],
+        ),
+        Preset(
+            "GSD's largest lead",
+            "No pair of distributions puts GSD's first acceptance further ahead of ERSD's: by 3 − 2√2 = 17.2 "
+            "points, at TV = √2 − 1. ERSD sits on its lower bound (1 − TV) / (1 + TV).",
+            ["target's own", "shared", "draft's own"],
+            [root, 1 - root, 0.0],
+            [0.0, 1 - root, root],
+            [],
+        ),
+    ]
+
+
+def exact(request: dict[str, Any]) -> dict[str, Any]:
+    """What the theory says about request["p"] and request["q"]; {"error": ...} where they do not fit.
+
+    ersd, gsd: first acceptance. tv, harmonic, tv_bound, kl (null if infinite): the bounds around it.
+    by_index: R(0), R(1), ... of both methods, one entry a token.
+    """
+    try:
+        p, q = _pair(request)
+    except ValueError as error:
+        return {"error": str(error)}
+    kl = float(theory.kl_divergence(p, q))
+    return {
+        "tv": float(theory.total_variation(p, q)),
+        "harmonic": float(theory.harmonic_mean_similarity(p, q)),
+        "tv_bound": float(theory.ersd_total_variation_bound(p, q)),
+        "kl": kl if kl < float("inf") else None,
+        "ersd": float(theory.ersd_acceptance(p, q)),
+        "gsd": float(theory.gsd_acceptance(p, q)),
+        "by_index": {
+            "ersd": theory.ersd_acceptance_by_index(p, q, len(p)).tolist(),
+            "gsd": theory.gsd_acceptance_by_index(p, q, len(p)).tolist(),
+        },
+    }
+
+
+def simulated(request: dict[str, Any]) -> dict[str, Any]:
+    """10,000 races under request["p"] and request["q"], by both methods; beside `exact`'s values.
+
+    Both verify the same drafts; GSD's tests have uniforms of their own. measured, by method: running, rows
+    [races, rate, low, high] of the first draft's acceptance, and by_index, rows of the same for each child
+    index. Intervals are Wilson's, 95%. request["seed"] repeats a simulation; without one, it is drawn.
+    """
+    result = exact(request)
+    if "error" in result:
+        return result
+    p, q = _pair(request)
+    seed = int(request.get("seed") or secrets.randbits(31))
+    indices = accepted_indices(p, q, RACES, seed)
+    measured = {name: _counted(of, len(p)) for name, of in indices.items()}
+    return result | {"seed": seed, "races": RACES, "measured": measured}
+
+
+def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
+    """Child index accepted in each race, int64 [races] by method; len(p) where no child was."""
+    size = len(p)
+    log_e = log_exponentials(seed, [0], races * size).reshape(races, size)
+    noise = log_exponentials(seed, [0], races * size, stream=Stream.ACCEPT).reshape(races, size)
+    uniforms = torch.exp(-noise.exp())  # of an exponential e, exp(-e) is uniform
+    return {
+        "ersd": ersd_accepted_indices(p, q, log_e),
+        "gsd": gsd_accepted_indices(p, q, log_e, uniforms),
+    }
+
+
+def _counted(indices: Tensor, size: int) -> dict[str, Any]:
+    first = (indices == 0).long().cumsum(0).tolist()
+    counts = torch.bincount(indices, minlength=size)[:size].tolist()
+    return {
+        "running": [[n, *_rate(first[n - 1], n)] for n in checkpoints(len(indices))],
+        "by_index": [_rate(count, len(indices)) for count in counts],
+    }
+
+
+def _rate(accepted: int, offered: int) -> list[float]:
+    counted = IndexAcceptance(0, accepted, offered)
+    return [counted.rate, *counted.interval()]
+
+
+def checkpoints(races: int) -> list[int]:
+    """Numbers of races at which the running rate is shown: even on a logarithmic axis."""
+    return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
+
+
+def _pair(request: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    for name in ("p", "q"):
+        values = request.get(name)
+        if not isinstance(values, list) or not FEWEST <= len(values) <= MOST:
+            raise ValueError(f"{name} must be a list of {FEWEST} to {MOST} probabilities, not {values!r:.80}")
+    return theory.divergences.checked_pair(request["p"], request["q"])
+
+
+def _details(name: str, caption: str, *columns: str) -> str:
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    return f"""<details class="{name}"><summary>As a table</summary><div class="scroll"><table>
+      <caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody></tbody></table></div></details>"""
+
+
+_TEMPLATE = f"""
+<div class="lab">
+  <section class="card" aria-labelledby="lab-distributions-title">
+    <header><h2 id="lab-distributions-title">Two distributions</h2></header>
+    <p>What the target would write next (P) and what the draft would (Q). Moving one token's slider scales the
+      other tokens of that distribution, so that each sum stays 1.
+      {reference("Paper, Section 3")}.</p>
+    <div class="presets"><label>Example <select></select></label>
+      <button type="button" class="from-run" disabled>From the Decode tab</button></div>
+    <p class="note preset-note" aria-live="polite"></p>
+    <div class="tokens"></div>
+    <div class="buttons"><button type="button" class="add">Add a token</button></div>
+    <p class="lab-error" role="alert" hidden></p>
+  </section>
+
+  <section class="card" aria-labelledby="lab-race-title">
+    <header><h2 id="lab-race-title">One race, run twice</h2>
+      <button type="button" class="reroll">Draw a new race</button></header>
+    <p>Each token has one random number e, the same for both models, and arrives at e / q under the draft and
+      at e / p under the target: the likelier, the earlier. Drag a ring to change its e.
+      {reference("Paper, Figure 2 and Algorithm 2")}.</p>
+    <ul class="legend keys" aria-label="Marks">
+      <li><i class="ring">○</i>e, shared</li>
+      <li><i class="swatch draft"></i>e / q, draft</li>
+      <li><i class="swatch target"></i>e / p, target</li>
+      <li><i class="winner draft">◆</i>first of the draft</li>
+      <li><i class="winner target">★</i>first of the target</li>
+    </ul>
+    <p class="verdict" aria-live="polite"></p>
+    <svg class="lanes" role="group" aria-label="Arrival times"></svg>
+    {_details("race-table", "The race, in order of the tokens", "token", "p", "q", "e", "e / q", "e / p")}
+  </section>
+
+  <section class="card" aria-labelledby="lab-gsd-title">
+    <header><h2 id="lab-gsd-title">GSD on the same draft</h2>
+      <button type="button" class="reroll-u">Draw a new u</button></header>
+    <p>Greedy speculative decoding takes the same drafted token but tests it with a random number u of its
+      own: accepted when u &lt; p / q. {reference("Paper, Algorithm 1")}.</p>
+    <p class="verdict" aria-live="polite"></p>
+    <div class="test"><div class="zone" aria-hidden="true"><span class="accept"></span></div>
+      <label>u <input type="range" min="0" max="1" step="0.001"><output></output></label></div>
+    {
+    _details(
+        "residual-table",
+        "After a rejection: the residual distribution",
+        "token",
+        "p",
+        "q",
+        "max(p − q, 0)",
+        "residual",
+    )
+}
+  </section>
+
+  <section class="card wide" aria-labelledby="lab-many-title">
+    <header><h2 id="lab-many-title">{RACES:,} races</h2>
+      <button type="button" class="many primary">Run {RACES:,} races</button></header>
+    <p>The share of races in which the first draft is accepted approaches its exact value, which lies between
+      its bounds. GSD accepts the first draft at least as often; ERSD's next children catch up.
+      {reference("Paper, Lemma 3.1")}; the second lower bound, (1 − TV) / (1 + TV), is not in the paper.</p>
+    <dl class="tiles">
+      <div><dt>ERSD, exact</dt><dd class="ersd-exact">–</dd><dd class="note ersd-measured"></dd></div>
+      <div><dt>GSD, exact = 1 − TV</dt><dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>
+      <div><dt>lower bounds of ERSD</dt><dd class="bounds">–</dd><dd class="note bounds-note"></dd></div>
+    </dl>
+    <p class="outcome" role="status"></p>
+    <div class="pair">
+      <figure><figcaption>First draft accepted, by number of races; bands: 95% intervals</figcaption>
+        <ul class="legend keys" aria-label="Lines">
+          <li><i class="line ersd"></i>ERSD</li><li><i class="line gsd"></i>GSD</li>
+          <li><i class="line dashed"></i>exact, in its colour</li>
+          <li><i class="line bound"></i>(1 − TV) / (1 + TV)</li>
+          <li><i class="line dotted"></i>harmonic mean</li></ul>
+        <div class="plot convergence" role="img" aria-label="Acceptance against races"></div></figure>
+      <figure><figcaption>Which child is accepted, by its index in the draft's order</figcaption>
+        <ul class="legend keys" aria-label="Bars">
+          <li><i class="swatch draft"></i>ERSD, measured</li>
+          <li><i class="swatch target"></i>GSD, measured</li>
+          <li><i class="mark ersd">■</i>ERSD, exact</li><li><i class="mark gsd">●</i>GSD, exact</li></ul>
+        <div class="plot by-index" role="img" aria-label="Acceptance by child index"></div></figure>
+    </div>
+    {
+    _details(
+        "index-table",
+        "Acceptance by child index",
+        "index",
+        "ERSD, exact",
+        "ERSD, measured (95%)",
+        "GSD, exact",
+        "GSD, measured (95%)",
+    )
+}
+  </section>
+</div>
+"""
+
+
+def panel() -> gr.HTML:
+    """The race laboratory: one element that `assets/js/race_lab.js` fills."""
+    return page.panel(
+        "race_lab",
+        _TEMPLATE,
+        server_functions=[exact, simulated],
+        presets=[asdict(preset) for preset in presets()],
+        convergence=figures.skeleton(lab_figures.convergence()),
+        by_index=figures.skeleton(lab_figures.by_index()),
+        plotly=page.file_url(page.PLOTLY),
+    )
+
+
+if __name__ == "__main__":
+    page.alone(panel)
