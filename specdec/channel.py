@@ -253,6 +253,25 @@ def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -
     return indices
 
 
+def encode_elias_gamma(indices: Iterable[int]) -> str:
+    """Bits, as text of 0 and 1, of indices, each by itself: 2⌊log2(index + 1)⌋ + 1 bits.
+
+    Needs no law that both agreed on, and the receiver knows each index as soon as its last bit is there;
+    `encode_indices` is shorter over a whole message. ValueError names what is no index.
+    """
+    return "".join(_elias_gamma(_checked_index(index) + 1) for index in indices)
+
+
+def decode_elias_gamma(bits: str) -> list[int]:
+    """The indices that `encode_elias_gamma` wrote. ValueError where `bits` is no output of it."""
+    indices, start = [], 0
+    while start < len(bits):
+        value, length = _read_elias_gamma(bits[start:])
+        indices.append(value - 1)
+        start += length
+    return indices
+
+
 _HALF = constriction.stream.model.Uniform(1 << 16)
 _LEAST_ESCAPE = 1e-6
 
@@ -335,8 +354,6 @@ class TunstallCode:
 
     def decode(self, bits: str) -> list[int]:
         """The sequence that `encode` was given; ValueError where `bits` is no output of it."""
-        if not bits or set(bits) - {"0", "1"} or "1" not in bits:
-            raise ValueError(f"bits = {bits[:40]!r} are not the code of a sequence")
         filled, start = _read_elias_gamma(bits)
         if (len(bits) - start) % self.codeword_bits:
             raise ValueError(f"{len(bits) - start} bits are no multiple of {self.codeword_bits} a codeword")
@@ -371,6 +388,8 @@ def _elias_gamma(value: int) -> str:
 
 def _read_elias_gamma(bits: str) -> tuple[int, int]:
     """The value in front of the bits, and where it ends."""
+    if set(bits) - {"0", "1"} or "1" not in bits:
+        raise ValueError(f"bits = {bits[:40]!r} are not the code of a sequence")
     zeros = bits.index("1")
     if len(bits) < 2 * zeros + 1:
         raise ValueError(f"bits = {bits[:40]!r} end within their header")

@@ -208,6 +208,23 @@ def test_the_code_of_indices_costs_what_the_law_says():
     assert 8 * len(encode_indices(indices, law)) == pytest.approx(ideal, rel=0.001, abs=64)
 
 
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.integers(0, 40) | st.integers(0, 2**32 - 1), max_size=40))
+def test_elias_gamma_gives_the_indices_back_for_the_bits_it_says(indices):
+    bits = channel.encode_elias_gamma(indices)
+    assert channel.decode_elias_gamma(bits) == indices
+    assert len(bits) == sum(2 * ((index + 1).bit_length() - 1) + 1 for index in indices)
+
+
+def test_elias_gamma_by_hand_and_its_mistakes():
+    assert channel.encode_elias_gamma([0, 1, 2, 3]) == "1" + "010" + "011" + "00100"
+    with pytest.raises(ValueError, match="index = -1"):
+        channel.encode_elias_gamma([-1])
+    for bits in ("0", "10", "001", "1x"):
+        with pytest.raises(ValueError, match="bits"):
+            channel.decode_elias_gamma(bits)
+
+
 def test_zipf_law_is_a_law_with_the_mass_beyond_it_left_out():
     exponent = 1 + 1 / (2.0 + math.log2(math.e) / math.e + 1)
     many = np.arange(1, 2_000_001) ** -exponent
