@@ -12,8 +12,16 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
 from specdec.models.base import Capability, Session
+from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import Checker, PlainForwards
-from specdec.models.sessions import Layout, PlainSession, SequenceSession, SteppingSession, TreeSession
+from specdec.models.sessions import (
+    Layout,
+    LeanSession,
+    PlainSession,
+    SequenceSession,
+    SteppingSession,
+    TreeSession,
+)
 
 ENDLESS = 1 << 20
 """Context length of models that name none."""
@@ -33,7 +41,8 @@ class HFModel:
     Raises ValueError where the model is none: encoder-decoder, without a head, or not causal.
 
     capability: what the self-check found it can do. capability_reason: a sentence for the user.
-    vocab_size: the width of its logits. device: where tokens go in and logits come out.
+    lean: our own forward on its weights, where there is one that passed. vocab_size: the width of its
+    logits. device: where tokens go in and logits come out.
     """
 
     name: str
@@ -41,6 +50,7 @@ class HFModel:
     context_length: int
     capability: Capability
     device: torch.device
+    lean: LeanDecoder | None = None
 
     def __init__(self, model: PreTrainedModel, name: str | None = None):
         if getattr(model.config, "is_encoder_decoder", False):
@@ -84,12 +94,30 @@ class HFModel:
     def _tree_fault(self, checker: Checker, layouts: Sequence[Layout]) -> str | None:
         if self.config.model_type in WINDOW_IN_ROWS:
             return "counts its attention window in rows, not in positions"
+        if self._lean_works(checker):
+            return None
         for layout in layouts:
-            self._open_session = partial(TreeSession, self, layout)
-            fault = checker.fault("tree", self._open_session, partial(TreeSession, self, layout, lines=False))
-            if fault is None:
+            if (fault := self._session_fault(checker, TreeSession, layout)) is None:
                 return None
         return fault
+
+    def _session_fault(self, checker: Checker, kind: type[TreeSession], layout: Layout) -> str | None:
+        self._open_session = partial(kind, self, layout)
+        return checker.fault("tree", self._open_session, partial(kind, self, layout, lines=False))
+
+    def _lean_works(self, checker: Checker) -> bool:
+        """Whether our own forward scores what the model's does; its weights are kept only then."""
+        if any(window for layout in _layouts(self.config) for window in layout.windows):
+            return False  # a long window is beyond the self-check's reach
+        try:
+            self.lean = LeanDecoder(self.module)
+        except ValueError:
+            return False
+        whole = Layout((None,) * self.config.num_hidden_layers, None)
+        if self._session_fault(checker, LeanSession, whole) is None:
+            return True
+        self.lean = None
+        return False
 
     def _settle_for_steps(self, checker: Checker, reason: str) -> None:
         self._open_session = partial(SteppingSession, self)

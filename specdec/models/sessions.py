@@ -1,6 +1,7 @@
 """Sessions over a Hugging Face model: the caches of one run, for each thing that a model can do.
 
-tree       TreeSession       own cache, attention masks along the tree
+tree       LeanSession       own cache and own forward, for the decoders that `lean` knows
+           TreeSession       own cache, attention masks along the tree
 sequence   SequenceSession   own cache, the model's own causal attention
 ar         SteppingSession   the model's own cache or state, one token at a time
            PlainSession      no cache at all: a forward over everything, for each token
@@ -18,6 +19,7 @@ from torch import Tensor
 from transformers.utils import ModelOutput
 
 from specdec.models.cache import CHUNK, Masks, TreeCache, cached_tree_masks, tree_masks
+from specdec.models.lean import LeanCache
 
 if TYPE_CHECKING:
     from specdec.models.hf import HFModel
@@ -65,8 +67,11 @@ class CachedSession:
         self.length = 0
         self._model = model
         self._layout = layout
-        self._cache = TreeCache(layout.windows)
+        self._cache = self._new_cache()
         self._parents: tuple[int, ...] = ()
+
+    def _new_cache(self) -> TreeCache | LeanCache:
+        return TreeCache(self._layout.windows)
 
     @torch.inference_mode()
     def prefill(self, token_ids: Sequence[int]) -> None:
@@ -74,11 +79,14 @@ class CachedSession:
         assert not self._parents, "prefill while nodes are pending"
         self._model.check_room(self.length + len(token_ids) - 1)
         for start in range(0, len(token_ids), PREFILL_CHUNK):
-            chunk = torch.tensor([token_ids[start : start + PREFILL_CHUNK]], device=self._model.device)
-            # Without the head: nobody asks for these logits.
-            self._model.module.base_model(input_ids=chunk, past_key_values=self._cache, use_cache=True)
-            self.length += chunk.shape[1]
+            chunk = torch.tensor(token_ids[start : start + PREFILL_CHUNK], device=self._model.device)
+            self._append(chunk)
+            self.length += len(chunk)
             self._cache.commit(self.length)
+
+    def _append(self, token_ids: Tensor) -> None:
+        # Without the head: nobody asks for these logits.
+        self._model.module.base_model(input_ids=token_ids[None], past_key_values=self._cache, use_cache=True)
 
     @torch.inference_mode()
     def keep(self, nodes: Sequence[int]) -> None:
@@ -115,14 +123,17 @@ class TreeSession(CachedSession):
         masks = self._masks(pending, first)
         model.check_room(self.length + masks.depth)
         self._parents = pending
-        output = model.module(
-            input_ids=token_ids.to(model.device)[None],
+        return self._logits(token_ids.to(model.device), masks)
+
+    def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
+        output = self._model.module(
+            input_ids=token_ids[None],
             attention_mask=self._layout.mask_at(masks, self.length),
             position_ids=masks.offsets + self.length,
             past_key_values=self._cache,
             use_cache=True,
         )
-        return output.logits[0].to(model.device)
+        return output.logits[0].to(self._model.device)
 
     def _masks(self, parents: tuple[int, ...], first: int) -> Masks:
         model, windows = self._model, self._layout.distinct
@@ -131,6 +142,35 @@ class TreeSession(CachedSession):
         small = len(parents) * columns <= LARGEST_CACHED_MASK
         build = cached_tree_masks if small else tree_masks
         return build(parents, first, columns, windows, model.dtype, model.device, self._lines)
+
+
+class LeanSession(TreeSession):
+    """A tree session on the forward of `lean.LeanDecoder`, for models without a window."""
+
+    def _new_cache(self) -> LeanCache:
+        return LeanCache(self._model.lean, self._model.dtype, self._model.device, CHUNK)
+
+    def _append(self, token_ids: Tensor) -> None:
+        first, end = self.length, self.length + len(token_ids)
+        positions = torch.arange(first, end, device=token_ids.device)
+        buffer = self._cache.room(first, end)
+        mask = None if first == 0 else self._later(first, end)
+        self._model.lean.hidden(token_ids, buffer, first, positions, end - 1, mask)
+
+    def _later(self, first: int, end: int) -> Tensor:
+        """Additive mask [1, 1, n, end] that hides from each token those after it."""
+        dtype, device = self._model.dtype, self._model.device
+        lowest = torch.finfo(dtype).min
+        return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
+
+    def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
+        end = self.length + masks.pending
+        first = end - len(token_ids)
+        buffer = self._cache.room(first, end)
+        positions = masks.offsets[0] + self.length
+        mask = masks.at(self.length, None)
+        lean = self._model.lean
+        return lean.logits(lean.hidden(token_ids, buffer, first, positions, self.length + masks.depth, mask))
 
 
 class SequenceSession(CachedSession):

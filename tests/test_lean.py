@@ -1,0 +1,133 @@
+"""Laws of the lean forward: the model's own logits, and only for models that it is written for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+from tiny_checkpoints import tiny_config, tiny_model
+
+from specdec.models import HFModel, lean
+from specdec.models.lean import LeanDecoder
+from specdec.models.selfcheck import relative_error
+from specdec.models.sessions import LeanSession, TreeSession
+
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
+
+
+def qwen2() -> transformers.PreTrainedModel:
+    sizes = tiny_config("llama").to_dict()
+    names = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    config = transformers.Qwen2Config(**{name: sizes[name] for name in names}, num_key_value_heads=2)
+    torch.manual_seed(0)
+    model = transformers.Qwen2ForCausalLM(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)  # its biases begin at zero
+    return model.eval()
+
+
+MODELS = {
+    "llama": lambda: tiny_model("llama"),
+    "qwen3": lambda: tiny_model("qwen3"),
+    "mistral": lambda: tiny_model("mistral", sliding_window=None),
+    "qwen2, with biases": qwen2,
+    "as many keys as queries": lambda: tiny_model("llama", num_key_value_heads=4),
+    "yarn": lambda: tiny_model("llama", rope_parameters=YARN),
+    "float64": lambda: tiny_model("llama", torch.float64),
+    "biases everywhere": lambda: tiny_model("llama", attention_bias=True, mlp_bias=True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_scores_what_the_models_own_forward_scores(name):
+    model = HFModel(MODELS[name]())
+    session = model.session()
+    assert type(session) is LeanSession, model.capability_reason
+    text = [3 + 7 * i % 50 for i in range(40)]
+    session.prefill(text[:17])
+    session.prefill(text[17:])
+    have = session.forward(torch.tensor([5, 6, 7, 8]), [-1, 0, 0, 1])
+    lines = [text + line for line in ([5], [5, 6], [5, 7], [5, 6, 8])]
+    with torch.inference_mode():
+        plain = [model.module(input_ids=torch.tensor([line])).logits[0, -1] for line in lines]
+    assert relative_error(have, torch.stack(plain)) < (1e-10 if name == "float64" else 2e-5)
+
+
+def test_a_long_text_needs_more_angles_than_the_first():
+    model = HFModel(tiny_model("llama", max_position_embeddings=2048))
+    text = [3 + 11 * i % 50 for i in range(1200)]
+    session = model.session()
+    session.prefill(text)
+    have = session.forward(torch.tensor([5]), [-1])
+    with torch.inference_mode():
+        plain = model.module(input_ids=torch.tensor([[*text, 5]])).logits[0, -1:]
+    assert relative_error(have, plain) < 5e-5
+
+
+def test_packed_weights_score_what_plain_ones_do(monkeypatch):
+    rows = []
+    for largest in (0, lean.LARGEST_PACKED):
+        monkeypatch.setattr(lean, "LARGEST_PACKED", largest)
+        session = HFModel(tiny_model("qwen3")).session()
+        assert type(session) is LeanSession
+        session.prefill([3, 4, 5])
+        rows.append(session.forward(torch.tensor([6, 7]), [-1, -1]))
+    assert relative_error(*rows) < 1e-5
+
+
+@pytest.mark.parametrize("window", [8, 300])
+def test_a_window_short_or_long_takes_the_models_own_forward(window):
+    model = HFModel(tiny_model("mistral", sliding_window=window))
+    assert type(model.session()) is TreeSession
+    assert model.lean is None
+
+
+def _subclass() -> transformers.PreTrainedModel:
+    class Own(transformers.LlamaForCausalLM):
+        """Might do anything."""
+
+    model = tiny_model("llama")
+    model.__class__ = Own
+    return model
+
+
+def _with_a_hook() -> transformers.PreTrainedModel:
+    model = tiny_model("llama")
+    model.model.layers[0].register_forward_hook(lambda module, inputs, output: output)
+    return model
+
+
+def _with_a_strange_matrix() -> transformers.PreTrainedModel:
+    class Quantised(torch.nn.Linear):
+        """Its weight is not what it multiplies with."""
+
+    model = tiny_model("llama")
+    model.model.layers[0].mlp.up_proj.__class__ = Quantised
+    return model
+
+
+def _in_two_dtypes() -> transformers.PreTrainedModel:
+    model = tiny_model("llama")
+    model.lm_head.to(torch.bfloat16)
+    return model
+
+
+def _stretched_by_length() -> transformers.PreTrainedModel:
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    return tiny_model("llama", rope_parameters=rope)
+
+
+@pytest.mark.parametrize(
+    "make", [_subclass, _with_a_hook, _with_a_strange_matrix, _in_two_dtypes, _stretched_by_length]
+)
+def test_what_is_not_as_its_class_makes_it_is_refused(make):
+    with pytest.raises(ValueError, match=r"no lean forward|not its class's|several|changes with"):
+        LeanDecoder(make())
+
+
+def test_a_forward_that_differs_is_not_used(monkeypatch):
+    right = LeanDecoder.hidden
+    monkeypatch.setattr(LeanDecoder, "hidden", lambda *args: right(*args) * 1.001 + 0.1)
+    model = HFModel(tiny_model("llama"))
+    assert type(model.session()) is TreeSession
+    assert (model.capability, model.lean) == ("tree", None)
