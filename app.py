@@ -21,7 +21,7 @@ import gradio as gr
 import torch
 
 import specdec
-from components import api, controls, experiments_lab, page, race, statistics, stepper, text, tree
+from components import api, controls, experiments_lab, page, race, race_lab, statistics, stepper, text, tree
 
 _INTRODUCTION = """
 <header class="introduction">
@@ -40,6 +40,8 @@ def build(pair: Any = None) -> gr.Blocks:
         gr.HTML(_INTRODUCTION, apply_default_css=False)
         with gr.Tabs(elem_id="tabs") as tabs:
             _decode(pair)
+            with gr.Tab("Race lab", id="race"):
+                race_lab.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments_lab.panel()
         page.tabs_in_url(blocks, tabs)

@@ -86,9 +86,9 @@ def tokens_against_k() -> go.Figure:
 
 
 def _layout(height: int, **changes: Any) -> dict[str, Any]:
-    axis = {"zeroline": False, "automargin": True}
-    changes["xaxis"] |= axis
-    changes["yaxis"] |= axis
+    for axis in (changes["xaxis"], changes["yaxis"]):
+        title = axis["title"] | {"font": {"size": 13}}
+        axis |= {"zeroline": False, "automargin": True, "title": title}
     return {
         "height": height,
         "margin": {"l": 8, "r": 12, "t": 8, "b": 8},

@@ -179,11 +179,18 @@ def _pair(request: dict[str, Any]) -> tuple[Tensor, Tensor]:
     return theory.divergences.checked_pair(request["p"], request["q"])
 
 
-def _details(name: str, caption: str, *columns: str) -> str:
+def _table(caption: str, *columns: str) -> str:
     head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    return f"""<details class="{name}"><summary>As a table</summary><div class="scroll"><table>
-      <caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody></tbody></table></div></details>"""
+    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
+      <tbody></tbody></table></div>"""
 
+
+_RACE_TABLE = _table("The race, token by token", "token", "p", "q", "e", "e / q", "e / p")
+_RESIDUAL_TABLE = _table("After a rejection: the residual", "token", "p", "q", "max(p − q, 0)", "residual")
+_INDEX_TABLE = _table(
+    "Acceptance by child index, measured with 95% intervals",
+    *("index", "ERSD, exact", "ERSD, measured", "GSD, exact", "GSD, measured"),
+)
 
 _TEMPLATE = f"""
 <div class="lab">
@@ -215,7 +222,7 @@ _TEMPLATE = f"""
     </ul>
     <p class="verdict" aria-live="polite"></p>
     <svg class="lanes" role="group" aria-label="Arrival times"></svg>
-    {_details("race-table", "The race, in order of the tokens", "token", "p", "q", "e", "e / q", "e / p")}
+    <details class="race-table"><summary>As a table</summary>{_RACE_TABLE}</details>
   </section>
 
   <section class="card" aria-labelledby="lab-gsd-title">
@@ -226,17 +233,7 @@ _TEMPLATE = f"""
     <p class="verdict" aria-live="polite"></p>
     <div class="test"><div class="zone" aria-hidden="true"><span class="accept"></span></div>
       <label>u <input type="range" min="0" max="1" step="0.001"><output></output></label></div>
-    {
-    _details(
-        "residual-table",
-        "After a rejection: the residual distribution",
-        "token",
-        "p",
-        "q",
-        "max(p − q, 0)",
-        "residual",
-    )
-}
+    <div class="residual">{_RESIDUAL_TABLE}</div>
   </section>
 
   <section class="card wide" aria-labelledby="lab-many-title">
@@ -266,17 +263,7 @@ _TEMPLATE = f"""
           <li><i class="mark ersd">■</i>ERSD, exact</li><li><i class="mark gsd">●</i>GSD, exact</li></ul>
         <div class="plot by-index" role="img" aria-label="Acceptance by child index"></div></figure>
     </div>
-    {
-    _details(
-        "index-table",
-        "Acceptance by child index",
-        "index",
-        "ERSD, exact",
-        "ERSD, measured (95%)",
-        "GSD, exact",
-        "GSD, measured (95%)",
-    )
-}
+    <details class="index-table"><summary>As a table</summary>{_INDEX_TABLE}</details>
   </section>
 </div>
 """

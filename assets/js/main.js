@@ -4,6 +4,7 @@ import * as store from "./store.js";
 import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
 import { mountRace } from "./race.js";
+import { mountRaceLab } from "./race_lab.js";
 import { mountStatistics } from "./statistics.js";
 import { mountStepper } from "./stepper.js";
 import { mountText } from "./text.js";
@@ -13,6 +14,7 @@ const VIEWS = {
   experiments_lab: mountExperimentsLab,
   feed: mountFeed,
   race: mountRace,
+  race_lab: mountRaceLab,
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,

@@ -1,0 +1,153 @@
+// The drawn race: one lane a token, bars up to e / q and e / p, and a ring at e that can be dragged.
+
+import { digits } from "./labels.js";
+import { arrival, first } from "./race_model.js";
+import { onWidth, place, shape, ticks } from "./lab_svg.js";
+import { fillRows, setText } from "./view.js";
+
+const LANE = 62;
+const BAR = 17;
+const AXIS = 42;
+const SMALLEST = 0.001;
+const STEP = 1.1; // an arrow key multiplies or divides e by this
+
+// Far arrivals would squeeze the near ones: an axis that holds them all must not be much longer than one
+// that ends soon after both winners; else longer bars are cut.
+function axisEnd(tokens) {
+  const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
+  const last = Math.max(...["p", "q"].map((law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])))));
+  const longest = Math.max(...times);
+  const enough = Math.max(2 * last, 1.1 * Math.max(...tokens.map(({ e }) => e)));
+  return longest <= 2.5 * enough ? 1.02 * longest : enough;
+}
+
+function lane() {
+  const group = shape("g", { class: "lane" });
+  const bar = (law) => shape("rect", { class: `bar-${law}`, height: BAR, rx: 2 });
+  const text = (name) => shape("text", { class: name });
+  const handle = shape("g", { class: "handle", role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-orientation": "horizontal" });
+  handle.append(shape("circle", { class: "reach", r: 22 }), shape("circle", { class: "ring", r: 8 }));
+  group.append(text("name"), bar("q"), bar("p"), text("time-q"), text("time-p"), shape("line", { class: "shared" }), handle);
+  return group;
+}
+
+export class Lanes {
+  // changed(): an e was moved by hand.
+  constructor(svg, tokens, changed) {
+    Object.assign(this, { svg, tokens, changed, width: 0, end: 1, dragged: -1 });
+    const pattern = shape("pattern", { id: "lab-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+    pattern.append(shape("rect", { width: 6, height: 6, fill: "#e69f00" }), shape("line", { y2: 6, stroke: "#1f2937", "stroke-width": 1.6 }));
+    const defs = shape("defs");
+    defs.append(pattern);
+    this.axis = shape("g", { class: "axis" });
+    this.lanes = shape("g");
+    svg.append(defs, this.axis, this.lanes);
+    onWidth(svg, (width) => this.resize(width));
+    this.listen();
+  }
+
+  listen() {
+    const index = (event) => [...this.lanes.children].indexOf(event.target.closest(".handle")?.parentNode);
+    this.svg.addEventListener("pointerdown", (event) => {
+      this.dragged = index(event);
+      if (this.dragged < 0) return;
+      event.preventDefault();
+      const handle = event.target.closest(".handle");
+      handle.focus();
+      handle.setPointerCapture(event.pointerId);
+      this.offset = event.clientX - this.svg.getBoundingClientRect().left - this.x(this.tokens()[this.dragged].e);
+    });
+    this.svg.addEventListener("pointermove", (event) => {
+      if (this.dragged < 0) return;
+      const at = event.clientX - this.svg.getBoundingClientRect().left - this.offset;
+      this.set(this.dragged, ((at - this.left) / this.room) * this.end);
+    });
+    const drop = () => {
+      if (this.dragged < 0) return;
+      this.dragged = -1;
+      this.draw();
+    };
+    this.svg.addEventListener("pointerup", drop);
+    this.svg.addEventListener("pointercancel", drop);
+    this.svg.addEventListener("keydown", (event) => this.key(event, index(event)));
+  }
+
+  key(event, i) {
+    if (i < 0) return;
+    const { e } = this.tokens()[i];
+    const steps = { ArrowLeft: e / STEP, ArrowDown: e / STEP, ArrowRight: e * STEP, ArrowUp: e * STEP, PageDown: e / 2, PageUp: e * 2, Home: SMALLEST, End: this.end };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    this.set(i, steps[event.key]);
+  }
+
+  // While a ring is dragged the axis stays: else it would move under the finger.
+  set(i, e) {
+    const most = this.dragged < 0 ? 100 : this.end;
+    this.tokens()[i].e = Math.min(Math.max(e, SMALLEST), most);
+    this.changed();
+  }
+
+  resize(width) {
+    this.width = width;
+    this.draw();
+  }
+
+  x(time) {
+    return this.left + (Math.min(time, this.end) / this.end) * this.room;
+  }
+
+  draw() {
+    if (!this.width) return;
+    const tokens = this.tokens();
+    this.left = Math.min(110, 0.25 * this.width);
+    this.room = this.width - this.left - 64; // for the time behind the longest bar
+    if (this.dragged < 0) this.end = axisEnd(tokens);
+    const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
+    place(this.svg, { height: LANE * tokens.length + AXIS, width: this.width });
+    fillRows(this.lanes, tokens, lane, (group, token, i) => this.drawLane(group, token, i, winners));
+    this.drawAxis(LANE * tokens.length + 4);
+  }
+
+  drawLane(group, token, i, winners) {
+    const top = i * LANE + 6;
+    const part = (selector) => group.querySelector(selector);
+    const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // characters that fit
+    const characters = [...token.name];
+    setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
+    place(part(".name"), { x: this.left - 8, y: top + 30, "text-anchor": "end" });
+    ["q", "p"].forEach((law, row) => this.drawBar(part, law, token, top + 4 + row * (BAR + 5), winners[law] === i));
+    const x = this.x(token.e);
+    place(part(".shared"), { x1: x, x2: x, y1: top, y2: top + 2 * BAR + 13 });
+    place(part(".handle"), {
+      transform: `translate(${x.toFixed(2)} ${top + BAR + 6.5})`,
+      "aria-label": `e of ${token.name}`,
+      "aria-valuenow": token.e.toFixed(3),
+      "aria-valuemax": 100,
+      "aria-valuetext": `e = ${digits(token.e)}, e / q = ${digits(finite(arrival(token.e, token.q)))}, e / p = ${digits(finite(arrival(token.e, token.p)))}`,
+    });
+  }
+
+  drawBar(part, law, token, y, wins) {
+    const time = arrival(token.e, token[law]);
+    const cut = time > this.end;
+    const x = this.x(time);
+    place(part(`.bar-${law}`), { x: this.left, y, width: Math.max(x - this.left, 1), class: `bar-${law}${Number.isFinite(time) ? "" : " never"}` });
+    const mark = wins ? (law === "q" ? "◆ " : "★ ") : "";
+    setText(part(`.time-${law}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
+    place(part(`.time-${law}`), { x: x + 6, y: y + BAR - 4, class: `time-${law}${wins ? " wins" : ""}` });
+  }
+
+  drawAxis(y) {
+    const values = ticks(this.end, Math.max(2, Math.floor(this.room / 90)));
+    const title = { value: null };
+    fillRows(this.axis, [...values, title], () => shape("text"), (text, value) => {
+      const last = value === title;
+      setText(text, last ? "arrival time: earlier is further left" : String(value));
+      const x = last ? this.left + this.room / 2 : this.x(value);
+      place(text, { x, y: y + (last ? 32 : 14), "text-anchor": "middle" });
+    });
+  }
+}
+
+const finite = (time) => (Number.isFinite(time) ? time : null);
