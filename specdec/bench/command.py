@@ -1,0 +1,225 @@
+"""The options, and a run from loading the pair to the table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils import logging
+
+from specdec.bench.contestants import Job, without_end
+from specdec.bench.field import Field, chosen
+from specdec.bench.measure import interleaved, peaks, run
+from specdec.bench.report import machine, mean_load, rows, table
+from specdec.bench.synthetic import PRESETS, Preset, Shape, synthetic_pair
+from specdec.checks import whole
+from specdec.models.load import DTYPES
+from specdec.pair import EMBEDDED, ModelPair, load_pair
+from specdec.probs import Sampling
+
+PROMPTS = EMBEDDED.parent / "prompts.txt"
+SYNTHETIC_PROMPT = 16
+"""Tokens of a synthetic pair's prompts."""
+TRIAL_SEED = 1 << 20
+"""Seeds of trials lie far from those of the measurement."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    result = argparse.ArgumentParser(
+        prog="python -m specdec.bench",
+        description="Tokens per second of transformers' own decoding and of ours, side by side.",
+    )
+    result.add_argument("--target", help="hub id or folder; without, the embedded pair")
+    result.add_argument("--draft")
+    result.add_argument("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
+    shape = "layers,width,inner,heads,kv_heads,head_size"
+    result.add_argument("--target-shape", metavar=shape, help="instead of the synthetic preset's")
+    result.add_argument("--draft-shape", metavar=shape)
+    result.add_argument("--vocabulary", type=int, help="of the synthetic pair")
+    result.add_argument("--acceptance", type=float, help="of the synthetic pair's first drafted token")
+    result.add_argument("--device", default="auto")
+    result.add_argument("--dtype", default="auto", help="auto: on a CPU each side's best of two; or a name")
+    result.add_argument("--draft-dtype")
+    result.add_argument("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ...")
+    result.add_argument("--tokens", type=int, default=64, help="new tokens of each text")
+    result.add_argument("--prompts", type=int, default=4, help="how many")
+    result.add_argument("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
+    result.add_argument("--repeats", type=int, default=4, help="seeds per prompt")
+    result.add_argument("--sequences", default="2,4", help="k of our sequences")
+    result.add_argument("--optimal", default="4,8", help="k of our optimal trees")
+    result.add_argument("--temperature", type=float, default=1.0)
+    result.add_argument("--top-k", type=int, default=0)
+    result.add_argument("--top-p", type=float, default=1.0)
+    result.add_argument("--json", type=Path, help="write all figures here")
+    result.add_argument("--smoke", action="store_true", help="everything once, in seconds")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run and print; a user's mistake is told in one line."""
+    options = parser().parse_args(arguments)
+    try:
+        result = bench(options)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    print(f"\n{table(result['rows'])}")
+    print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
+    print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
+    print("processor: the ratio to autoregressive in processor time, which other work leaves alone")
+
+
+def bench(options: argparse.Namespace) -> dict[str, Any]:
+    """Load, try, measure; returns what the JSON holds. ValueError names the option that does not fit."""
+    # transformers says on every call that it takes settings from a model's config
+    logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", module="transformers")
+    logging.disable_progress_bar()
+    settings = _settings(options)
+    pairs, about = _pairs(options)
+    some = next(iter(pairs.values()))
+    prompts = _prompts(options, some, settings["prompts"])
+    trial = [
+        Job(prompts[i % len(prompts)], TRIAL_SEED + i, settings["tokens"]) for i in range(settings["trials"])
+    ]
+    few = {"assisted_k": (2,), "lookup_k": (2,)} if options.smoke else {}
+    field = Field(
+        pairs,
+        settings["threads"],
+        Sampling(options.temperature, options.top_k, options.top_p),
+        trial,
+        sequences=settings["sequences"],
+        optimal=settings["optimal"],
+        **few,
+    )
+    contestants, tried = chosen(field, _say)
+    for each in contestants:  # "auto" measures here
+        run(each, trial[0])
+    jobs = [Job(p, seed, settings["tokens"]) for seed in range(settings["repeats"]) for p in prompts]
+    loads: list[float] = []
+    samples = interleaved(contestants, jobs, lambda done: (loads.append(os.getloadavg()[0]), _say(done)))
+    device = some.target.device
+    result = {
+        "machine": machine(device) | {"load": mean_load(loads)},
+        "pair": about,
+        "settings": settings,
+        "tried": tried,
+        "rows": rows(contestants, samples, peaks(contestants, trial[0], device)),
+    }
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    smoke = options.smoke
+    return {
+        "tokens": 8 if smoke else whole("tokens", options.tokens, 2, 100_000),
+        "prompts": 1 if smoke else whole("prompts", options.prompts, 1, 10_000),
+        "repeats": 2 if smoke else whole("repeats", options.repeats, 1, 10_000),
+        "trials": 1 if smoke else 3,
+        "threads": [1] if smoke else _threads(options.threads),
+        "sequences": _numbers("sequences", options.sequences),
+        "optimal": _numbers("optimal", options.optimal),
+        "temperature": options.temperature,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+    }
+
+
+def _threads(text: str) -> list[int]:
+    if text != "auto":
+        return _numbers("threads", text)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= cores]
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 1:
+        raise ValueError(f"{name} = {text!r} is not a list of numbers from 1 up, like 1,2")
+    return numbers
+
+
+def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str, Any]]:
+    """The pair in every dtype to be tried, and words about it."""
+    device = options.device if options.device != "auto" or torch.cuda.is_available() else "cpu"
+    names = [options.dtype]
+    if options.dtype == "auto":
+        names = ["float32", "bfloat16"] if device == "cpu" else ["bfloat16"]
+    for name in (*names, options.draft_dtype or names[0]):
+        if name not in DTYPES:
+            raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(DTYPES)}")
+    pairs, about = {}, {}
+    for name in names:
+        if options.synthetic is None:
+            pair = _loaded(options, device, name)
+            about = {"target": pair.target.name, "draft": pair.draft and pair.draft.name}
+        else:
+            draft_dtype = options.draft_dtype and DTYPES[options.draft_dtype]
+            preset = _preset(options)
+            place = "cuda" if device == "auto" else device
+            pair, reached = synthetic_pair(preset, DTYPES[name], draft_dtype, place)
+            about = {"synthetic": options.synthetic, "acceptance": reached}
+            about |= {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
+        pairs[name] = without_end(pair)
+        about |= {"vocab_size": pair.vocab_size, "draft_dtype": options.draft_dtype or "the target's"}
+        about |= {f"{role}_parameters": _parameters(getattr(pair, role)) for role in ("target", "draft")}
+    return pairs, about
+
+
+def _loaded(options: argparse.Namespace, device: str, dtype: str) -> ModelPair:
+    return load_pair(
+        options.target, options.draft, device=device, dtype=dtype, draft_dtype=options.draft_dtype
+    )
+
+
+def _parameters(model: Any) -> int | None:
+    return None if model is None else model.module.num_parameters()
+
+
+def _preset(options: argparse.Namespace) -> Preset:
+    if options.target is not None or options.draft is not None:
+        raise ValueError("a synthetic pair has no target or draft to load; leave out one or the other")
+    if options.synthetic not in PRESETS:
+        raise ValueError(f"synthetic = {options.synthetic!r} is none of {', '.join(PRESETS)}")
+    preset = PRESETS[options.synthetic]
+    shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
+    preset = preset._replace(**{role: _shape(role, text) for role, text in shapes.items() if text})
+    given = {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
+    return preset._replace(**{name: value for name, value in given.items() if value is not None})
+
+
+def _shape(role: str, text: str) -> Shape:
+    numbers = _numbers(f"{role}-shape", text)
+    if len(numbers) != len(Shape._fields):
+        raise ValueError(f"{role}-shape = {text!r} is not six numbers: {', '.join(Shape._fields)}")
+    return Shape(*numbers)
+
+
+def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[list[int]]:
+    if pair.tokenizer is None:
+        generator = torch.Generator().manual_seed(0)
+        ids = torch.randint(pair.vocab_size, (count, SYNTHETIC_PROMPT), generator=generator)
+        return ids.tolist()
+    try:
+        lines = [line for line in options.prompt_file.read_text().splitlines() if line.strip()]
+    except OSError as error:
+        raise ValueError(f"prompt-file = {str(options.prompt_file)!r} can't be read: {error}") from error
+    if len(lines) < count:
+        raise ValueError(f"prompts = {count}, but {options.prompt_file.name} has {len(lines)}")
+    return [pair.encode(line) for line in lines[:count]]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,193 @@
+"""What is timed: transformers' own decoding and ours, each a function from a prompt to a `Sample`.
+
+All generate the same number of tokens: end-of-sequence is switched off on both sides. Times are of the
+whole call, the prompt's prefill included on both sides.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel
+
+from specdec.decode import generate
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
+from specdec.topology import Topology
+
+STAGES = ("draft", "target", "verify", "rest")
+
+
+class Job(NamedTuple):
+    """One text to be generated."""
+
+    prompt_ids: list[int]
+    seed: int
+    tokens: int
+
+
+class Sample(NamedTuple):
+    """One run. stages: seconds by stage, None where they can't be told apart without slowing the run.
+
+    cpu_seconds: processor time of all threads. paths: the draft tree, where it is known.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    tokens: int
+    target_calls: int
+    stages: dict[str, float] | None
+    paths: tuple[tuple[int, ...], ...] | None = None
+
+
+class Contestant(NamedTuple):
+    """A way to decode. kind: "transformers" or "specdec". dtype and threads: what it runs in and on."""
+
+    name: str
+    kind: str
+    dtype: str
+    threads: int
+    run: Callable[[Job], Sample]
+
+
+class Calls:
+    """Counts and times the forwards of a model while it is watched."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+
+    @contextmanager
+    def watch(self, model: PreTrainedModel) -> Iterator[None]:
+        """Puts a clock around the model's forward."""
+        forward = model.forward
+
+        @functools.wraps(forward)  # generate reads its signature
+        def timed(*args, **kwargs):
+            start = time.perf_counter()
+            output = forward(*args, **kwargs)
+            self.seconds += time.perf_counter() - start
+            self.count += 1
+            return output
+
+        model.forward = timed
+        try:
+            yield
+        finally:
+            del model.forward
+
+
+def without_end(pair: ModelPair) -> ModelPair:
+    """The same pair, for which no token ends a text, on transformers' side too."""
+    pair.eos_ids = frozenset()
+    for model in (pair.target, pair.draft):
+        if model is not None:
+            model.module.generation_config.eos_token_id = None
+    return pair
+
+
+def ours(
+    pair: ModelPair, method: str, topology: Topology | str | None, sampling: Sampling
+) -> Callable[[Job], Sample]:
+    """Our decoder with a topology; "auto" measures on first use, which `measure` doesn't time."""
+
+    def run(job: Job) -> Sample:
+        start, cpu_start = time.perf_counter(), time.process_time()
+        generation = generate(
+            pair,
+            job.prompt_ids,
+            method=method,
+            topology=topology,
+            max_new_tokens=job.tokens,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            seed=job.seed,
+        )
+        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+        parts = [round.seconds for round in generation.rounds]
+        stages = {
+            "draft": sum(part.draft for part in parts),
+            "target": sum(part.evaluate for part in parts),
+            "verify": sum(part.verify for part in parts),
+        }
+        stages["rest"] = seconds - sum(stages.values())
+        return Sample(seconds, cpu_seconds, len(generation.token_ids), len(parts), stages, generation.paths)
+
+    return run
+
+
+def theirs(pair: ModelPair, sampling: Sampling, **options) -> Callable[[Job], Sample]:
+    """transformers' `generate` on the target; `options` choose assisted generation or prompt lookup."""
+    model, draft = pair.target.module, options.get("assistant_model")
+    arguments = _sampling_arguments(sampling) | {"use_cache": True, "pad_token_id": 0} | options
+
+    def run(job: Job) -> Sample:
+        ids = torch.tensor([job.prompt_ids], device=pair.target.device)
+        torch.manual_seed(job.seed)
+        target_calls, draft_calls = Calls(), Calls()
+        with torch.inference_mode(), target_calls.watch(model), _watched(draft, draft_calls):
+            start, cpu_start = _now(ids.device), time.process_time()
+            output = model.generate(
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=job.tokens, **arguments
+            )
+            seconds, cpu_seconds = _now(ids.device) - start, time.process_time() - cpu_start
+        stages = {"draft": draft_calls.seconds, "target": target_calls.seconds, "verify": 0.0}
+        stages["rest"] = seconds - sum(stages.values())
+        tokens = output.shape[1] - ids.shape[1]
+        # on a GPU a forward has only been launched when it returns
+        told_apart = stages if ids.device.type == "cpu" else None
+        return Sample(seconds, cpu_seconds, tokens, target_calls.count, told_apart)
+
+    return run
+
+
+def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Job], Sample]:
+    """transformers' assisted generation with k drafted tokens in every round.
+
+    It gets the settings of generation from the draft's generation config, where it has them.
+    """
+    draft = pair.draft.module
+    config = draft.generation_config
+
+    run = theirs(pair, sampling, assistant_model=draft)
+
+    def with_k(job: Job) -> Sample:
+        config.num_assistant_tokens = k
+        config.num_assistant_tokens_schedule = "constant"
+        config.assistant_confidence_threshold = 0.0
+        return run(job)
+
+    return with_k
+
+
+def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Job], Sample]:
+    """transformers' prompt lookup: drafts copied from the text so far."""
+    return theirs(pair, sampling, prompt_lookup_num_tokens=k)
+
+
+@contextmanager
+def _watched(model: PreTrainedModel | None, calls: Calls) -> Iterator[None]:
+    if model is None:
+        yield
+    else:
+        with calls.watch(model):
+            yield
+
+
+def _sampling_arguments(sampling: Sampling) -> dict[str, object]:
+    if sampling.temperature == 0:
+        return {"do_sample": False}
+    temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
+    return {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

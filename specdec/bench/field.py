@@ -1,0 +1,138 @@
+"""Who takes part: each side at the dtype, number of threads and k that a short trial found best for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specdec.bench.contestants import Contestant, Job, assisted, ours, prompt_lookup, theirs
+from specdec.bench.measure import fastest
+from specdec.decode import measure_acceptance
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
+from specdec.topology import sequence
+
+AUTOREGRESSIVE, ASSISTED, LOOKUP = (
+    f"transformers {name}" for name in ("autoregressive", "assisted", "prompt lookup")
+)
+METHODS = ("gsd", "ersd")
+
+
+@dataclass(frozen=True)
+class Field:
+    """What there is to choose from.
+
+    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: those to try
+    of transformers. sequences, optimal: k of our fixed trees. jobs: of the trials.
+    """
+
+    pairs: Mapping[str, ModelPair]
+    threads: Sequence[int]
+    sampling: Sampling
+    jobs: Sequence[Job]
+    assisted_k: Sequence[int] = tuple(range(1, 9))
+    lookup_k: Sequence[int] = (2, 4, 8)
+    sequences: Sequence[int] = (4,)
+    optimal: Sequence[int] = (8,)
+
+
+def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
+    """The contestants, transformers' autoregressive first, and tokens per second of all that was tried."""
+    plain, tried_plain = _best_plain(field)
+    tried = {AUTOREGRESSIVE: tried_plain}
+    say(f"{AUTOREGRESSIVE}: best in {plain.dtype} on {plain.threads} thread(s)")
+    contestants = [plain]
+    others = [(LOOKUP, prompt_lookup, field.lookup_k, {plain.dtype: field.pairs[plain.dtype]})]
+    if _has_draft(field):
+        others.insert(0, (ASSISTED, assisted, field.assisted_k, field.pairs))
+    for name, make, ks, pairs in others:
+        best, tried[name] = _best_k(field, name, make, ks, pairs, plain.threads)
+        say(f"{best.name}: best, in {best.dtype}")
+        contestants.append(best)
+    dtype, threads, tried["specdec"] = _best_setting(field)
+    say(f"specdec: best in {dtype} on {threads} thread(s)")
+    return contestants + _our_field(field, dtype, threads), tried
+
+
+def _best_plain(field: Field) -> tuple[Contestant, dict[str, float]]:
+    candidates = [
+        Contestant(f"{dtype}, {n} thread(s)", "transformers", dtype, n, theirs(pair, field.sampling))
+        for dtype, pair in field.pairs.items()
+        for n in field.threads
+    ]
+    best, rates = fastest(candidates, field.jobs)
+    return best._replace(name=AUTOREGRESSIVE), rates
+
+
+def _best_k(
+    field: Field,
+    name: str,
+    make: Callable[..., Callable],
+    ks: Sequence[int],
+    pairs: Mapping[str, ModelPair],
+    threads: int,
+) -> tuple[Contestant, dict[str, float]]:
+    candidates = {
+        f"{dtype}, k = {k}": (dtype, k, make(pair, field.sampling, k))
+        for dtype, pair in pairs.items()
+        for k in ks
+    }
+    best, rates = fastest(
+        [
+            Contestant(label, "transformers", dtype, threads, run)
+            for label, (dtype, _, run) in candidates.items()
+        ],
+        field.jobs,
+    )
+    return best._replace(name=f"{name}, k = {candidates[best.name][1]}"), rates
+
+
+def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
+    """Dtype and threads of our decoder, from what it is by default: ERSD on "auto"."""
+    method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
+    candidates = []
+    for dtype, pair in field.pairs.items():
+        for n in field.threads:
+            run = ours(pair, method, topology, field.sampling)
+            candidates.append(Contestant(f"{dtype}, {n} thread(s)", "specdec", dtype, n, run))
+    best, rates = fastest(candidates, field.jobs) if len(candidates) > 1 else (candidates[0], {})
+    return best.dtype, best.threads, rates
+
+
+def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
+    pair, trees = field.pairs[dtype], {}
+    if _has_draft(field):
+        # measured on the chosen number of threads, not on those of a trial before
+        pair.trials.clear()
+        pair.measured_topologies.clear()
+        for method in METHODS:
+            trees |= _trees(field, pair, method)
+    runs = {("specdec autoregressive", "ar"): None} | trees
+    return [
+        Contestant(name, "specdec", dtype, threads, ours(pair, method, tree, field.sampling))
+        for (name, method), tree in runs.items()
+    ]
+
+
+def _trees(field: Field, pair: ModelPair, method: str) -> dict[tuple[str, str], Any]:
+    """Topologies by (name, method)."""
+    temperature, top_k, top_p = (getattr(field.sampling, name) for name in ("temperature", "top_k", "top_p"))
+    rates = measure_acceptance(
+        pair,
+        field.jobs[0].prompt_ids,
+        method=method,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+    )
+    trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in field.sequences}
+    if pair.target.capability == pair.draft.capability == "tree":
+        trees |= {f"optimal({k})": optimal_topology(rates, k) for k in field.optimal}
+    trees["auto"] = "auto"
+    return {(f"specdec {method.upper()} {name}", method): tree for name, tree in trees.items()}
+
+
+def _has_draft(field: Field) -> bool:
+    return all(pair.draft is not None for pair in field.pairs.values())

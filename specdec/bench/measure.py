@@ -1,0 +1,75 @@
+"""All contestants in turn on the same prompts: a busy moment of the machine hits all of them alike."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from specdec.bench.contestants import Contestant, Job, Sample
+
+Samples = dict[str, list[Sample]]
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def interleaved(
+    contestants: Sequence[Contestant], jobs: Sequence[Job], progress: Callable[[str], None] = lambda _: None
+) -> Samples:
+    """Samples by name, each list in the order of the jobs. The order of turns rotates from job to job."""
+    samples: Samples = {each.name: [] for each in contestants}
+    for i, job in enumerate(jobs):
+        start = i % len(contestants)
+        for each in (*contestants[start:], *contestants[:start]):
+            samples[each.name].append(run(each, job))
+        progress(f"{i + 1} of {len(jobs)}")
+    return samples
+
+
+def run(contestant: Contestant, job: Job) -> Sample:
+    """One sample, on the contestant's number of threads."""
+    if torch.get_num_threads() != contestant.threads:
+        torch.set_num_threads(contestant.threads)
+    return contestant.run(job)
+
+
+def peaks(contestants: Sequence[Contestant], job: Job, device: torch.device) -> dict[str, int]:
+    """Peak memory in bytes by name, of one more run of each: the whole process's, or the GPU's.
+
+    All models of all contestants are in memory, so it is their differences that tell.
+    """
+    found = {}
+    for each in contestants:
+        _reset_peak(device)
+        run(each, job)
+        found[each.name] = _peak(device)
+    return found
+
+
+def fastest(contestants: Sequence[Contestant], jobs: Sequence[Job]) -> tuple[Contestant, dict[str, float]]:
+    """The one with the most tokens per second in a short trial, and the medians of all by name."""
+    for each in contestants:
+        run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))
+    samples = interleaved(contestants, jobs)
+    rates = {name: median(s.tokens / s.seconds for s in found) for name, found in samples.items()}
+    return max(contestants, key=lambda each: rates[each.name]), rates
+
+
+def _reset_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with suppress(OSError):  # without it the peak is the highest so far
+        _RESET.write_text("5")
+
+
+def _peak(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if _STATUS.exists():
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

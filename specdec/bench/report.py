@@ -1,0 +1,136 @@
+"""The table and the JSON of a benchmark."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from specdec.bench.contestants import STAGES, Contestant, Sample
+from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
+from specdec.bench.measure import Samples
+from specdec.bench.ratios import median_rate, paired_ratio
+
+Row = dict[str, Any]
+
+
+def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
+    """One row a contestant: plain numbers, milliseconds and bytes."""
+    baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
+    times = {name: [s.seconds for s in found] for name, found in samples.items()}
+    cpu_times = {name: [s.cpu_seconds for s in found] for name, found in samples.items()}
+    result = []
+    for each in contestants:
+        found = samples[each.name]
+        ratios = {label: _ratio_to(start, times, each.name) for label, start in baselines.items()}
+        cpu_ratios = {label: _ratio_to(start, cpu_times, each.name) for label, start in baselines.items()}
+        tokens, calls = (sum(getattr(s, name) for s in found) for name in ("tokens", "target_calls"))
+        result.append(
+            {
+                "name": each.name,
+                "kind": each.kind,
+                "dtype": each.dtype,
+                "threads": each.threads,
+                "drafted": None if found[-1].paths is None else len(found[-1].paths),
+                "tokens_per_second": median_rate([s.tokens for s in found], times[each.name]),
+                "ratio": ratios,
+                "processor_time_ratio": cpu_ratios,
+                "tokens_per_call": tokens / calls,
+                "ms_per_round": _per_round(found),
+                "peak_bytes": memory[each.name],
+            }
+        )
+    return result
+
+
+def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> dict[str, float] | None:
+    baseline = next((other for other in times if other.startswith(start)), None)
+    return None if baseline is None else paired_ratio(times[baseline], times[name])._asdict()
+
+
+def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
+    """Median over runs of milliseconds per target call, by stage."""
+    if any(sample.stages is None for sample in samples):
+        return None
+    # of the run with the median time, so that the stages add up to a whole
+    middle = sorted(samples, key=lambda s: s.seconds / s.target_calls)[len(samples) // 2]
+    return {name: 1000 * middle.stages[name] / middle.target_calls for name in STAGES}
+
+
+def table(found: Sequence[Row]) -> str:
+    """The rows as Markdown, which reads well in a terminal too."""
+    head = [
+        "",
+        "tokens/s",
+        "x autoregressive",
+        "x assisted",
+        "processor",
+        "tokens/call",
+        *STAGES,
+        "memory",
+        "dtype",
+    ]
+    lines = [head, *(_cells(row) for row in found)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    rule = ["-" * width for width in widths]
+    return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in (lines[0], rule, *lines[1:]))
+
+
+def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    first, *others = zip(line, widths, strict=True)
+    return [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+
+
+def _cells(row: Row) -> list[str]:
+    stages = row["ms_per_round"]
+    name = row["name"] if row["drafted"] is None or "auto" not in row["name"] else _auto_name(row)
+    return [
+        name,
+        f"{row['tokens_per_second']:.0f}",
+        *(_ratio(row["ratio"][label]) for label in ("autoregressive", "assisted")),
+        _ratio(row["processor_time_ratio"]["autoregressive"]),
+        f"{row['tokens_per_call']:.2f}",
+        *("-" if stages is None else f"{stages[stage]:.2f}" for stage in STAGES),
+        f"{row['peak_bytes'] / 2**20:.0f} MiB",
+        f"{row['dtype']}, {row['threads']} thread{'s' if row['threads'] > 1 else ''}",
+    ]
+
+
+def _auto_name(row: Row) -> str:
+    return row["name"] if "autoregressive" in row["name"] else f"{row['name']} ({row['drafted']} drafted)"
+
+
+def _ratio(ratio: Mapping[str, float] | None) -> str:
+    if ratio is None:
+        return "-"
+    if ratio["low"] != ratio["low"]:
+        return f"{ratio['value']:.2f}"
+    return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Where and with what: processor, versions, date."""
+    words = {name: version(name) for name in ("torch", "transformers")}
+    words |= {"python": platform.python_version(), "processor": _processor()}
+    words |= {"cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
+    if device.type == "cuda":
+        words["gpu"] = torch.cuda.get_device_name(device)
+    return words
+
+
+def _processor() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+
+
+def mean_load(loads: Sequence[float]) -> float:
+    """Mean of the machine's load averages during the run: how busy others kept it."""
+    return fmean(loads)

@@ -1,0 +1,207 @@
+"""Pairs of any shape and agreement: random weights, the true cost.
+
+The target contains the draft. Its first layers hold the draft's matrices in a corner and zeros elsewhere
+(zeros cost what other numbers cost), its residual stream the draft's in the first channels. All later layers
+are random and disturb that stream by a factor, found by bisection so that a drafted token is accepted as
+often as asked.
+
+    target layers   [ draft | 0 ]   [ draft | 0 ]   [ noise x factor ]   [ noise x factor ] ...
+                    [   0   | 0 ]   [   0   | 0 ]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specdec.checks import real
+from specdec.pair import ModelPair
+from specdec.theory import gsd_acceptance
+
+TEXT = 64
+"""Tokens of the texts on which the agreement is measured."""
+STEPS = 14
+"""Halvings of the interval of the factor's logarithm."""
+SPREAD = 1.3
+"""Variance of the draft's logits in units of log(vocabulary): leaves about a third of the entropy."""
+
+
+class Shape(NamedTuple):
+    """A Llama's sizes. heads: query heads; all heads have `head_size` channels."""
+
+    layers: int
+    width: int
+    inner: int
+    heads: int
+    kv_heads: int
+    head_size: int
+
+
+class Preset(NamedTuple):
+    """Both shapes and what they share."""
+
+    target: Shape
+    draft: Shape
+    vocab_size: int
+    acceptance: float
+
+
+PRESETS = {
+    "66m": Preset(Shape(12, 640, 1792, 10, 10, 64), Shape(2, 320, 1024, 5, 5, 64), 4096, 0.75),
+    "8b": Preset(Shape(32, 4096, 14336, 32, 8, 128), Shape(16, 2048, 8192, 16, 8, 128), 128256, 0.78),
+    "tiny": Preset(Shape(3, 64, 96, 4, 2, 16), Shape(1, 32, 48, 2, 2, 16), 257, 0.7),
+}
+"""66m: 66 M parameters and a twelfth of that. 8b: as Llama's 8B and about 1B, for a GPU. tiny: for tests."""
+
+
+def synthetic_pair(
+    preset: Preset,
+    dtype: torch.dtype,
+    draft_dtype: torch.dtype | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+) -> tuple[ModelPair, float]:
+    """A pair without a tokenizer, and the acceptance that it reached (GSD's of the first drafted token).
+
+    ValueError where the target can't contain the draft, or the acceptance can't be had.
+    """
+    _check(preset)
+    torch.manual_seed(seed)
+    draft = _random_model(preset.draft, preset.vocab_size, dtype, device)
+    _spread_logits(draft)
+    target = _random_model(preset.target, preset.vocab_size, dtype, device)
+    _contain(target, draft, preset)
+    reached = _calibrate(target, draft, preset)
+    return ModelPair(target, draft.to(draft_dtype or dtype)), reached
+
+
+def _check(preset: Preset) -> None:
+    target, draft = preset.target, preset.draft
+    sizes = [n for shape in (target, draft) for n in shape] + [preset.vocab_size]
+    if min(sizes) < 1:
+        raise ValueError(f"{target}, {draft}, vocabulary {preset.vocab_size}: all sizes are at least 1")
+    for name in Shape._fields:
+        small, large = getattr(draft, name), getattr(target, name)
+        unequal = small != large if name == "head_size" else small > large
+        if unequal or (name == "layers" and small == large):
+            raise ValueError(
+                f"draft {name} = {small}, target {name} = {large}: the target, which contains the draft, "
+                "must have more layers, heads of the same size, and the rest at least as large"
+            )
+    for shape in preset[:2]:
+        if shape.heads % shape.kv_heads:
+            raise ValueError(f"heads = {shape.heads} is no multiple of kv_heads = {shape.kv_heads}")
+    if draft.heads // draft.kv_heads > target.heads // target.kv_heads:
+        raise ValueError("the draft has more query heads for a key head than the target")
+    acceptance = real(preset.acceptance)
+    if acceptance is None or not 0 < acceptance < 1:
+        raise ValueError(f"acceptance = {preset.acceptance!r} is not a number between 0 and 1")
+
+
+def _random_model(shape: Shape, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=vocab_size,
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_size,
+        max_position_embeddings=4096,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    with torch.device(device):
+        model = LlamaForCausalLM._from_config(config, dtype=dtype)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2:
+                parameter.normal_(std=1.0 if "embed" in name else parameter.shape[1] ** -0.5)
+    return model.eval()
+
+
+@torch.no_grad()
+def _spread_logits(model: LlamaForCausalLM) -> None:
+    model.lm_head.weight.mul_(math.sqrt(SPREAD * math.log(model.config.vocab_size)))
+
+
+@torch.no_grad()
+def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> None:
+    """Write the draft into the target's first layers, channels and heads."""
+    big, small = preset.target, preset.draft
+    # a norm over the wider stream, mostly zeros, divides by less
+    gain = math.sqrt(small.width / big.width)
+    query, key = _head_rows(big, small, big.heads), _head_rows(big, small, big.kv_heads)
+    _place(target.model.embed_tokens.weight, draft.model.embed_tokens.weight)
+    _place(target.lm_head.weight, draft.lm_head.weight)
+    target.model.norm.weight.copy_(_widened(draft.model.norm.weight * gain, big.width))
+    for mine, its in zip(target.model.layers, draft.model.layers, strict=False):
+        for name in ("input_layernorm", "post_attention_layernorm"):
+            getattr(mine, name).weight.copy_(_widened(getattr(its, name).weight * gain, big.width))
+        for name, rows in (("q_proj", query), ("k_proj", key), ("v_proj", key)):
+            _place(getattr(mine.self_attn, name).weight, getattr(its.self_attn, name).weight, rows)
+        _place(mine.self_attn.o_proj.weight.T, its.self_attn.o_proj.weight.T, query)
+        for name in ("gate_proj", "up_proj", "down_proj"):
+            _place(getattr(mine.mlp, name).weight, getattr(its.mlp, name).weight)
+
+
+def _head_rows(big: Shape, small: Shape, heads: int) -> Tensor:
+    """Where the rows of the draft's heads go: head i of group g stays head i of group g."""
+    per_group = 1 if heads == big.kv_heads else small.heads // small.kv_heads
+    group = heads // big.kv_heads
+    chosen = [g * group + i for g in range(small.kv_heads) for i in range(per_group)]
+    starts = torch.tensor(chosen)[:, None] * big.head_size
+    return (starts + torch.arange(big.head_size)).flatten()
+
+
+def _place(into: Tensor, matrix: Tensor, rows: Tensor | None = None) -> None:
+    """Write a matrix into the first columns and these rows of a larger one; the rest becomes zero."""
+    into.zero_()
+    rows = torch.arange(matrix.shape[0]) if rows is None else rows
+    into[rows.to(into.device), : matrix.shape[1]] = matrix
+
+
+def _widened(weights: Tensor, width: int) -> Tensor:
+    wide = weights.new_zeros(width)
+    wide[: len(weights)] = weights
+    return wide
+
+
+@torch.inference_mode()
+def _calibrate(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> float:
+    """Scale the later layers so that the asked acceptance is had; returns the one reached."""
+    ids = _text(draft)
+    q = draft(ids).logits[0].float().softmax(-1)
+    low, high, factor = math.log(1e-4), math.log(10.0), 1.0
+    for _ in range(STEPS):
+        wanted = math.exp((low + high) / 2)
+        _scale(target, preset.draft.layers, wanted / factor)
+        factor = wanted
+        acceptance = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
+        low, high = (math.log(factor), high) if acceptance > preset.acceptance else (low, math.log(factor))
+    if abs(acceptance - preset.acceptance) > 0.05:
+        raise ValueError(f"acceptance {preset.acceptance} can't be had: {acceptance:.3f} is the nearest")
+    return acceptance
+
+
+def _text(draft: LlamaForCausalLM) -> Tensor:
+    """A text [1, TEXT] that the draft writes."""
+    ids = torch.zeros(1, 1, dtype=torch.int64, device=draft.device)
+    cache = None
+    for _ in range(TEXT - 1):
+        output = draft(ids[:, -1:], past_key_values=cache, use_cache=True)
+        cache = output.past_key_values
+        ids = torch.cat([ids, output.logits[:, -1].float().softmax(-1).multinomial(1)], 1)
+    return ids
+
+
+def _scale(target: LlamaForCausalLM, first: int, factor: float) -> None:
+    for layer in target.model.layers[first:]:
+        layer.self_attn.o_proj.weight.mul_(factor)
+        layer.mlp.down_proj.weight.mul_(factor)
