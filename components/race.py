@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-from components import figures, page
+from components import page
 
 _TEMPLATE = """
 <section aria-labelledby="race-title">
@@ -12,15 +12,16 @@ _TEMPLATE = """
   <div class="steps" role="group" aria-label="Verified token"></div>
   <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
     draft's race and at e / p in the target's; the first to arrive wins.</p>
+  <p class="numbers"></p>
   <ul class="legend marks" aria-label="Marks">
     <li><i class="bar draft"></i>e / q, draft</li>
     <li><i class="bar target"></i>e / p, target</li>
     <li><i class="winner draft">◆</i>first of the draft</li>
     <li><i class="winner target">★</i>first of the target</li>
   </ul>
-  <div class="figure" role="img" aria-label="Arrival times"></div>
+  <div class="figure" role="img" tabindex="0" aria-label="Arrival times"></div>
   <p class="note">␣ is a space, ⏎ a line end; a bar that ends in › is cut.</p>
-  <div class="trials" hidden>
+  <div class="trials" role="region" aria-label="GSD's tests" tabindex="0" hidden>
     <table>
       <caption>GSD's tests, in order: accept when u &lt; p / q</caption>
       <thead><tr><th>token</th><th>p</th><th>q</th><th>p / q</th><th>u</th><th>verdict</th></tr></thead>
@@ -32,10 +33,8 @@ _TEMPLATE = """
 
 
 def panel() -> gr.HTML:
-    """The race panel; one `Plotly.react` figure that lives as long as the page."""
-    return page.panel(
-        "race", _TEMPLATE, figure=figures.skeleton(figures.race()), plotly=page.file_url(page.PLOTLY)
-    )
+    """The race panel; `assets/js/race.js` draws it as SVG, which keeps up with ten rounds a second."""
+    return page.panel("race", _TEMPLATE)
 
 
 if __name__ == "__main__":

@@ -108,12 +108,12 @@ def updates(pair: Any, settings: Settings, interval: float = INTERVAL) -> Iterat
         measured = settings.method != "ar" and settings.topology in topologies.MEASURED
         yield log.flush("choosing" if measured else "running", setup=setup)
         run = start(pair, settings)
-        yield log.flush("running", setup=setup | _tree(run.topology))
+        yield log.flush("running", setup=setup | _tree(run.topology) | {"prompt_ids": run.prompt_ids})
         yield from log.collect("running", run)
         if settings.baseline and settings.method != "ar":
             yield log.flush("baseline")
             yield from log.collect("baseline", start(pair, settings, method="ar", detail=False))
-        yield log.flush("done")
+        yield log.flush("done", prefill_seconds=run.prefill_seconds)
     except ValueError as error:
         yield log.flush("error", message=str(error))
     except Exception:
@@ -161,8 +161,8 @@ def missing(request: dict[str, Any]) -> list[str]:
     return sent[max(0, int(request.get("seq", 0))) :]
 
 
-def _tree(topology: Any) -> dict[str, int]:
-    return {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
+def _tree(topology: Any) -> dict[str, Any]:
+    return {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": topology.paths}
 
 
 def models(pair: Any) -> list[dict[str, str]]:

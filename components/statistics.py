@@ -31,6 +31,7 @@ _TEMPLATE = f"""
   <p class="comparison" role="status"></p>
   <div class="columns">
     {_table("acceptance", "Acceptance by child index", "index", "accepted", "share")}
+    {_table("sources", "Where the tokens came from", "kind", "tokens", "share")}
     {_table("seconds", "Where the time went", "stage", "per round", "share")}
   </div>
   <ul class="models"></ul>

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import gradio as gr
 
-from components import figures, page
+from components import page
 
 _TEMPLATE = """
 <section aria-labelledby="tree-title">
-  <header><h2 id="tree-title">Draft tree</h2></header>
+  <header>
+    <h2 id="tree-title">Draft tree</h2>
+    <span class="zoom" role="group" aria-label="Zoom of the draft tree">
+      <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
+      <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
+      <button type="button" data-zoom="reset">all</button>
+    </span>
+  </header>
   <p class="verdict">One target evaluation checks all drafted tokens of the tree.</p>
   <ul class="legend marks" aria-label="Marks">
     <li><i class="node root">■</i>text so far</li>
@@ -17,16 +24,16 @@ _TEMPLATE = """
     <li><i class="node unvisited">○</i>not visited</li>
     <li><i class="node last">◆</i>ends the round</li>
   </ul>
-  <div class="figure" role="img" aria-label="Draft tree"></div>
+  <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
+  <p class="note inspected" aria-live="polite" data-hint="Point at a node for its numbers, or use ↑ ↓ here.">Point at
+    a node for its numbers, or use ↑ ↓ here.</p>
 </section>
 """
 
 
 def panel() -> gr.HTML:
-    """The tree panel; one `Plotly.react` figure that lives as long as the page."""
-    return page.panel(
-        "tree", _TEMPLATE, figure=figures.skeleton(figures.tree()), plotly=page.file_url(page.PLOTLY)
-    )
+    """The tree panel; `assets/js/tree.js` draws it as SVG, which keeps up with ten rounds a second."""
+    return page.panel("tree", _TEMPLATE)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.leng
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
 const STATUS = {
-  idle: () => "Ready.",
+  idle: () => (state.recorded ? "A recorded run of the models is shown. Your turn: write a prompt and press Generate." : "Ready."),
   waiting: () => "Waiting for the model …",
   choosing: () => "Measuring acceptance to choose the tree …",
   running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
   baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
   done: () => `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.`,
-  stopped: () => `Stopped after ${count(tokens(state.rounds), "token")}.`,
+  stopped: () => (state.recorded ? "Stopped before the model began." : `Stopped after ${count(tokens(state.rounds), "token")}.`),
   error: () => "",
 };
 

@@ -21,11 +21,15 @@ export function visible(text) {
 // For a sentence: the token in quotes, kept apart from the direction of the text around it.
 export const quoted = (text) => `“\u2068${visible(text)}\u2069”`;
 
+// At most `length` characters of a token, the last an ellipsis where some are missing.
+export function shortened(text, length) {
+  const characters = [...visible(text)];
+  return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
+}
+
 // For plotly, which reads <b>, <a> and entities in every label.
 export function plotlyLabel(text, length = 24) {
-  const characters = [...visible(text)];
-  const short = characters.length > length ? [...characters.slice(0, length - 1), "…"] : characters;
-  const escaped = short.join("").replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const escaped = shortened(text, length).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return `\u2068${escaped}\u2069`;
 }
 

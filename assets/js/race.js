@@ -1,24 +1,26 @@
 // The race of one position: bars for e/q and e/p, the winners, and in one sentence what was decided.
 
-import { Figure } from "./figure.js";
-import { digits, plotlyLabel, quoted, visible } from "./labels.js";
-import { select, selectedRound, state, subscribe } from "./store.js";
+import { isEmitted } from "./decisions.js";
+import { digits, shortened, visible } from "./labels.js";
+import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
+import { children, numbers, sentence } from "./sentences.js";
+import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "./store.js";
+import { Drawing, fillMarks, setAll, SHAPES, svg } from "./drawing.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "./view.js";
 
 const ROWS = 8;
-const HALF = 0.19; // distance of a bar from the middle of its row
+const HEIGHT = 372;
+const BAR = 13;
+const AXIS = 44; // pixels below the last row
+const PER_CHARACTER = 7.6;
 
-// The children that were drafted at the step's node, in order.
-export function children(round, step) {
-  const parent = step.path.join();
-  return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && path.slice(0, -1).join() === parent);
-}
-
-// The rows to show: both winners and the decided token always, then the first arrivals under P.
-export function leading(step) {
-  const must = new Set([step.winner_p, step.winner_q, step.token_id]);
-  const rows = step.leading.map((arrival, order) => ({ ...arrival, order }));
-  const first = rows.sort((a, b) => must.has(b.token_id) - must.has(a.token_id) || a.order - b.order);
+// The rows to show: both winners and the decided token always, then the first arrivals. Before the target
+// has decided they stand in the draft's order, which gives nothing away.
+export function leading(step, decided) {
+  const must = new Set(decided ? [step.winner_p, step.winner_q, step.token_id] : [step.winner_q]);
+  const time = ({ arrival_p, arrival_q }) => (decided ? arrival_p : arrival_q) ?? Infinity;
+  const rows = [...step.leading].sort((a, b) => time(a) - time(b)).map((row, order) => ({ ...row, order }));
+  const first = rows.toSorted((a, b) => must.has(b.token_id) - must.has(a.token_id) || a.order - b.order);
   return first.slice(0, ROWS).sort((a, b) => a.order - b.order);
 }
 
@@ -32,99 +34,131 @@ function axisEnd(rows) {
   return Math.max(...[1.25 * near, 1.6 * Math.max(...winners)].filter(Number.isFinite), 1e-9);
 }
 
-const BEHIND_MARK = "\u2003\u2003"; // the winner's mark sits at the end of its bar
-
-function fillBars(trace, rows, time, end, winner) {
-  const clipped = rows.map((row) => Math.min(time(row) ?? end, end));
-  trace.x = clipped;
-  trace.y = rows.map((_, i) => i);
-  trace.text = rows.map((row) => {
-    if (time(row) > end || time(row) === null) return `${digits(time(row))} ›`;
-    return (row.token_id === winner ? BEHIND_MARK : "") + digits(time(row));
-  });
+// Three or four round numbers from 0 to the end.
+function ticks(end) {
+  const rough = end / 3;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const unit = [1, 2, 5, 10].map((factor) => factor * power).find((value) => value >= rough);
+  return Array.from({ length: Math.floor(end / unit) + 1 }, (_, i) => i * unit);
 }
 
-function hover(row, child) {
-  const drafted = child >= 0 ? `<br>drafted as child ${child}` : "";
-  return `${plotlyLabel(row.text)}${drafted}<br>e = ${digits(row.exponential)}<br>q = ${digits(row.q)}, e / q = ${digits(row.arrival_q)}<br>p = ${digits(row.p)}, e / p = ${digits(row.arrival_p)}`;
+function tickElement() {
+  const group = svg("g", { class: "tick" });
+  group.append(svg("line", { y1: 0, y2: HEIGHT - AXIS + 4 }), svg("text", { y: HEIGHT - AXIS + 18, "text-anchor": "middle" }));
+  return group;
 }
 
-function markWinner(trace, rows, winner, time, end, offset) {
-  const i = rows.findIndex((row) => row.token_id === winner);
-  trace.x = i < 0 ? [] : [Math.min(time(rows[i]) ?? end, end)];
-  trace.y = i < 0 ? [] : [i + offset];
+function rowElement() {
+  const group = svg("g", { class: "row" });
+  const parts = [
+    svg("rect", { class: "behind" }),
+    svg("text", { class: "name", "text-anchor": "end", "dominant-baseline": "central" }),
+    svg("rect", { class: "bar draft", height: BAR }),
+    svg("rect", { class: "bar target", height: BAR }),
+    svg("text", { class: "time", "dominant-baseline": "central" }),
+    svg("text", { class: "time", "dominant-baseline": "central" }),
+    svg("path", { class: "winner draft" }),
+    svg("path", { class: "winner target" }),
+  ];
+  group.append(...parts);
+  return group;
 }
 
-// Puts one verified position into the figure's skeleton.
-export function fillRace({ data, layout }, round, step, width) {
-  const [draft, target, draftWinner, targetWinner] = data;
-  const rows = step ? leading(step) : [];
-  const drafted = step ? children(round, step).map((node) => node.token_id) : [];
-  const end = rows.length ? axisEnd(rows) : 1;
-  const ofDraft = (row) => row.arrival_q;
-  const ofTarget = (row) => row.arrival_p;
-  const raced = rows.length > 0 && step.winner_q !== null;
-  fillBars(draft, raced ? rows : [], ofDraft, end, step?.winner_q);
-  fillBars(target, rows, ofTarget, end, step?.winner_p);
-  draft.hovertext = target.hovertext = rows.map((row) => hover(row, drafted.indexOf(row.token_id)));
-  markWinner(draftWinner, rows, raced ? step.winner_q : null, ofDraft, end, -HALF);
-  markWinner(targetWinner, rows, step?.winner_p, ofTarget, end, raced ? HALF : 0);
-  const length = width < 500 ? 10 : 18;
-  Object.assign(layout.yaxis, {
-    tickvals: rows.map((_, i) => i),
-    ticktext: rows.map((row) => plotlyLabel(row.text, length)),
-  });
-  layout.xaxis.range = [0, end * 1.2]; // room for the last label
-  layout.xaxis.visible = layout.yaxis.visible = rows.length > 0;
+// One bar of a row: cut where it is longer than the axis.
+function fillBar([bar, time, mark], value, { x, y, end, scale, won, shape, shown }) {
+  const cut = value === null || value > end;
+  const width = Math.max(1, Math.min(value ?? end, end) * scale);
+  setAll(bar, { x, y: y - BAR / 2, width, display: shown ? "inline" : "none" });
+  setAll(mark, { d: shown && won ? shape(7) : "", transform: `translate(${x + width} ${y})` });
+  setAll(time, { x: x + width + (won ? 13 : 5), y });
+  setText(time, shown ? `${digits(value)}${cut ? " ›" : ""}` : "");
+}
+
+class RaceView {
+  constructor(element) {
+    this.plot = element.querySelector(".figure");
+    this.svg = svg("svg", { class: "drawing", "aria-hidden": "true", height: HEIGHT });
+    this.ticks = svg("g");
+    this.rows = svg("g");
+    this.title = svg("text", { class: "axis", y: HEIGHT - 6, "text-anchor": "middle" });
+    setText(this.title, "arrival time (shorter is first)");
+    this.svg.append(hatching(), this.ticks, this.title, this.rows);
+    this.plot.append(this.svg);
+    this.meaning = new WeakMap();
+    this.drawing = new Drawing(this.plot, (width) => this.draw(width));
+  }
+
+  draw(width) {
+    const round = selectedRound();
+    const decision = selectedDecision();
+    const step = round?.steps[decision.step];
+    const decided = isEmitted(decision);
+    const rows = step ? leading(step, decided) : [];
+    const length = width < 500 ? 10 : 18;
+    const names = rows.map((row) => shortened(row.text, length));
+    const left = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
+    const end = rows.length ? axisEnd(decided ? rows : rows.map((row) => ({ ...row, arrival_p: null }))) : 1;
+    const scale = (width - left - 74) / end;
+    const raced = step ? step.winner_q !== null : false;
+    setAll(this.svg, { width });
+    setAll(this.title, { x: left + (width - left) / 2, display: rows.length ? "inline" : "none" });
+    fillMarks(this.ticks, rows.length ? ticks(end) : [], tickElement, (group, value) => {
+      setAll(group, { transform: `translate(${left + value * scale} 0)` });
+      setText(group.lastChild, digits(value));
+    });
+    const pitch = (HEIGHT - AXIS) / ROWS;
+    fillMarks(this.rows, rows, rowElement, (group, row, i) => {
+      const y = (i + 0.5) * pitch;
+      const [behind, name, draftBar, targetBar, draftTime, targetTime, draftMark, targetMark] = group.children;
+      setAll(behind, { x: 0, y: y - pitch / 2 + 1, width, height: pitch - 2, rx: 5 });
+      setAll(name, { x: left - 8, y });
+      setText(name, names[i]);
+      const [upper, lower] = raced && decided ? [y - BAR / 2 - 1, y + BAR / 2 + 1] : [y, y];
+      fillBar([draftBar, draftTime, draftMark], row.arrival_q, {
+        x: left, y: upper, end, scale, won: row.token_id === step.winner_q, shape: SHAPES.diamond, shown: raced,
+      });
+      fillBar([targetBar, targetTime, targetMark], row.arrival_p, {
+        x: left, y: lower, end, scale, won: row.token_id === step.winner_p, shape: SHAPES.star, shown: decided,
+      });
+      this.meaning.set(group, row);
+    });
+    this.relight(litNow());
+  }
+
+  // A bar stands for the drafted child with its token, or for the token that was emitted.
+  what(target) {
+    const row = this.meaning.get(target.closest?.(".row"));
+    const round = selectedRound();
+    if (!row || !round) return null;
+    const number = state.selected.step;
+    const step = round.steps[number];
+    const node = children(round, step).find(({ token_id }) => token_id === row.token_id);
+    if (node) return ofNode(round, node);
+    if (row.token_id === step.token_id) return ofToken(round, number);
+    return { round: round.number, path: `${step.path.join(".")}|${row.token_id}`, token_id: row.token_id, index: null, kind: null };
+  }
+}
+
+function hatching() {
+  const defs = svg("defs");
+  const pattern = svg("pattern", { id: "hatching", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  pattern.append(svg("rect", { class: "hatch-fill", width: 5, height: 5 }), svg("rect", { class: "hatch-line", width: 1.1, height: 5 }));
+  defs.append(pattern);
+  return defs;
 }
 
 const GSD_NOTE = "GSD drafts with the draft's race; the target's race decides nothing here and is shown to compare.";
 
-function trialSentence(round, step) {
-  const trial = step.trials.at(-1);
-  const node = trial && children(round, step)[step.trials.length - 1];
-  if (step.kind === "accepted") {
+// GSD's tests so far: p, q, their ratio, and the uniform number that decided.
+function drawTrials(table, round, step, decision) {
+  const trials = decision?.kind === "rejected" ? step.trials.slice(0, decision.trial + 1) : (step?.trials ?? []);
+  const known = decision?.kind === "draft" ? [] : trials;
+  table.hidden = state.setup?.method !== "gsd";
+  const nodes = known.length ? children(round, step) : [];
+  fillRows(table.querySelector("tbody"), known, () => cells(6), (row, trial, i) => {
+    const passed = trial.accepted ? "accepted" : "rejected";
     const ratio = trial.ratio === null ? "∞" : digits(trial.ratio);
-    return `u = ${digits(trial.u)} < p / q = ${ratio}: ${quoted(node.text)} is accepted.`;
-  }
-  if (step.kind === "bonus") return "Every drafted token of this path was accepted: the target adds one of its own.";
-  const tests =
-    step.trials.length === 1
-      ? `u = ${digits(trial.u)} ≥ p / q = ${digits(trial.ratio)}: ${quoted(node.text)} is rejected`
-      : `All ${step.trials.length} tests failed`;
-  return `${tests}, and the next token is sampled from the residual.`;
-}
-
-function raceSentence(round, step, decided) {
-  const drafted = children(round, step);
-  const child = drafted.findIndex((node) => node.token_id === step.token_id);
-  if (step.kind === "bonus") return `Nothing was drafted here: the target's winner ${decided} is a bonus.`;
-  if (step.kind === "correction") {
-    const tried = drafted.map((node) => quoted(node.text)).slice(0, 3).join(", ");
-    return `The target's race is won by ${decided}, which was not drafted (${tried}): it corrects the draft.`;
-  }
-  if (step.winner_q === step.winner_p) return `Both races are won by ${decided}: accepted.`;
-  return `The target's race is won by ${decided}; the draft had it too, as child index ${child}: accepted.`;
-}
-
-// What was decided at a step, and why, in one sentence with its numbers.
-export function verdict(round, step, method) {
-  const token = round.tokens[round.steps.indexOf(step)];
-  const decided = quoted(token.text);
-  if (method === "gsd") return trialSentence(round, step);
-  if (method === "ar") return `The target's race is won by ${decided}: sampled.`;
-  return raceSentence(round, step, decided);
-}
-
-function drawTrials(element, round, step) {
-  const trials = step?.trials ?? [];
-  element.hidden = state.setup?.method !== "gsd";
-  const drafted = step ? children(round, step) : [];
-  fillRows(element.querySelector("tbody"), trials, () => cells(6), (row, trial, i) => {
-    row.className = trial.accepted ? "accepted" : "rejected";
-    const ratio = trial.ratio === null ? "∞" : digits(trial.ratio);
-    const result = trial.accepted ? "✓ accepted" : "✗ rejected";
-    setCells(row, [visible(drafted[i].text), digits(trial.p), digits(trial.q), ratio, digits(trial.u), result]);
+    setCells(row, [visible(nodes[i].text), digits(trial.p), digits(trial.q), ratio, digits(trial.u), passed]);
   });
 }
 
@@ -134,28 +168,47 @@ function stepButton() {
   return button;
 }
 
-function drawSteps(element, round) {
-  const steps = round?.steps ?? [];
-  fillRows(element, steps, stepButton, (button, step, i) => {
-    setText(button, visible(round.tokens[i].text));
+// The positions decided so far; a "?" for the one in question.
+function drawSteps(element, round, decision) {
+  const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
+  const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
+  fillRows(element, shown, stepButton, (button, token, i) => {
+    const open = i >= decided;
+    setText(button, open ? "?" : visible(token.text));
     button.dataset.step = i;
+    button.disabled = open;
     button.setAttribute("aria-pressed", String(i === state.selected.step));
-    button.className = `step ${step.kind}`;
-    button.title = `position ${step.position}: ${step.kind}`;
+    button.className = `step ${open ? "open" : token.kind}`;
+    button.title = `token ${i + 1} of the round${open ? "" : `: ${token.kind}`}`;
   });
 }
 
-export function mountRace(element, props) {
+function tell(find, marks) {
+  const [round, decision] = [selectedRound(), selectedDecision()];
+  const { method } = state.setup;
+  const verdict = find(".verdict");
+  // While rounds fly by, a screen reader would only stutter.
+  verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
+  setText(verdict, sentence(round, decision, method));
+  setText(find(".numbers"), numbers(round, decision));
+  setText(find(".note"), method === "gsd" ? `${marks} ${GSD_NOTE}` : marks);
+  find(".figure").setAttribute("aria-label", `Arrival times. ${verdict.textContent}`);
+}
+
+export function mountRace(element) {
   const find = (selector) => element.querySelector(selector);
-  const [steps, sentence, trials, plot, note] = [".steps", ".verdict", ".trials", ".figure", ".note"].map(find);
-  const marks = note.textContent;
-  const current = () => selectedRound()?.steps[state.selected.step];
-  const figure = new Figure(plot, {
-    skeleton: props.figure,
-    plotly: props.plotly,
-        fill: (skeleton, width) => fillRace(skeleton, selectedRound(), current(), width),
-  });
-  steps.addEventListener("click", (event) => {
+  const marks = find(".note").textContent;
+  const view = new RaceView(element);
+  const what = (target) => view.what(target);
+  view.relight = mountMarks(() => view.rows.children, what);
+  mountLight(view.plot, what, () => [...view.rows.children]);
+  const ofStep = (target) => {
+    const button = target.closest?.("button.step:not(:disabled)");
+    return button && selectedRound() ? ofToken(selectedRound(), Number(button.dataset.step)) : null;
+  };
+  mountLight(find(".steps"), ofStep);
+  mountMarks(() => find(".steps").children, ofStep);
+  find(".steps").addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) select(state.selected.round, Number(button.dataset.step));
   });
@@ -164,17 +217,12 @@ export function mountRace(element, props) {
     onFrame(() => {
       if (drawn === state.selected) return;
       drawn = state.selected;
-      const step = current();
-      drawSteps(steps, selectedRound());
-      drawTrials(trials, selectedRound(), step);
-      if (step) {
-        setText(sentence, verdict(selectedRound(), step, state.setup.method));
-        // While rounds fly by, a screen reader would only stutter.
-        sentence.setAttribute("aria-live", state.follow ? "off" : "polite");
-        setText(note, state.setup.method === "gsd" ? `${marks} ${GSD_NOTE}` : marks);
-        plot.setAttribute("aria-label", `Arrival times. ${sentence.textContent}`);
-      }
-      figure.draw();
+      const [round, decision] = [selectedRound(), selectedDecision()];
+      if (!round) return;
+      drawSteps(find(".steps"), round, decision);
+      drawTrials(find(".trials"), round, round.steps[decision.step], decision);
+      tell(find, marks);
+      view.drawing.draw();
     }),
   );
 }

@@ -1,7 +1,8 @@
 // The run in numbers; each says what it is divided by.
 
 import { percent } from "./labels.js";
-import { state, subscribe } from "./store.js";
+import { mountLight, mountMarks } from "./link.js";
+import { decisionsOf, state, subscribe } from "./store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "./view.js";
 
 const STAGES = ["draft", "evaluate", "verify", "rest"];
@@ -10,16 +11,18 @@ const STAGE_NAMES = { draft: "draft", evaluate: "evaluate (target)", verify: "ve
 // Sums over rounds, kept between updates so that each round is read once.
 export class Totals {
   constructor() {
-    Object.assign(this, { rounds: 0, tokens: 0, seconds: { draft: 0, evaluate: 0, verify: 0, rest: 0 }, indices: [] });
+    const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
+    Object.assign(this, { rounds: 0, tokens: 0, seconds, indices: [], kinds: {} });
   }
 
-  addAll(rounds) {
-    for (; this.rounds < rounds.length; this.rounds++) this.add(rounds[this.rounds]);
+  addAll(rounds, end = rounds.length) {
+    for (; this.rounds < end; this.rounds++) this.add(rounds[this.rounds]);
     return this;
   }
 
   add(round) {
     this.tokens += round.tokens.length;
+    for (const { kind } of round.tokens) this.kinds[kind] = (this.kinds[kind] ?? 0) + 1;
     for (const stage of STAGES) this.seconds[stage] += round.seconds[stage];
     for (const { path, status } of round.nodes) {
       if (status === "unvisited") continue;
@@ -76,15 +79,47 @@ function drawTiles(find, run, baseline) {
 
 function baselineNote(baseline) {
   if (baseline.total) return `measured: ${baseline.tokens} tokens in ${baseline.decoding.toFixed(2)} s`;
+  if (state.recorded) return "not part of this recording";
   return state.setup?.method === "ar" ? "this run is the baseline" : "not measured: tick the box to run it too";
 }
 
 function drawAcceptance(body, run) {
   const rows = Array.from(run.indices, (index, i) => ({ i, ...(index ?? { accepted: 0, verified: 0 }) }));
-  fillRows(body, rows.slice(0, 12), () => cells(3), (row, { i, accepted, verified }) => {
+  fillRows(body, rows.slice(0, 12), linkedRow, (row, { i, accepted, verified }) => {
+    row.dataset.index = i;
     setCells(row, [String(i), `${accepted} of ${verified}`, percent(accepted, verified)]);
     row.style.setProperty("--share", verified ? accepted / verified : 0);
   });
+}
+
+const KINDS = {
+  accepted: "drafted and accepted",
+  bonus: "bonus",
+  correction: "correction",
+  residual: "residual",
+  sampled: "sampled",
+};
+
+function drawSources(body, run) {
+  const kinds = Object.keys(KINDS).filter((kind) => run.kinds[kind]);
+  fillRows(body, kinds, linkedRow, (row, kind) => {
+    row.dataset.kind = kind;
+    setCells(row, [KINDS[kind], `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
+    row.style.setProperty("--share", run.kinds[kind] / run.tokens);
+  });
+}
+
+// A row that stands for tokens: they light up with it, by pointer and by focus.
+function linkedRow() {
+  const row = cells(3);
+  row.tabIndex = 0;
+  return row;
+}
+
+function meaning(target) {
+  const row = target.closest?.("tr[data-index], tr[data-kind]");
+  if (!row) return null;
+  return row.dataset.kind ? { kind: row.dataset.kind } : { index: Number(row.dataset.index) };
 }
 
 function drawSeconds(body, run) {
@@ -102,6 +137,7 @@ const CAPABILITY = {
 };
 
 function described(model) {
+  if (!model.dtype) return `${model.role}: ${model.name}`; // of a recording
   const can = CAPABILITY[model.capability] ?? model.capability;
   return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}`;
 }
@@ -109,7 +145,8 @@ function described(model) {
 function usedTopology(setup) {
   if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
   if (setup.num_draft_tokens === 0) return ["topology: auto found that drafting does not pay here, so nothing is drafted"];
-  return [`topology: ${setup.topology}, ${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
+  const name = setup.topology ? `${setup.topology}, ` : "";
+  return [`topology: ${name}${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
 }
 
 function drawModels(list, models) {
@@ -117,16 +154,32 @@ function drawModels(list, models) {
   fillRows(list, lines, () => make("li"), (item, line) => setText(item, line));
 }
 
+// Whole rounds up to the selected decision: the numbers hide what the text hides.
+function known() {
+  if (!state.veiled) return state.rounds.length;
+  const { round } = state.selected;
+  return round + (state.decision === decisionsOf(round).length - 1);
+}
+
+// A row lights up with every token or node that it counts.
+const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
+
 export function mountStatistics(element, props) {
   const find = (selector) => element.querySelector(selector);
   let [id, run, baseline] = [null, new Totals(), new Totals()];
+  const rows = (lit) => (lit ? element.querySelectorAll("tr[data-index], tr[data-kind]") : []);
+  mountMarks(rows, (row) => (row.dataset.kind ? { kind: row.dataset.kind } : { index: Number(row.dataset.index) }), ofRow);
+  for (const body of element.querySelectorAll(".acceptance tbody, .sources tbody")) mountLight(body, meaning);
   subscribe(
     onFrame(() => {
-      if (id !== state.run) [id, run, baseline] = [state.run, new Totals(), new Totals()];
-      run.addAll(state.rounds);
+      const end = known();
+      if (id !== state.run || end < run.rounds) [id, run] = [state.run, new Totals()];
+      if (baseline.rounds > state.baseline.length) baseline = new Totals();
+      run.addAll(state.rounds, end);
       baseline.addAll(state.baseline);
       drawTiles(find, run, baseline);
       drawAcceptance(find(".acceptance tbody"), run);
+      drawSources(find(".sources tbody"), run);
       drawSeconds(find(".seconds tbody"), run);
       drawModels(find(".models"), state.setup?.models ?? props.models ?? []);
     }),

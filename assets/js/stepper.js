@@ -1,43 +1,55 @@
-// Back and forth through the rounds, by button, slider and arrow key.
+// Through the run by button, slider and key: play, pause, one decision or one round on or back.
 
-import { select, state, subscribe } from "./store.js";
+import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace } from "./player.js";
+import { atEnd, decisionsOf, moveDecision, moveRound, seek, state, subscribe } from "./store.js";
 import { onFrame, setText } from "./view.js";
 
-// Keys belong to whatever has the focus if it uses them itself.
-const USES_KEYS = "input, textarea, select, [contenteditable], [role=slider], [role=listbox], [role=radio], [role=tab]";
+const PACES = {
+  decision: { unit: "decision", perSecond: 1.25 },
+  calm: { unit: "round", perSecond: 2.5 },
+  fast: { unit: "round", perSecond: 5 },
+  fastest: { unit: "round", perSecond: 10 },
+};
+
+function place() {
+  const count = state.rounds.length;
+  if (count === 0) return "no rounds yet";
+  const { round } = state.selected;
+  return `round ${round + 1} of ${count}, decision ${state.decision + 1} of ${decisionsOf(round).length}`;
+}
 
 export function mountStepper(element) {
   const find = (selector) => element.querySelector(selector);
-  const [first, previous, next, live] = [".first", ".previous", ".next", ".live"].map(find);
-  const slider = find("input");
-  const output = find("output");
-  const to = (round) => select(round);
+  const buttons = {
+    ".first": () => seek(0, 0),
+    ".previous": () => moveRound(-1),
+    ".back": () => moveDecision(-1),
+    ".forward": () => moveDecision(1),
+    ".next": () => moveRound(1),
+    ".live": () => seek(Infinity),
+  };
+  for (const [name, move] of Object.entries(buttons)) find(name).addEventListener("click", () => manually(move));
+  const [toggle, slider, output, speed] = [".play", "input", "output", ".speed"].map(find);
+  toggle.addEventListener("click", () => (isPlaying() ? pause() : play()));
+  slider.addEventListener("input", () => manually(() => seek(Number(slider.value))));
+  speed.addEventListener("change", () => setPace(PACES[speed.value]));
+  mountKeys();
 
-  first.addEventListener("click", () => to(0));
-  previous.addEventListener("click", () => to(state.selected.round - 1));
-  next.addEventListener("click", () => to(state.selected.round + 1));
-  live.addEventListener("click", () => to(state.rounds.length - 1));
-  slider.addEventListener("input", () => to(Number(slider.value)));
-  document.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest?.(USES_KEYS)) return;
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!step || state.rounds.length === 0) return;
-    event.preventDefault();
-    to(state.selected.round + step);
+  const draw = onFrame(() => {
+    const count = state.rounds.length;
+    const { round } = state.selected;
+    slider.max = String(Math.max(count - 1, 0));
+    slider.value = String(Math.max(round, 0));
+    for (const control of [slider, find(".live"), toggle]) control.disabled = count === 0;
+    const atStart = round <= 0 && state.decision <= 0;
+    for (const name of [".first", ".previous", ".back"]) find(name).disabled = atStart;
+    for (const name of [".forward", ".next"]) find(name).disabled = count === 0 || atEnd();
+    find(".live").setAttribute("aria-pressed", String(state.follow && count > 0));
+    setText(find(".play .sign"), isPlaying() ? "❚❚" : "▶");
+    setText(find(".play .word"), isPlaying() ? "pause" : "play");
+    slider.setAttribute("aria-valuetext", place());
+    setText(output, place());
   });
-
-  subscribe(
-    onFrame(() => {
-      const count = state.rounds.length;
-      const { round } = state.selected;
-      slider.max = String(Math.max(count - 1, 0));
-      slider.value = String(Math.max(round, 0));
-      slider.disabled = live.disabled = count === 0;
-      first.disabled = previous.disabled = round <= 0;
-      next.disabled = round >= count - 1;
-      live.setAttribute("aria-pressed", String(state.follow));
-      slider.setAttribute("aria-valuetext", `round ${round + 1} of ${count}`);
-      setText(output, count === 0 ? "no rounds yet" : `round ${round + 1} of ${count}`);
-    }),
-  );
+  subscribe(draw);
+  onPlayer(draw);
 }

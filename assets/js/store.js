@@ -1,4 +1,7 @@
-// The one store of the page: the run's trace and what is selected in it. Views read it and listen.
+// The one store of the page: a run's trace, live or recorded, and what is selected in it. Views read it
+// and listen. Time in a run is counted in decisions (decisions.js).
+
+import { decisions, emission } from "./decisions.js";
 
 const empty = () => ({
   run: null, // id of the run
@@ -8,7 +11,11 @@ const empty = () => ({
   setup: null,
   rounds: [],
   baseline: [],
+  prefillSeconds: 0,
+  recorded: null, // what is known of a run that was loaded, not computed: name, title, look, round, step, twin
   selected: { round: -1, step: 0 },
+  decision: -1, // the selected one of the selected round's decisions
+  veiled: false, // what comes after the selected decision is hidden
   follow: true, // the selection moves with the newest round
 });
 
@@ -16,6 +23,7 @@ export const state = empty();
 const listeners = new Set();
 const held = new Map(); // updates that came before one still missing, by number
 let asking = false;
+let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
   listeners.add(listener);
@@ -56,7 +64,9 @@ export function ended() {
 export function receive(text, server) {
   if (!text) return;
   const update = JSON.parse(text);
+  if (update.run === parked?.run) return;
   if (update.run !== state.run) {
+    parked = null;
     if (state.phase === "stopped" && update.seq > 0) return;
     Object.assign(state, empty(), { run: update.run, phase: "waiting" });
     held.clear();
@@ -94,6 +104,7 @@ async function fillGap(server) {
 
 function apply(update) {
   if (update.setup) state.setup = update.setup;
+  if (update.prefill_seconds !== undefined) state.prefillSeconds = update.prefill_seconds;
   if (update.message) state.message = update.message;
   const target = update.phase === "baseline" ? state.baseline : state.rounds;
   target.push(...update.rounds);
@@ -104,7 +115,7 @@ function apply(update) {
 
 function selectLatest() {
   const round = state.rounds.length - 1;
-  state.selected = { round, step: lastStep(round) };
+  place(round, lastDecision(round));
 }
 
 // The last rounds of a run have room for less than a whole tree. A finished run rests on the last one
@@ -114,18 +125,93 @@ function restOnDraft() {
   if (most <= 0) return;
   const round = state.rounds.findLastIndex(({ nodes }) => nodes.length === most);
   const step = state.rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
-  state.selected = { round, step: Math.max(0, step) };
+  place(round, emission(decisionsOf(round), Math.max(0, step)));
 }
 
-const lastStep = (round) => Math.max(0, (state.rounds[round]?.tokens.length ?? 1) - 1);
+export const decisionsOf = (round) => decisions(state.rounds[round], state.setup?.method);
+const lastDecision = (round) => decisionsOf(round).length - 1;
 
-// Selects a round and one of its positions (default: the one that ended it).
+function place(round, decision) {
+  state.selected = { round, step: decisionsOf(round)[decision].step };
+  state.decision = decision;
+}
+
+// To look at a token: selects a round and one of its positions (default: the one that ended it). Nothing is
+// hidden.
 export function select(round, step) {
   if (state.rounds.length === 0) return;
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
-  state.selected = { round: clamped, step: Math.min(step ?? lastStep(clamped), lastStep(clamped)) };
+  const last = state.rounds[clamped].tokens.length - 1;
+  place(clamped, emission(decisionsOf(clamped), Math.min(step ?? last, last)));
+  state.veiled = false;
   state.follow = clamped === state.rounds.length - 1 && step === undefined;
   notify();
 }
 
+// To go through time: selects a decision and hides what comes after it.
+export function seek(round, decision = Infinity) {
+  if (state.rounds.length === 0) return;
+  const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
+  place(clamped, Math.min(Math.max(decision, 0), lastDecision(clamped)));
+  state.follow = atEnd();
+  state.veiled = !state.follow;
+  notify();
+}
+
+export const atEnd = () =>
+  state.selected.round === state.rounds.length - 1 && state.decision === lastDecision(state.selected.round);
+
+// One decision on (1) or back (-1), over the borders of rounds.
+export function moveDecision(by) {
+  const { round } = state.selected;
+  const decision = state.decision + by;
+  if (round < 0) return;
+  if (decision < 0) {
+    if (round > 0) seek(round - 1);
+  } else if (decision > lastDecision(round)) {
+    if (round < state.rounds.length - 1) seek(round + 1, 0);
+  } else seek(round, decision);
+}
+
+// To the end of this round, or of the next one (1), or of the one before (-1).
+export function moveRound(by) {
+  const { round } = state.selected;
+  if (round < 0) return;
+  const inside = by > 0 && state.decision < lastDecision(round);
+  if (by < 0 && round === 0) seek(0, 0);
+  else seek(inside ? round : round + by);
+}
+
 export const selectedRound = () => state.rounds[state.selected.round];
+export const selectedDecision = () => (state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision]);
+
+// Shows a run that is known from start to end; `about` says what it is. Nothing of it is shown yet.
+export function show({ setup, rounds, prefillSeconds }, about) {
+  if (!parked && state.run !== null && !state.recorded) parked = { ...state };
+  Object.assign(state, empty(), { run: `recorded ${(shown += 1)}`, setup, rounds, prefillSeconds, recorded: about });
+  seek(0, 0);
+}
+let shown = 0;
+
+// Back to the visitor's own run.
+export function unpark() {
+  if (parked) Object.assign(state, parked);
+  parked = null;
+  notify();
+}
+
+export const hasParked = () => parked !== null;
+export const isActive = () => active();
+
+// What the pointer or the focus is on, in every panel: {round, path, step, token_id, index, kind}, or null.
+const lightListeners = new Set();
+let lit = null;
+
+export function light(what) {
+  if (lit === what) return;
+  lit = what;
+  for (const listener of lightListeners) listener(lit);
+}
+
+export const litNow = () => lit;
+export const onLight = (listener) => lightListeners.add(listener);

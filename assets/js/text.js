@@ -1,7 +1,9 @@
 // The text panel. It only ever appends: what is on the page is never rewritten.
 
+import { emission, rejection } from "./decisions.js";
 import { appendText } from "./labels.js";
-import { select, state, subscribe } from "./store.js";
+import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
+import { decisionsOf, select, state, subscribe } from "./store.js";
 import { make, onFrame } from "./view.js";
 
 const SHOWN_REJECTED = 3;
@@ -14,13 +16,21 @@ const NAMES = {
   sampled: "sampled token",
 };
 
+// What each element of the text stands for, as link.js wants it.
+const meaning = new WeakMap();
+
 function tokenElement(token, round, step) {
   const element = make("span", `token ${token.kind}`);
-  element.dataset.round = round;
-  element.dataset.step = step;
-  element.title = `round ${round + 1}: ${NAMES[token.kind]}`;
+  mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
+  element.title = `round ${round.number + 1}: ${NAMES[token.kind]}`;
   appendText(element, token.text);
   return element;
+}
+
+// decision: the one with which the element appears.
+function mark(element, round, step, decision, what) {
+  Object.assign(element.dataset, { round: round.number, step, decision });
+  meaning.set(element, what);
 }
 
 // The drafted tokens that the round's last token replaced: rejected children of the last verified node.
@@ -37,9 +47,8 @@ function replaced(round) {
 
 function rejectedElement(node, round, step) {
   const element = make("s", "token rejected");
-  element.dataset.round = round;
-  element.dataset.step = step;
-  element.title = `round ${round + 1}: drafted and rejected`;
+  mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
+  element.title = `round ${round.number + 1}: drafted and rejected`;
   appendText(element, node.text);
   return element;
 }
@@ -47,15 +56,17 @@ function rejectedElement(node, round, step) {
 function appendRound(parent, round) {
   const group = make("span", "round");
   const last = round.tokens.length - 1;
-  round.tokens.slice(0, last).forEach((token, i) => group.append(tokenElement(token, round.number, i)));
+  round.tokens.slice(0, last).forEach((token, i) => group.append(tokenElement(token, round, i)));
   const rejected = replaced(round);
   for (const node of rejected.slice(0, SHOWN_REJECTED)) {
-    group.append(rejectedElement(node, round.number, last));
+    group.append(rejectedElement(node, round, last));
   }
   if (rejected.length > SHOWN_REJECTED) {
-    group.append(make("span", "more-rejected", `+${rejected.length - SHOWN_REJECTED}`));
+    const more = make("span", "more-rejected", `+${rejected.length - SHOWN_REJECTED}`);
+    more.dataset.decision = emission(decisionsOf(round.number), last);
+    group.append(more);
   }
-  group.append(tokenElement(round.tokens[last], round.number, last));
+  group.append(tokenElement(round.tokens[last], round, last));
   parent.append(group);
 }
 
@@ -97,17 +108,24 @@ class TextView {
     this.hint.hidden = true;
   }
 
-  // Lights up the selected round and, in it, the selected position; once per selection.
+  // Marks the selected round and, in it, the selected position; hides what comes later; once per selection.
   mark() {
+    this.tokens.classList.toggle("veiled", state.veiled);
     if (this.selected === state.selected) return;
     this.selected = state.selected;
     const group = this.tokens.children[state.selected.round];
-    for (const element of this.marked) element.classList.remove("selected", "current");
-    const current = group?.querySelector(`.token:not(.rejected)[data-step="${state.selected.step}"]`);
-    group?.classList.add("selected");
-    current?.classList.add("current");
-    this.marked = [group, current].filter(Boolean);
-    if (group) this.keepInView(group);
+    for (const element of this.marked) element.classList.remove("selected", "current", "later");
+    if (!group) return;
+    const later = [...group.querySelectorAll("[data-decision]")].filter(
+      (element) => Number(element.dataset.decision) > state.decision,
+    );
+    const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected, .more-rejected)`);
+    const rejected = current ?? group.querySelector(`[data-decision="${state.decision}"]`);
+    group.classList.add("selected");
+    for (const element of later) element.classList.add("later");
+    rejected?.classList.add("current");
+    this.marked = [group, rejected, ...later].filter(Boolean);
+    this.keepInView(group);
   }
 
   // Scrolls the story, never the page.
@@ -125,6 +143,12 @@ export function mountText(element) {
     const token = event.target.closest(".token");
     if (token) select(Number(token.dataset.round), Number(token.dataset.step));
   });
+  const what = (target) => meaning.get(target.closest(".token")) ?? null;
+  mountLight(view.tokens, what);
+  // Of one place only its round is searched; of a row of the statistics, all of the text.
+  const candidates = (lit) =>
+    (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
+  mountMarks(candidates, (element) => meaning.get(element));
   const toggle = element.querySelector(".show-rejected");
   toggle.addEventListener("change", () => {
     view.story.classList.toggle("without-rejected", !toggle.checked);

@@ -1,14 +1,19 @@
 // The draft tree of one round: depth to the right, first children straight on, siblings below.
 
-import { Figure } from "./figure.js";
-import { digits, plotlyLabel } from "./labels.js";
-import { selectedRound, state, subscribe } from "./store.js";
+import { emission, isEmitted, statusAt } from "./decisions.js";
+import { digits, shortened, visible } from "./labels.js";
+import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
+import { roundSentence } from "./sentences.js";
+import { decisionsOf, litNow, onLight, select, selectedDecision, selectedRound, state, subscribe } from "./store.js";
+import { Drawing, fillMarks, setAll, SHAPES, svg } from "./drawing.js";
 import { onFrame, setText } from "./view.js";
+import { Zoom } from "./zoom.js";
 
-const STATES = ["unvisited", "rejected", "accepted", "last"]; // the order of the skeleton's traces
-const LABELS = 40; // more nodes than this: only what the target looked at is labelled
-
-const key = (path) => path.join(".");
+const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are drawn above earlier ones
+const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
+const SIZE = { root: 6, unvisited: 4.5, rejected: 5.5, accepted: 7, last: 6.5 };
+const LINE = 13; // pixels that a label needs
+const MARGIN = { left: 14, right: 70, top: 26, bottom: 14 };
 
 // Places every node: x is its depth, y its row; a first child shares its parent's row.
 export function place(round) {
@@ -17,7 +22,7 @@ export function place(round) {
   const last = lastToken(round);
   const all = last ? [...round.nodes, last] : round.nodes;
   for (const node of all) {
-    const parent = key(node.path.slice(0, -1));
+    const parent = pathKey(node.path.slice(0, -1));
     if (!children.has(parent)) children.set(parent, []);
     children.get(parent).push(node);
   }
@@ -25,10 +30,10 @@ export function place(round) {
   const visit = (id) => {
     const list = children.get(id) ?? [];
     // The round's last token goes right below its parent, before the branches that lost to it.
-    if (list.length > 1 && list.at(-1) === last) rows.set(key(last.path), ++free);
+    if (list.length > 1 && list.at(-1) === last) rows.set(pathKey(last.path), ++free);
     list.forEach((node, i) => {
-      if (!rows.has(key(node.path))) rows.set(key(node.path), i === 0 ? rows.get(id) : ++free);
-      visit(key(node.path));
+      if (!rows.has(pathKey(node.path))) rows.set(pathKey(node.path), i === 0 ? rows.get(id) : ++free);
+      visit(pathKey(node.path));
     });
   };
   visit("");
@@ -39,89 +44,163 @@ export function place(round) {
 function lastToken(round) {
   const token = round.tokens.at(-1);
   if (token.kind === "accepted") return null;
-  const parent = round.steps.at(-1)?.path ?? [];
+  const parent = round.nodes.length > 0 ? (round.steps.at(-1)?.path ?? []) : [];
   return { path: [...parent, "last"], text: token.text, status: "last", kind: token.kind };
-}
-
-function hover(node) {
-  const name = plotlyLabel(node.text, 60);
-  if (node.status === "last") return `${name}<br>${node.kind}: from the target`;
-  return `${name}<br>${node.status}, child index ${node.path.at(-1)}<br>draft q = ${known(node.q)}<br>target p = ${known(node.p)}`;
 }
 
 const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
 
-// Right, down, right: parallel branches stay apart however many there are.
-function fillEdges(trace, nodes, rows) {
-  const bend = 0.35;
-  trace.x = nodes.flatMap(({ path: { length } }) => [length - 1, length - 1 + bend, length - 1 + bend, length, null]);
-  trace.y = nodes.flatMap(({ path }) => {
-    const [parent, child] = [-rows.get(key(path.slice(0, -1))), -rows.get(key(path))];
-    return [parent, parent, child, child, null];
-  });
+// A node in words: the same for the pointer and for a screen reader.
+function described(node, status) {
+  const name = `“\u2068${visible(node.text)}\u2069”`;
+  if (status === "last") return `${name}: ${node.kind}, from the target`;
+  const word = status === "unvisited" ? "not visited" : status;
+  return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
 }
 
-function fillNodes(trace, nodes, rows, label) {
-  trace.x = nodes.map(({ path }) => path.length);
-  trace.y = nodes.map(({ path }) => -rows.get(key(path)));
-  trace.text = nodes.map(label);
-  trace.hovertext = nodes.map(hover);
-}
-
-// Puts one round's tree into the figure's skeleton.
-export function fillTree({ data, layout }, round, width) {
-  if (!round) return;
-  const { all, rows, height } = place(round);
+// What is drawn of a round at a decision: nodes with their place in pixels, parents before children.
+export function layout(round, decision, { width, height, zoom }) {
+  const { all, rows, height: lowest } = place(round);
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
-  const room = Math.max(4, Math.floor(width / (depth + 1) / 8)); // characters that fit beside a node
-  const label = (node) =>
-    all.length > LABELS && node.status === "unvisited" ? "" : plotlyLabel(node.text, Math.min(room, 14));
-  STATES.forEach((status, i) => {
-    const nodes = all.filter((node) => node.status === status);
-    fillEdges(data[i], nodes, rows);
-    fillNodes(data[5 + i], nodes, rows, label);
-  });
-  Object.assign(data[4], { x: [0], y: [0], text: [""], hovertext: ["root: the text so far"] });
-  layout.xaxis.range = [-0.4, depth + 0.6];
-  layout.yaxis.range = [-Math.max(height, 1) - 0.5, 0.9];
+  const inner = { x: (width - MARGIN.left - MARGIN.right) / depth, y: (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1) };
+  const row = lowest === 0 ? height / 2 : MARGIN.top;
+  const at = (path) => zoom.apply(MARGIN.left + path.length * inner.x, row + inner.y * rows.get(pathKey(path)));
+  const ended = isEmitted(decision) && decision.step === round.tokens.length - 1;
+  const nodes = all
+    .filter(({ status }) => status !== "last" || ended)
+    .map((node) => {
+      const status = node.status === "last" ? "last" : statusAt(node, decision);
+      return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
+    });
+  const room = Math.max(4, Math.floor((inner.x * zoom.scale) / 8));
+  return { root: at([]), nodes, spacing: inner.y * zoom.scale, room };
 }
 
-// As high as the run's first tree needs: later ones are the same or smaller, and nothing jumps.
-export function treeHeight(round) {
-  const { height } = place(round);
-  return Math.min(Math.max(150, 70 + 36 * (height + 1)), 640);
+// Labels that do not touch: what decides the round first, then in order as far as there is room.
+export function thinned(nodes) {
+  const columns = new Map();
+  const important = (item) => STATES.indexOf(item.status);
+  const order = [...nodes].sort((a, b) => important(b) - important(a));
+  return new Set(
+    order.filter(({ x, y }) => {
+      const taken = columns.get(x) ?? [];
+      if (taken.some((other) => Math.abs(other - y) < LINE)) return false;
+      columns.set(x, [...taken, y]);
+      return true;
+    }),
+  );
 }
 
-export function summary(round) {
-  const accepted = round.nodes.filter((node) => node.status === "accepted").length;
-  const drafted = round.nodes.length;
-  if (drafted === 0) return `Round ${round.number + 1}: nothing drafted, so one target evaluation yields one token.`;
-  return `Round ${round.number + 1}: ${drafted} drafted, ${accepted} accepted, so one target evaluation yields ${round.tokens.length} token${round.tokens.length === 1 ? "" : "s"}.`;
+function nodeElement() {
+  const group = svg("g");
+  group.append(svg("path"), svg("text", { y: -9, "text-anchor": "middle" }));
+  return group;
 }
 
-export function mountTree(element, props) {
+// Right, down, right: parallel branches stay apart however many there are.
+function edge({ from, x, y }) {
+  const bend = from.x + 0.35 * (x - from.x);
+  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}H${bend.toFixed(1)}V${y.toFixed(1)}H${x.toFixed(1)}`;
+}
+
+class TreeView {
+  constructor(element) {
+    this.plot = element.querySelector(".figure");
+    this.detail = element.querySelector(".inspected");
+    this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
+    this.edges = STATES.map((status) => svg("path", { class: `edge ${status}`, fill: "none" }));
+    this.root = svg("path", { class: "mark root", d: SHAPES.square(SIZE.root) });
+    this.nodes = svg("g");
+    this.svg.append(...this.edges, this.root, this.nodes);
+    this.plot.append(this.svg);
+    this.zoom = new Zoom(this.plot, () => this.drawing.draw());
+    this.drawing = new Drawing(this.plot, (width) => this.draw(width));
+    this.meaning = new WeakMap();
+  }
+
+  // As high as the run's first tree needs: later ones are the same or smaller, and nothing jumps.
+  get height() {
+    const { height } = place(state.rounds[0]);
+    return Math.min(Math.max(170, 60 + 34 * (height + 1)), 640);
+  }
+
+  draw(width) {
+    const round = selectedRound();
+    if (!round) return;
+    const { height, zoom } = this;
+    this.plot.style.height = `${height}px`;
+    setAll(this.svg, { width, height });
+    const { root, nodes, spacing, room } = layout(round, selectedDecision(), { width, height, zoom });
+    setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
+    STATES.forEach((status, i) => {
+      const d = nodes.filter((item) => item.status === status).map(edge).join("");
+      setAll(this.edges[i], { d });
+    });
+    const visibleNodes = nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20);
+    const labelled = thinned(visibleNodes);
+    const scale = Math.min(1, Math.max(0.35, spacing / 16));
+    fillMarks(this.nodes, visibleNodes, nodeElement, (group, item) => {
+      const { node, status, x, y } = item;
+      const size = SIZE[status] * (status === "accepted" || status === "last" ? Math.max(scale, 0.8) : scale);
+      setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
+      setAll(group.firstChild, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
+      setText(group.lastChild, labelled.has(item) ? shortened(node.text, Math.min(room, 14)) : "");
+      this.meaning.set(group, item);
+    });
+    this.relight(litNow());
+  }
+
+  what(target) {
+    const item = this.meaning.get(target.closest?.(".node"));
+    if (!item) return null;
+    const round = selectedRound();
+    return item.status === "last" ? ofToken(round, round.tokens.length - 1) : ofNode(round, item.node);
+  }
+
+  // The node under the pointer or the focus, in words, below the figure.
+  inspect(lit) {
+    const items = [...this.nodes.children].map((group) => this.meaning.get(group));
+    const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
+    setText(this.detail, found ? described(found.node, found.status) : this.detail.dataset.hint);
+  }
+
+  isLit(lit, item) {
+    const { path } = item.node;
+    return lit.round === state.selected.round && lit.path === pathKey(path);
+  }
+}
+
+// A click on a node selects the position at which it was decided.
+function choose(view, target) {
+  const what = view.what(target);
+  const round = selectedRound();
+  if (!what) return;
+  const depth = what.path.split(".").length - 1;
+  const item = view.meaning.get(target.closest(".node"));
+  if (item.node.status !== "unvisited" && depth < round.tokens.length) select(round.number, depth);
+}
+
+export function mountTree(element) {
+  const view = new TreeView(element);
   const sentence = element.querySelector(".verdict");
-  const plot = element.querySelector(".figure");
-  const figure = new Figure(plot, {
-    skeleton: props.figure,
-    plotly: props.plotly,
-        fill: (skeleton, width) => {
-      if (state.rounds.length > 0) skeleton.layout.height = treeHeight(state.rounds[0]);
-      plot.style.height = `${skeleton.layout.height}px`;
-      fillTree(skeleton, selectedRound(), width);
-    },
-  });
+  const what = (target) => view.what(target);
+  view.relight = mountMarks(() => view.nodes.children, what);
+  mountLight(view.plot, what, () => [...view.nodes.children]);
+  onLight((lit) => view.inspect(lit));
+  view.plot.addEventListener("click", (event) => choose(view, event.target));
   let drawn = null;
   subscribe(
     onFrame(() => {
+      if (drawn === state.selected) return;
+      drawn = state.selected;
       const round = selectedRound();
-      if (drawn === round) return;
-      drawn = round;
-      if (round) {
-        setText(sentence, summary(round));
-        plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
-      }
-      figure.draw();
+      if (!round) return;
+      const decision = selectedDecision();
+      const all = decisionsOf(round.number);
+      const complete = decision === all.at(-1) || decision === all[emission(all, round.tokens.length - 1)];
+      setText(sentence, roundSentence(round, decision, complete));
+      view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
+      view.drawing.draw();
     }),
   );
 }
