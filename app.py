@@ -21,7 +21,7 @@ import gradio as gr
 import torch
 
 import specdec
-from components import api, controls, experiments_lab, page, race, race_lab, statistics, stepper, text, tree
+from components import api, controls, experiments_lab, page, race, race_lab, replay, statistics, stepper, text, tree
 
 _INTRODUCTION = """
 <header class="introduction">
@@ -55,6 +55,7 @@ def _decode(pair: Any) -> None:
         with gr.Column(scale=1, min_width=320, elem_id="controls"):
             controls.build(pair)
         with gr.Column(scale=3, min_width=320, elem_id="results"):
+            replay.panel()
             text.panel()
             stepper.panel()
             with gr.Row(elem_id="figures"):

@@ -3,6 +3,8 @@
 import * as store from "./store.js";
 import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
+import { mountReplay } from "./replay.js";
+import { remember } from "./save.js";
 import { mountRace } from "./race.js";
 import { mountRaceLab } from "./race_lab.js";
 import { mountStatistics } from "./statistics.js";
@@ -14,6 +16,7 @@ const VIEWS = {
   experiments_lab: mountExperimentsLab,
   feed: mountFeed,
   race: mountRace,
+  replay: mountReplay,
   race_lab: mountRaceLab,
   statistics: mountStatistics,
   stepper: mountStepper,
@@ -21,7 +24,11 @@ const VIEWS = {
   tree: mountTree,
 };
 
-export const mount = (name, element, props, server) => VIEWS[name](element, props, server);
+export function mount(name, element, props, server) {
+  remember(name, element);
+  VIEWS[name](element, props, server);
+}
+
 export const receive = store.receive;
 
 // The buttons' own events reach the store through this: a Gradio event can call no module.
