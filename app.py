@@ -21,7 +21,20 @@ import gradio as gr
 import torch
 
 import specdec
-from components import api, controls, experiments_lab, page, race, race_lab, replay, statistics, stepper, text, tree
+from components import (
+    api,
+    controls,
+    experiments_lab,
+    page,
+    race,
+    race_lab,
+    replay,
+    statistics,
+    stepper,
+    text,
+    tree,
+    tree_lab,
+)
 
 _INTRODUCTION = """
 <header class="introduction">
@@ -42,6 +55,8 @@ def build(pair: Any = None) -> gr.Blocks:
             _decode(pair)
             with gr.Tab("Race lab", id="race"):
                 race_lab.panel()
+            with gr.Tab("Tree lab", id="trees"):
+                tree_lab.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments_lab.panel()
         page.tabs_in_url(blocks, tabs)

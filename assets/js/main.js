@@ -11,6 +11,7 @@ import { mountStatistics } from "./statistics.js";
 import { mountStepper } from "./stepper.js";
 import { mountText } from "./text.js";
 import { mountTree } from "./tree.js";
+import { mountTreeLab } from "./tree_lab.js";
 
 const VIEWS = {
   experiments_lab: mountExperimentsLab,
@@ -22,6 +23,7 @@ const VIEWS = {
   stepper: mountStepper,
   text: mountText,
   tree: mountTree,
+  tree_lab: mountTreeLab,
 };
 
 export function mount(name, element, props, server) {

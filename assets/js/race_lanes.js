@@ -1,8 +1,9 @@
 // The drawn race: one lane a token, bars up to e / q and e / p, and a ring at e that can be dragged.
 
+import { setAll, svg } from "./drawing.js";
 import { digits } from "./labels.js";
 import { arrival, first } from "./race_model.js";
-import { onWidth, place, shape, ticks } from "./lab_svg.js";
+import { onWidth, ticks } from "./lab_view.js";
 import { fillRows, setText } from "./view.js";
 
 const LANE = 62;
@@ -22,27 +23,27 @@ function axisEnd(tokens) {
 }
 
 function lane() {
-  const group = shape("g", { class: "lane" });
-  const bar = (law) => shape("rect", { class: `bar-${law}`, height: BAR, rx: 2 });
-  const text = (name) => shape("text", { class: name });
-  const handle = shape("g", { class: "handle", role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-orientation": "horizontal" });
-  handle.append(shape("circle", { class: "reach", r: 22 }), shape("circle", { class: "ring", r: 8 }));
-  group.append(text("name"), bar("q"), bar("p"), text("time-q"), text("time-p"), shape("line", { class: "shared" }), handle);
+  const group = svg("g", { class: "lane" });
+  const bar = (law) => svg("rect", { class: `bar-${law}`, height: BAR, rx: 2 });
+  const text = (name) => svg("text", { class: name });
+  const handle = svg("g", { class: "handle", role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-orientation": "horizontal" });
+  handle.append(svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 }));
+  group.append(text("name"), bar("q"), bar("p"), text("time-q"), text("time-p"), svg("line", { class: "shared" }), handle);
   return group;
 }
 
 export class Lanes {
   // changed(): an e was moved by hand.
-  constructor(svg, tokens, changed) {
-    Object.assign(this, { svg, tokens, changed, width: 0, end: 1, dragged: -1 });
-    const pattern = shape("pattern", { id: "lab-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
-    pattern.append(shape("rect", { width: 6, height: 6, fill: "#e69f00" }), shape("line", { y2: 6, stroke: "#1f2937", "stroke-width": 1.6 }));
-    const defs = shape("defs");
+  constructor(element, tokens, changed) {
+    Object.assign(this, { svg: element, tokens, changed, width: 0, end: 1, dragged: -1 });
+    const pattern = svg("pattern", { id: "lab-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+    pattern.append(svg("rect", { width: 6, height: 6, fill: "#e69f00" }), svg("line", { y2: 6, stroke: "#1f2937", "stroke-width": 1.6 }));
+    const defs = svg("defs");
     defs.append(pattern);
-    this.axis = shape("g", { class: "axis" });
-    this.lanes = shape("g");
-    svg.append(defs, this.axis, this.lanes);
-    onWidth(svg, (width) => this.resize(width));
+    this.axis = svg("g", { class: "axis" });
+    this.lanes = svg("g");
+    element.append(defs, this.axis, this.lanes);
+    onWidth(element, (width) => this.resize(width));
     this.listen();
   }
 
@@ -104,7 +105,7 @@ export class Lanes {
     this.room = this.width - this.left - 64; // for the time behind the longest bar
     if (this.dragged < 0) this.end = axisEnd(tokens);
     const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
-    place(this.svg, { height: LANE * tokens.length + AXIS, width: this.width });
+    setAll(this.svg, { height: LANE * tokens.length + AXIS, width: this.width });
     fillRows(this.lanes, tokens, lane, (group, token, i) => this.drawLane(group, token, i, winners));
     this.drawAxis(LANE * tokens.length + 4);
   }
@@ -115,11 +116,11 @@ export class Lanes {
     const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // characters that fit
     const characters = [...token.name];
     setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
-    place(part(".name"), { x: this.left - 8, y: top + 30, "text-anchor": "end" });
+    setAll(part(".name"), { x: this.left - 8, y: top + 30, "text-anchor": "end" });
     ["q", "p"].forEach((law, row) => this.drawBar(part, law, token, top + 4 + row * (BAR + 5), winners[law] === i));
     const x = this.x(token.e);
-    place(part(".shared"), { x1: x, x2: x, y1: top, y2: top + 2 * BAR + 13 });
-    place(part(".handle"), {
+    setAll(part(".shared"), { x1: x, x2: x, y1: top, y2: top + 2 * BAR + 13 });
+    setAll(part(".handle"), {
       transform: `translate(${x.toFixed(2)} ${top + BAR + 6.5})`,
       "aria-label": `e of ${token.name}`,
       "aria-valuenow": token.e.toFixed(3),
@@ -132,20 +133,20 @@ export class Lanes {
     const time = arrival(token.e, token[law]);
     const cut = time > this.end;
     const x = this.x(time);
-    place(part(`.bar-${law}`), { x: this.left, y, width: Math.max(x - this.left, 1), class: `bar-${law}${Number.isFinite(time) ? "" : " never"}` });
+    setAll(part(`.bar-${law}`), { x: this.left, y, width: Math.max(x - this.left, 1), class: `bar-${law}${Number.isFinite(time) ? "" : " never"}` });
     const mark = wins ? (law === "q" ? "◆ " : "★ ") : "";
     setText(part(`.time-${law}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
-    place(part(`.time-${law}`), { x: x + 6, y: y + BAR - 4, class: `time-${law}${wins ? " wins" : ""}` });
+    setAll(part(`.time-${law}`), { x: x + 6, y: y + BAR - 4, class: `time-${law}${wins ? " wins" : ""}` });
   }
 
   drawAxis(y) {
     const values = ticks(this.end, Math.max(2, Math.floor(this.room / 90)));
     const title = { value: null };
-    fillRows(this.axis, [...values, title], () => shape("text"), (text, value) => {
+    fillRows(this.axis, [...values, title], () => svg("text"), (text, value) => {
       const last = value === title;
       setText(text, last ? "arrival time: earlier is further left" : String(value));
       const x = last ? this.left + this.room / 2 : this.x(value);
-      place(text, { x, y: y + (last ? 32 : 14), "text-anchor": "middle" });
+      setAll(text, { x, y: y + (last ? 32 : 14), "text-anchor": "middle" });
     });
   }
 }

@@ -2,7 +2,7 @@
 
 import { Figure } from "./figure.js";
 import { digits } from "./labels.js";
-import { reducedMotion } from "./lab_svg.js";
+import { reducedMotion } from "./lab_view.js";
 import { cells, fillRows, setCells, setText } from "./view.js";
 
 const SECONDS = 1.6; // in which the measured curves are drawn

@@ -1,19 +1,4 @@
-// Drawing with SVG: elements that are made once and moved by their attributes.
-
-const NAMESPACE = "http://www.w3.org/2000/svg";
-
-export function shape(tag, attributes = {}) {
-  return place(document.createElementNS(NAMESPACE, tag), attributes);
-}
-
-// Sets only what differs: an attribute that is written anew costs a layout.
-export function place(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) {
-    const text = String(value);
-    if (element.getAttribute(name) !== text) element.setAttribute(name, text);
-  }
-  return element;
-}
+// What the laboratories' views have in common.
 
 // Round numbers from 0 to `end`, about `count` of them.
 export function ticks(end, count) {
