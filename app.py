@@ -23,6 +23,7 @@ import torch
 import specdec
 from components import (
     api,
+    codec_lab,
     controls,
     experiments_lab,
     page,
@@ -59,6 +60,7 @@ def build(pair: Any = None) -> gr.Blocks:
                 tree_lab.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments_lab.panel()
+                codec_lab.panel()
         page.tabs_in_url(blocks, tabs)
         api.endpoint(pair)
     return blocks

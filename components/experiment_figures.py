@@ -35,13 +35,13 @@ Rows = Sequence[Mapping[str, Any]]
 
 def tokens_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure:
     """Tokens per target call of every strategy: measured, predicted, and the optimal tree's bounds."""
-    figure = _figure("drafted tokens k", "tokens per target call", ink, xaxis_type="log")
+    figure = axes("drafted tokens k", "tokens per target call", ink, xaxis_type="log")
     for strategy, (name, colour, mark) in STRATEGIES.items():
         rows = _rows(summary["points"], method, strategy)
         if rows:
             ks = [row["k"] for row in rows]
             predicted = _column(rows, "prediction")
-            figure.add_trace(_line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
+            figure.add_trace(line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
             figure.add_trace(_measured(name, ks, rows, colour, mark))
     bounds = summary["bounds"][method]
     for name, key, dash in (
@@ -50,13 +50,13 @@ def tokens_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure
     ):
         rows = [row for row in bounds["by_k"] if row[key] is not None]
         if rows:
-            figure.add_trace(_line(name, _column(rows, "k"), _column(rows, key), ink, dash))
+            figure.add_trace(line(name, _column(rows, "k"), _column(rows, key), ink, dash))
     return figure
 
 
 def increments_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure:
     """What each additional drafted token adds: measured, predicted, and by the bound with m fixed."""
-    figure = _figure(
+    figure = axes(
         "drafted tokens k",
         "tokens per target call, per drafted token",
         ink,
@@ -68,37 +68,37 @@ def increments_against_k(summary: Summary, method: str, ink: str = INK) -> go.Fi
         if rows:
             ks = [_middle(row["from"], row["to"]) for row in rows]
             predicted = _positive(_column(rows, "prediction"))
-            figure.add_trace(_line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
+            figure.add_trace(line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
             figure.add_trace(_measured(name, ks, rows, colour, mark, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
     ks = [_middle(a["k"], b["k"]) for a, b in steps]
-    figure.add_trace(_line("upper bound, m fixed", ks, _positive(changes), ink, "dash"))
+    figure.add_trace(line("upper bound, m fixed", ks, _positive(changes), ink, "dash"))
     return figure
 
 
 def acceptance_by_index(summary: Summary, ink: str = INK) -> go.Figure:
     """Probability that the child with each index is the accepted one, of both methods."""
-    figure = _figure("child index", "probability of acceptance", ink, yaxis_type="log")
+    figure = axes("child index", "probability of acceptance", ink, yaxis_type="log")
     for method, acceptance in summary["acceptance"].items():
         name, colour, mark, dash = METHODS[method]
         used = acceptance["by_index"]
         indices = list(range(len(used)))
-        figure.add_trace(_line(f"{name}, as used", indices, _positive(used), colour, dash, group=name))
+        figure.add_trace(line(f"{name}, as used", indices, _positive(used), colour, dash, group=name))
         rows = [row | {"value": row["rate"]} for row in acceptance["batch"] if row["rate"]]
         figure.add_trace(_measured(name, _column(rows, "index"), rows, colour, mark, positive=True))
         if contexts := acceptance["contexts"]:
             computed = _positive(contexts["by_index"])
             indices = list(range(len(computed)))
-            figure.add_trace(_line(f"{name}, computed", indices, computed, colour, "dot", group=name))
+            figure.add_trace(line(f"{name}, computed", indices, computed, colour, "dot", group=name))
     return figure
 
 
 def gsd_minus_ersd(summary: Summary, ink: str = INK) -> go.Figure:
     """By how many tokens per target call GSD is ahead, on the same prompts and seeds."""
     title = "GSD minus ERSD, tokens per target call"
-    figure = _figure("drafted tokens k", title, ink, xaxis_type="log")
+    figure = axes("drafted tokens k", title, ink, xaxis_type="log")
     for strategy, (name, colour, mark) in STRATEGIES.items():
         rows = [row for row in summary["differences"] if row["strategy"] == strategy]
         if rows:
@@ -107,7 +107,8 @@ def gsd_minus_ersd(summary: Summary, ink: str = INK) -> go.Figure:
     return figure
 
 
-def _figure(x: str, y: str, ink: str, **changes: Any) -> go.Figure:
+def axes(x: str, y: str, ink: str = INK, **changes: Any) -> go.Figure:
+    """An empty figure with these axis titles; `changes` go to its layout. Log axes count drafted tokens."""
     axis = {"gridcolor": _GRID, "linecolor": ink, "zeroline": False, "automargin": True}
     figure = go.Figure(
         layout={
@@ -132,9 +133,10 @@ def _figure(x: str, y: str, ink: str, **changes: Any) -> go.Figure:
     return figure
 
 
-def _line(
+def line(
     name: str, x: Sequence[float], y: Sequence[float | None], colour: str, dash: str, group: str | None = None
 ) -> go.Scatter:
+    """A curve; `group`: the entry of the legend that it belongs to, its own where there is none."""
     return go.Scatter(
         name=name,
         legendgroup=group or name,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import constriction
 import numpy as np
@@ -31,6 +31,7 @@ from specdec.theory.gsd_by_index import SortedPair
 from specdec.topology import Topology
 
 Method = Literal["greedy_rejection", "poisson_functional"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 class Stream(IntEnum):
@@ -98,8 +99,8 @@ def poisson_functional_decode(index: int, q: Distribution, seed: int, position: 
     return order[index]
 
 
-_ENCODE = {"greedy_rejection": greedy_rejection_encode, "poisson_functional": poisson_functional_encode}
-_DECODE = {"greedy_rejection": greedy_rejection_decode, "poisson_functional": poisson_functional_decode}
+ENCODERS = {"greedy_rejection": greedy_rejection_encode, "poisson_functional": poisson_functional_encode}
+DECODERS = {"greedy_rejection": greedy_rejection_decode, "poisson_functional": poisson_functional_decode}
 _BOUND = {
     "greedy_rejection": theory.greedy_rejection_entropy_bound,
     "poisson_functional": theory.pfr_entropy_bound,
@@ -204,7 +205,7 @@ def transmit(
         raise ValueError(f"p has shape {tuple(p.shape)}; [messages, n] is needed, or [n] with a count")
     kl = float(theory.kl_divergence(p, q).mean())
     law = zipf_law(kl) if law is None else law
-    encode, decode = _ENCODE[_checked_method(method)], _DECODE[method]
+    encode, decode = ENCODERS[_checked_method(method)], DECODERS[method]
     sent = [encode(p[n], q[n], seed, n) for n in range(len(p))]
     data = encode_indices([message.index for message in sent], law)
     received = decode_indices(data, len(p), law)
@@ -428,6 +429,6 @@ def _checked_index(index: int) -> int:
 
 
 def _checked_method(method: Method) -> Method:
-    if method not in _ENCODE:
-        raise ValueError(f"method = {method!r} is none of {', '.join(_ENCODE)}")
+    if method not in ENCODERS:
+        raise ValueError(f"method = {method!r} is none of {', '.join(ENCODERS)}")
     return method

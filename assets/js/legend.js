@@ -20,13 +20,15 @@ function drawn(name, attributes) {
 // What the group's traces look like: their line, and their mark on it.
 function swatch(traces) {
   const svg = drawn("svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" });
-  for (const { line, mode } of traces) {
+  for (const { line, mode = "" } of traces) {
     if (!mode.includes("lines")) continue;
     const stroke = { stroke: line.color, "stroke-width": 2.5, "stroke-dasharray": DASHES[line.dash] ?? "" };
     svg.append(drawn("path", { d: "M-16 0H16", fill: "none", ...stroke }));
   }
-  for (const { marker, mode } of traces) {
+  for (const { type, marker, mode = "" } of traces) {
     if (mode.includes("markers")) svg.append(drawn("path", { d: SHAPES[marker.symbol], fill: marker.color }));
+    if (type === "bar") svg.append(drawn("path", { d: "M-14-6H14V6H-14Z", fill: marker.color }));
+    if (marker?.pattern) svg.append(drawn("path", { d: "M-11 6L-3-6M-1 6L7-6", stroke: marker.pattern.fgcolor }));
   }
   return svg;
 }

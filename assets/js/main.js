@@ -1,6 +1,7 @@
 // Mounts the panels of the page; every panel is a view of the store in store.js.
 
 import * as store from "./store.js";
+import { mountCodecLab } from "./codec_lab.js";
 import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
 import { mountReplay } from "./replay.js";
@@ -14,6 +15,7 @@ import { mountTree } from "./tree.js";
 import { mountTreeLab } from "./tree_lab.js";
 
 const VIEWS = {
+  codec_lab: mountCodecLab,
   experiments_lab: mountExperimentsLab,
   feed: mountFeed,
   race: mountRace,
