@@ -231,10 +231,10 @@ def _index_rows(both: channel.IndexLaws) -> list[tuple[int, float, float]]:
 
 
 def _about_laws(both: channel.IndexLaws, method: str, tokens: int) -> str:
+    drawn, counted = _REPLACEMENT[method]
     told = (
-        f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, as {NAMES[method]} draws its proposals, "
-        f"H[index] = {both.entropy_with:.2f} bits, never below D_KL. Without, as {RELATIVES[method]} drafts, "
-        f"H[R] = {both.entropy_without:.2f} bits"
+        f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} bits, "
+        f"never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
     )
     if both.entropy_without >= both.kl - 1e-9:
         return f"{told}; here it is not below D_KL either."
@@ -243,6 +243,16 @@ def _about_laws(both: channel.IndexLaws, method: str, tokens: int) -> str:
         f"token that was rejected and never comes back leaves only {tokens} indices, so H ≤ log₂ {tokens} = "
         f"{math.log2(tokens):.2f} bits however far Q is from P."
     )
+
+
+_REPLACEMENT = {
+    "greedy_rejection": ("as greedy rejection draws its proposals", "as GSD drafts its children"),
+    "poisson_functional": (
+        "every point of the Poisson process counted",
+        "points that repeat an earlier token left out, as ERSD's children and the index sent above",
+    ),
+}
+"""How an index comes about, with replacement and without."""
 
 
 def _weights(name: str, values: Any) -> list[float]:

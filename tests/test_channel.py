@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import FALSE_ALARM, chi_square_p_value
 
-from specdec import channel, theory, verify
+from specdec import channel, channel_report, theory, verify
 from specdec.channel import TunstallCode, decode_indices, encode_indices, index_laws, transmit, zipf_law
 from specdec.race import log_exponentials, uniform
 from specdec.topology import batch
@@ -375,3 +375,32 @@ def test_tunstall_names_what_it_cannot_code():
         TunstallCode([1.0], 3)
     with pytest.raises(ValueError, match="k = -1"):
         TunstallCode([0.5, 0.5], -1)
+
+
+# The report
+
+
+def test_the_report_lies_between_divergence_entropy_and_bounds():
+    for row in channel_report.rows(1500):
+        assert row.entropy <= row.bound
+        # the surprise of an index spreads by at most 3 bits here: 5.5 standard errors
+        assert row.own == pytest.approx(row.entropy, abs=5.5 * 3 / math.sqrt(1500))
+        assert row.zipf <= row.kl + math.log2(row.kl + 1) + 5
+        if row.method == "greedy_rejection":
+            assert row.kl <= row.entropy
+    far = [row for row in channel_report.rows(50) if row.pair == "far"]
+    assert all(row.without < row.kl / 10 for row in far)
+
+
+def test_the_reports_tunstall_rates_fall_towards_the_entropy():
+    rates = channel_report.rates(5000)
+    assert all(later.rate < earlier.rate for earlier, later in itertools.pairwise(rates))
+    for rate in rates:
+        assert rate.rate >= rate.entropy
+        assert rate.measured == pytest.approx(rate.rate, rel=0.05)
+
+
+def test_the_report_is_a_table_of_all_pairs_and_codes(capsys):
+    channel_report.main(["--messages", "20", "--symbols", "200"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in (*channel_report.PAIRS, *METHODS))

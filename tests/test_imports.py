@@ -13,6 +13,7 @@ LAYERS = [
     {"verify", "optimal", "stats"},
     {"theory"},
     {"channel"},
+    {"channel_report"},
     {"models"},
     {"pair", "draft"},
     {"detail"},
