@@ -193,7 +193,7 @@ _INDEX_TABLE = _table(
 )
 
 _TEMPLATE = f"""
-<div class="lab">
+<div class="lab race">
   <section class="card" aria-labelledby="lab-distributions-title">
     <header><h2 id="lab-distributions-title">Two distributions</h2></header>
     <p>What the target would write next (P) and what the draft would (Q). Moving one token's slider scales the

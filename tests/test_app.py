@@ -17,7 +17,7 @@ import specdec
 from components import page, run, topologies
 
 ROOT = Path(app.__file__).parent
-PANELS = ["controls", "race", "statistics", "stepper", "text", "tree"]
+PANELS = ["controls", "race", "race_lab", "statistics", "stepper", "text", "tree", "tree_lab"]
 
 
 @pytest.fixture(scope="module")

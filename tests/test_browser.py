@@ -2,105 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from pathlib import Path
-from urllib.parse import urlsplit
-
 import pytest
 
 import specdec
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).resolve().parent.parent
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-quic",
-    "--no-first-run",
-]
-SLOW = 60_000  # milliseconds: machines that run these tests are shared
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
 
 
 @pytest.fixture(scope="module")
 def pair():
     return specdec.load_pair()
-
-
-@pytest.fixture(scope="module")
-def url():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_for_server(server, address)
-        yield address
-    finally:
-        server.terminate()
-        server.communicate(timeout=30)
-
-
-def wait_for_server(server, address):
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        if server.poll() is not None:
-            pytest.fail(f"the app ended: {server.communicate()[0]}")
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail("the app did not answer within two minutes")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is missing: install it or set CHROMIUM to its path")
-        pytest.skip("Chromium is missing: install it or set CHROMIUM to its path")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(browser, url):
-    """A fresh page; afterwards: it asked nobody else for anything and no script of it failed."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
-    errors, hosts = [], set()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: hosts.add(host_of(request.url)))
-    page.goto(url)
-    page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")
-    page.get_by_label("Measure the autoregressive baseline too").uncheck()  # it has a test of its own
-    yield page
-    context.close()
-    assert hosts <= {"127.0.0.1", ""}
-    assert errors == []
-
-
-def host_of(address):
-    return "" if urlsplit(address).scheme in ("data", "blob") else urlsplit(address).hostname
 
 
 def state(page):

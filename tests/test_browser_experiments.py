@@ -6,7 +6,6 @@ import json
 
 import pytest
 from laws import markov_pair
-from test_browser import browser, page, url  # noqa: F401 - fixtures
 from test_experiments_lab import SMALL
 
 from specdec.experiments import Store, run, summarize
@@ -25,20 +24,20 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture
-def lab(page, url):  # noqa: F811
+def lab(page, url):
     page.goto(f"{url}/?tab=experiments")
     page.wait_for_selector("#codec_lab .received .sent")
     return page
 
 
-def shows(page, selector, text):  # noqa: F811
+def shows(page, selector, text):
     page.wait_for_function(
         "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
         arg=[selector, text],
     )
 
 
-def drawn(page, selector):  # noqa: F811
+def drawn(page, selector):
     """Scrolls to a figure and waits for its curves."""
     page.locator(selector).first.scroll_into_view_if_needed()
     page.wait_for_function("figure => document.querySelector(figure).querySelector('svg')", arg=selector)
@@ -120,7 +119,7 @@ def test_a_word_is_cut_into_phrases(lab):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_the_laboratories_without_scrolling_sideways(lab, url, results, theme):  # noqa: F811
+def test_a_phone_shows_the_laboratories_without_scrolling_sideways(lab, url, results, theme):
     lab.set_viewport_size({"width": 390, "height": 844})
     lab.goto(f"{url}/?tab=experiments&__theme={theme}")
     lab.wait_for_selector("#codec_lab .received .sent")
