@@ -87,21 +87,26 @@ def verify_gsd(
     """
     row, rows, attempts = 0, [], []
     while True:
-        depth, p = topology.depths[row], log_p[row].double().exp()
-        children, accepted = topology.children[row], None
-        if children:
-            # in logarithms: at a low temperature all of q but one token may round to zero
-            left = log_q[row].to(p.device, torch.float64)
+        depth, children, accepted = topology.depths[row], topology.children[row], None
+        # a node's whole distributions are touched after a rejection only: until then these stay None;
+        # q stays in logarithms, since at a low temperature all of it but one token may round to zero
+        p: Tensor | None = None
+        left: Tensor | None = None
         for child_index, child in enumerate(children):
             x = token_ids[child]
-            u, p_x, q_x = uniform(depth, child_index), float(p[x]), float(left[x].exp())
+            p_x = float(log_p[row][x].double().exp() if p is None else p[x])
+            q_x = float((log_q[row] if left is None else left)[x].double().exp())
+            u = uniform(depth, child_index)
             attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
             if attempts[-1].accepted:
                 accepted = child
                 break
+            if p is None:
+                p = log_p[row].double().exp()
+                left = log_q[row].to(p.device, torch.float64)
             p, left = residual(p, left.exp()), _without(left, x)
         if accepted is None:
-            token_id = int(winner(p.log(), residual_log_e(depth)))
+            token_id = int(winner(log_p[row] if p is None else p.log(), residual_log_e(depth)))
             return Verdict(tuple(rows), token_id, "residual" if children else "bonus", tuple(attempts))
         rows.append(row := accepted)
 
