@@ -18,7 +18,7 @@ from typing import Any
 import gradio as gr
 import numpy as np
 
-from components import codec_figures, page
+from components import codec_figures, page, paper
 from components.codec_record import RECORDED
 from components.figures import skeleton
 from specdec import channel, theory
@@ -233,8 +233,8 @@ def _index_rows(both: channel.IndexLaws) -> list[tuple[int, float, float]]:
 def _about_laws(both: channel.IndexLaws, method: str, tokens: int) -> str:
     drawn, counted = _REPLACEMENT[method]
     told = (
-        f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} bits, "
-        f"never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
+        f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
+        f"bits, never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
     )
     if both.entropy_without >= both.kl - 1e-9:
         return f"{told}; here it is not below D_KL either."
@@ -358,13 +358,14 @@ def _codebook(code: channel.TunstallCode) -> View:
 
 # ---------------------------------------------------------------- panel
 
-_TEMPLATE = """
+_TEMPLATE = f"""
 <section aria-labelledby="codec-title">
   <header><h2 id="codec-title">Codecs</h2></header>
   <p class="lead">Speculative decoding is akin to channel simulation, sending samples. Alice knows the
     target's law P of the next token, Bob only the draft's law Q; both draw the same proposals from Q with
     shared randomness. Alice sends the <b>index</b> of one proposal that is a sample of P, and Bob has the
-    token from the index alone.</p>
+    token from the index alone. In the paper: {paper.reference("Section 4, equations 6 to 8")}, and for
+    Tunstall codes {paper.reference("Appendix C")}.</p>
   <p class="message" role="alert" hidden></p>
 
   <div class="part">

@@ -15,7 +15,7 @@ import gradio as gr
 from components import experiment_figures as figures
 from components import experiment_files as files
 from components import experiment_words as words
-from components import page
+from components import page, paper
 from components.figures import skeleton
 
 NO_RESULTS = (
@@ -26,7 +26,7 @@ _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. G
 
 View = dict[str, Any]
 
-_TEMPLATE = """
+_TEMPLATE = f"""
 <section aria-labelledby="experiments-title">
   <header>
     <h2 id="experiments-title">Experiments</h2>
@@ -35,8 +35,7 @@ _TEMPLATE = """
     <button type="button" class="step shipped" hidden>Shipped results</button>
   </header>
   <p class="lead">Tokens per target call, measured beside theory: how much each way of drafting gains from
-    more drafted tokens k. The figures are those of the paper's Section 5
-    (<a href="https://arxiv.org/abs/2504.15475" rel="noreferrer">Kobus and Gündüz, 2025</a>).</p>
+    more drafted tokens k. The figures are those of the paper, {paper.reference("Section 5")}.</p>
   <p class="about"></p>
   <p class="message" role="alert" hidden></p>
   <div class="plots"></div>

@@ -1,9 +1,9 @@
 """Measured bits of the codecs beside entropy, D_KL and bounds: `python -m specdec.channel_report`.
 
 Every number is in bits a message, or bits a symbol for Tunstall codes; seeds are fixed. The bounds are
-D_KL + log(D_KL + 1) + `theory.GREEDY_REJECTION_CONSTANT` or `theory.PFR_CONSTANT`. D_KL <= H[index] is a theorem
-for proposals with replacement: here, for greedy rejection. The Poisson functional index of this project
-does not count repeated proposals, so its entropy is ERSD's H[R] and may be below D_KL.
+D_KL + log(D_KL + 1) + `theory.GREEDY_REJECTION_CONSTANT` or `theory.PFR_CONSTANT`. D_KL <= H[index] is a
+theorem for proposals with replacement: here, for greedy rejection. The Poisson functional index of this
+project does not count repeated proposals, so its entropy is ERSD's H[R] and may be below D_KL.
 """
 
 from __future__ import annotations
