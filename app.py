@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -36,6 +37,7 @@ from components import (
     tree,
     tree_lab,
 )
+from components.lazy import LazyPair
 
 _INTRODUCTION = """
 <header class="introduction">
@@ -82,16 +84,35 @@ def _decode(pair: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Load the pair that the command line names and serve the page."""
+    """Serve the page for the pair that the command line names.
+
+    The embedded pair is loaded while the page is opened and plays a recorded run; any other before, so that
+    nobody is shown a page whose models do not load.
+    """
     options = _parser().parse_args(arguments)
+    pair = LazyPair(partial(_load, options))
     try:
-        pair = specdec.load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
+        if options.target or options.draft:
+            pair.load()
+        blocks = build(pair)
+        page.launch(
+            blocks,
+            server_name=options.host,
+            server_port=options.port,
+            share=options.share,
+            prevent_thread_lock=True,
+        )
+        pair.load()
     except ValueError as error:
         sys.exit(f"error: {error}")
+    blocks.block_thread()
+
+
+def _load(options: argparse.Namespace) -> Any:
     if options.target is None:
         # models this small gain nothing from a second thread, and on a busy machine lose by it
         torch.set_num_threads(1)
-    page.launch(build(pair), server_name=options.host, server_port=options.port, share=options.share)
+    return specdec.load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,15 +8,17 @@ never chooses. The token that the codec sends is the one that both texts go on w
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import specdec
 from components.page import ASSETS
 from specdec import channel
-from specdec.models import Model
 from specdec.probs import Sampling, log_probs
+
+if TYPE_CHECKING:  # the page imports this file and must not wait for transformers
+    from specdec.models import Model
 
 RECORDED = ASSETS / "results" / "codec.json"
 SEED = 7

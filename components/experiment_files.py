@@ -185,8 +185,6 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
     # here and not above: it brings transformers, for which the page need not wait
     from specdec.experiments import Settings, summarize
 
-    from specdec.experiments import Settings, summarize  # brings transformers: the page does not wait for it
-
     _checked(_HEADER, header, "line 1: ")
     runs = [_run(line, number) for number, line in enumerate(lines, start=2)]
     plain = {name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()}

@@ -40,8 +40,9 @@ _TEMPLATE = f"""
 
 
 def panel(pair: Any = None) -> gr.HTML:
-    """The statistics panel; with a pair it names its models before the first run."""
-    return page.panel("statistics", _TEMPLATE, models=run.models(pair) if pair is not None else [])
+    """The statistics panel; with a pair that is loaded it names its models before the first run."""
+    known = pair is not None and getattr(pair, "loaded", True)
+    return page.panel("statistics", _TEMPLATE, models=run.models(pair) if known else [])
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ _TEMPLATE = """
     <li><span class="token bonus">bonus</span> one more after a whole accepted path</li>
     <li><span class="token sampled">sampled</span> plain autoregressive decoding</li>
   </ul>
-  <p class="hint">A small draft model proposes tokens, the target model checks them all in one go, and the text
-    grows here. Choose a recorded run, or write a prompt and press <b>Generate</b>.</p>
+  <p class="hint">A small draft model proposes tokens, the target model checks them all in one go, and the
+    text grows here. Choose a recorded run, or write a prompt and press <b>Generate</b>.</p>
   <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
     hidden><span class="prompt"></span><span class="tokens"></span></div>
 </section>

@@ -25,8 +25,7 @@ _TEMPLATE = """
     <li><i class="node last">◆</i>ends the round</li>
   </ul>
   <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
-  <p class="note inspected" aria-live="polite" data-hint="Point at a node for its numbers, or use ↑ ↓ here.">Point at
-    a node for its numbers, or use ↑ ↓ here.</p>
+  <p class="note inspected" aria-live="polite">Point at a node for its numbers, or use ↑ ↓ here.</p>
 </section>
 """
 

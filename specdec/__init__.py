@@ -1,11 +1,31 @@
-"""Speculative decoding via exponential races: an exact, readable decoder core."""
+"""Speculative decoding via exponential races: an exact, readable decoder core.
 
-from specdec import theory, topology, verify
-from specdec.decode import generate, measure_acceptance, stream
-from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair, load_pair
-from specdec.topology import Topology
-from specdec.trace import Generation, Round
+Names are imported when they are first used: whoever only wants the theory does not wait for transformers.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from specdec import theory, topology, verify
+    from specdec.decode import generate, measure_acceptance, stream
+    from specdec.optimal import optimal_topology
+    from specdec.pair import ModelPair, load_pair
+    from specdec.topology import Topology
+    from specdec.trace import Generation, Round
+
+_MODULES = {
+    "generate": "decode",
+    "measure_acceptance": "decode",
+    "stream": "decode",
+    "optimal_topology": "optimal",
+    "ModelPair": "pair",
+    "load_pair": "pair",
+    "Topology": "topology",
+    "Generation": "trace",
+    "Round": "trace",
+}
 
 __all__ = [
     "Generation",
@@ -21,3 +41,16 @@ __all__ = [
     "topology",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = globals()[name] = getattr(import_module(f"specdec.{_MODULES[name]}"), name)
+        return value
+    if name.startswith("_") or find_spec(f"specdec.{name}") is None:
+        raise AttributeError(f"module 'specdec' has no attribute {name!r}")
+    return import_module(f"specdec.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -107,6 +107,7 @@ class TreeView {
   constructor(element) {
     this.plot = element.querySelector(".figure");
     this.detail = element.querySelector(".inspected");
+    this.hint = this.detail.textContent;
     this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
     this.edges = STATES.map((status) => svg("path", { class: `edge ${status}`, fill: "none" }));
     this.root = svg("path", { class: "mark root", d: SHAPES.square(SIZE.root) });
@@ -161,7 +162,7 @@ class TreeView {
   inspect(lit) {
     const items = [...this.nodes.children].map((group) => this.meaning.get(group));
     const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
-    setText(this.detail, found ? described(found.node, found.status) : this.detail.dataset.hint);
+    setText(this.detail, found ? described(found.node, found.status) : this.hint);
   }
 
   isLit(lit, item) {

@@ -1,0 +1,62 @@
+"""The page is there before its models: a pair that is loaded at its first use, and only once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from components.lazy import LazyPair
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_nothing_is_loaded_before_the_first_use():
+    loads = []
+    pair = LazyPair(lambda: loads.append(1) or SimpleNamespace(target="t"))
+    assert (pair.loaded, loads) == (False, [])
+    assert pair.target == "t"
+    assert (pair.loaded, loads) == (True, [1])
+
+
+def test_visitors_who_come_together_load_once():
+    loads = []
+
+    def load():
+        time.sleep(0.05)
+        loads.append(1)
+        return SimpleNamespace(target="t")
+
+    pair = LazyPair(load)
+    visitors = [threading.Thread(target=lambda: pair.target) for _ in range(5)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    assert loads == [1]
+
+
+def test_a_failure_reaches_everybody_and_the_next_try_may_succeed():
+    answers = [ValueError("no weights"), SimpleNamespace(target="t")]
+
+    def load():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    pair = LazyPair(load)
+    with pytest.raises(ValueError, match="no weights"):
+        _ = pair.target
+    assert pair.target == "t"
+
+
+def test_the_page_does_not_wait_for_transformers():
+    code = "import app, sys; sys.exit('transformers' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False)
+    assert ended.returncode == 0
