@@ -43,7 +43,10 @@ def by_index() -> go.Figure:
     bars = [
         go.Bar(
             name=f"{name}, measured",
-            marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": OUTLINE, "solidity": 0.2}},
+            marker={
+                "color": colour,
+                "pattern": {"shape": pattern, "fgcolor": OUTLINE, "bgcolor": colour, "solidity": 0.2},
+            },
             error_y={"type": "data", "symmetric": False, "color": INK, "thickness": 1.5, "width": 4},
             hoverinfo="text",
         )

@@ -241,7 +241,8 @@ _TEMPLATE = f"""
       <button type="button" class="many primary">Run {RACES:,} races</button></header>
     <p>The share of races in which the first draft is accepted approaches its exact value, which lies between
       its bounds. GSD accepts the first draft at least as often; ERSD's next children catch up.
-      {reference("Paper, Lemma 3.1")}; the second lower bound, (1 − TV) / (1 + TV), is not in the paper.</p>
+      {reference("Paper, Lemma 3.1 with equations 1 and 2")}; the other lower bound,
+      (1 − TV) / (1 + TV), is not in the paper.</p>
     <dl class="tiles">
       <div><dt>ERSD, exact</dt><dd class="ersd-exact">–</dd><dd class="note ersd-measured"></dd></div>
       <div><dt>GSD, exact = 1 − TV</dt><dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>

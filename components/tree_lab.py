@@ -157,7 +157,7 @@ _TEMPLATE = f"""
   <section class="card" aria-labelledby="lab-acceptance-title">
     <header><h2 id="lab-acceptance-title">Acceptance by child index</h2></header>
     <p>R(i) is the probability that the child with index i is the accepted one, the same at every node. A
-      slider goes as far as the others leave room. {reference("Paper, Section 4")}.</p>
+      slider goes as far as the others leave room. {reference("Paper, Section 4, equation 3")}.</p>
     <div class="presets"><label>Example <select></select></label>
       <button type="button" class="from-run" disabled>From the Decode tab</button></div>
     <p class="note preset-note" aria-live="polite"></p>
@@ -190,7 +190,8 @@ _TEMPLATE = f"""
         <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
         <button type="button" data-zoom="reset">Whole tree</button></div></header>
     <p>A node's acceptance is the product of R along its path; the queue always pops the most acceptable node
-      that is left, then offers its first child and its next sibling. {reference("Paper, Algorithm 3")}.</p>
+      that is left, then offers its first child and its next sibling.
+      {reference("Paper, Algorithm 3 and equation 4")}.</p>
     <div class="grow">
       <button type="button" class="play primary">Play</button>
       <label>k <input type="range" min="1" max="{MOST}" step="1"></label>

@@ -6,19 +6,20 @@ import { reducedMotion } from "./lab_view.js";
 import { cells, fillRows, setCells, setText } from "./view.js";
 
 const SECONDS = 1.6; // in which the measured curves are drawn
+const FIRST = 10; // before that, an interval is nearly the whole axis
 const METHODS = ["ersd", "gsd"];
 const NAMES = { ersd: "ERSD", gsd: "GSD" };
 
 const share = (value) => `${(100 * value).toFixed(1)}%`;
 const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${share(high)})`;
-const flat = (value) => ({ x: [1, 10_000], y: [value, value] });
+const flat = (value) => ({ x: [FIRST, 10_000], y: [value, value] });
 
 // Puts the exact lines and the first `count` points of the measured curves into the skeleton.
 export function fillConvergence({ data, layout }, result, count) {
   const { ersd, gsd, tv_bound, harmonic, measured } = result;
   [ersd, gsd, tv_bound, harmonic].forEach((value, i) => Object.assign(data[2 + i], flat(value)));
   METHODS.forEach((method, i) => {
-    const rows = (measured?.[method].running ?? []).slice(0, count);
+    const rows = (measured?.[method].running ?? []).slice(0, count).filter(([races]) => races >= FIRST);
     const column = (j) => rows.map((row) => row[j]);
     const back = [...rows].reverse();
     Object.assign(data[i], { x: [...column(0), ...back.map((row) => row[0])], y: [...column(3), ...back.map((row) => row[2])] });
@@ -27,7 +28,7 @@ export function fillConvergence({ data, layout }, result, count) {
     const text = last.map((row) => `${NAMES[method]}: ${interval(row.slice(1))} of ${row[0]} races`);
     Object.assign(data[8 + i], { x: last.map((row) => row[0]), y: last.map((row) => row[1]), hovertext: text });
   });
-  layout.xaxis.range = [0, 4.08];
+  layout.xaxis.range = [Math.log10(FIRST), 4.06];
   layout.yaxis.range = [Math.max(-0.03, Math.min(tv_bound, harmonic) - 0.12), Math.min(1.04, gsd + 0.12)];
 }
 
