@@ -54,7 +54,8 @@ def about_tokens(summary: Summary, method: str) -> str:
             parts.append(f"the {name} reaches {_number(row['value'])} at k = {row['k']}")
     bounds = [row for row in summary["bounds"].get(method, {"by_k": []})["by_k"] if row["minimal"]]
     if bounds:
-        parts.append(f"the smallest upper bound there is {_number(bounds[-1]['minimal'])}")
+        last = bounds[-1]
+        parts.append(f"the smallest upper bound is {_number(last['minimal'])} at k = {last['k']}")
     return f"{METHODS[method][0]}, tokens per target call: {_listed(parts)}."
 
 
