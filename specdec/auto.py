@@ -7,15 +7,14 @@ among optimal trees and sequences of several sizes, plain decoding (the empty tr
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 
 from specdec.engine import Engine, Settings
-from specdec.models import Model
+from specdec.models import Model, Session
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
@@ -35,6 +34,8 @@ _TRIAL_SEED = 0x7472_6961_6C73
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _PREFIX = 32
 """Cached tokens while forwards are timed."""
+_REPEATS = 12
+"""Times that each forward is timed."""
 
 
 def measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> Topology:
@@ -108,11 +109,10 @@ class _Costs:
     """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial rounds."""
 
     def __init__(self, pair: ModelPair, rounds: Sequence[Round]):
-        self.target = _ForwardCost(pair.target, _most_tokens(pair))
-        self.draft = _ForwardCost(pair.draft, _most_tokens(pair))
-        self.rest = statistics.median(round.seconds.verify + round.seconds.rest for round in rounds)
+        self.target, self.draft = _forward_costs(pair)
+        self.rest = _undisturbed([round.seconds.verify + round.seconds.rest for round in rounds])
         trial = _trial_topology(pair)
-        draft_seconds = statistics.median(round.seconds.draft for round in rounds)
+        draft_seconds = _undisturbed([round.seconds.draft for round in rounds])
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
         self.level = max(draft_seconds - self._draft_forwards(trial), 0) / trial.depth
 
@@ -126,26 +126,51 @@ class _Costs:
 
 
 class _ForwardCost:
-    """Median seconds of a cached forward over n tokens, measured at a few n, linear in between."""
+    """Seconds of a cached forward over n tokens, measured at a few n, linear in between.
 
-    def __init__(self, model: Model, most: int):
-        self._counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
-        self._seconds = [_forward_seconds(model, count) for count in self._counts]
+    They never fall with n: where they seem to, the machine was busy at that moment.
+    """
+
+    def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
+        self._counts = sorted(seconds_by_count)
+        self._seconds = np.maximum.accumulate([_undisturbed(seconds_by_count[n]) for n in self._counts])
 
     def seconds(self, count: int) -> float:
         return float(np.interp(count, self._counts, self._seconds))
 
 
-def _forward_seconds(model: Model, count: int, repeats: int = 7) -> float:
+def _forward_costs(pair: ModelPair) -> list[_ForwardCost]:
+    """Of target and draft. All sizes take turns: a busy moment then falls on all of them alike."""
+    most = _most_tokens(pair)
+    counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
+    models = (pair.target, pair.draft)
+    sessions = [_prefilled(model, most) for model in models]
+    seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
+    for _ in range(_REPEATS):
+        for model, session, found in zip(models, sessions, seconds, strict=True):
+            for count in counts:
+                found[count].append(_forward_seconds(session, model.device, count))
+    return [_ForwardCost(found) for found in seconds]
+
+
+def _prefilled(model: Model, count: int) -> Session:
+    """A session with some text, and room for `count` tokens after it."""
     session = model.session()
     if prefix := min(_PREFIX, model.context_length - count):
         session.prefill([0] * prefix)
-    tokens = torch.zeros(count, dtype=torch.int64, device=model.device)
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        logits = session.forward(tokens, range(-1, count - 1))
-        logits[-1, 0].item()  # waits for a GPU
-        seconds.append(time.perf_counter() - start)
-        session.keep(())
-    return statistics.median(seconds)
+    return session
+
+
+def _forward_seconds(session: Session, device: torch.device, count: int) -> float:
+    tokens = torch.zeros(count, dtype=torch.int64, device=device)
+    start = time.perf_counter()
+    logits = session.forward(tokens, range(-1, count - 1))
+    logits[-1, 0].item()  # waits for a GPU
+    seconds = time.perf_counter() - start
+    session.keep(())
+    return seconds
+
+
+def _undisturbed(seconds: Sequence[float]) -> float:
+    """The lower quartile: other work on the machine only adds to the time."""
+    return float(np.quantile(seconds, 0.25))
