@@ -13,6 +13,7 @@ const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are 
 const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
 const SIZE = { root: 6, unvisited: 4.5, rejected: 5.5, accepted: 7, last: 6.5 };
 const LINE = 13; // pixels that a label needs
+const CROWDED = 23; // rows nearer than this have their labels beside the nodes, not above them
 const MARGIN = { left: 14, right: 70, top: 26, bottom: 14 };
 
 // Places every node: x is its depth, y its row; a first child shares its parent's row.
@@ -93,7 +94,7 @@ export function thinned(nodes) {
 
 function nodeElement() {
   const group = svg("g");
-  group.append(svg("path"), svg("text", { y: -9, "text-anchor": "middle" }));
+  group.append(svg("path"), svg("text"));
   return group;
 }
 
@@ -137,18 +138,25 @@ class TreeView {
       const d = nodes.filter((item) => item.status === status).map(edge).join("");
       setAll(this.edges[i], { d });
     });
-    const visibleNodes = nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20);
-    const labelled = thinned(visibleNodes);
-    const scale = Math.min(1, Math.max(0.35, spacing / 16));
-    fillMarks(this.nodes, visibleNodes, nodeElement, (group, item) => {
+    this.drawNodes(nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20), spacing, room);
+    this.relight(litNow());
+  }
+
+  drawNodes(shown, spacing, room) {
+    const labelled = thinned(shown);
+    const small = Math.min(1, Math.max(0.35, spacing / 16));
+    const beside = { y: 4, "text-anchor": "start" };
+    const above = { x: 0, y: -9, "text-anchor": "middle" };
+    fillMarks(this.nodes, shown, nodeElement, (group, item) => {
       const { node, status, x, y } = item;
-      const size = SIZE[status] * (status === "accepted" || status === "last" ? Math.max(scale, 0.8) : scale);
+      const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.8) : small);
+      const [mark, label] = group.children;
       setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
-      setAll(group.firstChild, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
-      setText(group.lastChild, labelled.has(item) ? shortened(node.text, Math.min(room, 14)) : "");
+      setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
+      setAll(label, spacing < CROWDED ? { ...beside, x: size + 4 } : above);
+      setText(label, labelled.has(item) ? shortened(node.text, Math.min(room, 14)) : "");
       this.meaning.set(group, item);
     });
-    this.relight(litNow());
   }
 
   what(target) {
