@@ -14,12 +14,15 @@ from specdec.bench.command import bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Job, Sample, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE
 from specdec.bench.measure import fastest, interleaved
+from specdec.bench.profile import Parts, profile
 from specdec.bench.ratios import median_rate, paired_ratio
 from specdec.bench.report import rows, table
 from specdec.bench.synthetic import PRESETS, Shape, synthetic_pair
 from specdec.decode import generate
 from specdec.probs import Sampling
+from specdec.race import Races
 from specdec.theory import gsd_acceptance
+from specdec.topology import sequence
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +191,26 @@ def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
     kinds = {row["name"].split(",")[0] for row in result["rows"]}
     assert {"transformers assisted", "transformers prompt lookup", "specdec ERSD auto"} <= kinds
     assert {"torch", "transformers", "processor", "load"} <= set(result["machine"])
+
+
+def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny):
+    pair, job = tiny[0], Job([5, 6, 7], 3, 12)
+    each = Contestant("ours", "specdec", "float32", 1, ours(pair, "gsd", sequence(2), Sampling()))
+    parts = profile(pair, each, job)
+    outside = sum(parts[name] for name in ("races", "verify", "draft's choices", "keep", "rest"))
+    assert parts["outside forwards"] == pytest.approx(outside)
+    assert min(parts[name] for name in ("target forward", "draft forward", "rest")) > 0
+    assert "session" not in vars(pair.target)
+    assert not hasattr(Races.log_exponentials, "__wrapped__")
+
+
+def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
+    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer from 0 to 4, inner from 1 to 3
+    monkeypatch.setattr("time.process_time", lambda: next(ticks))
+    parts = Parts()
+    inner = parts.timed("inner", lambda: None)
+    parts.timed("outer", inner)()
+    assert parts.milliseconds == {"inner": 2000.0, "outer": 2000.0}
 
 
 @pytest.mark.parametrize(

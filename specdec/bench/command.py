@@ -17,7 +17,8 @@ from transformers.utils import logging
 from specdec.bench.contestants import Job, without_end
 from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
-from specdec.bench.report import machine, mean_load, rows, table
+from specdec.bench.profile import profile
+from specdec.bench.report import machine, mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, Preset, Shape, synthetic_pair
 from specdec.checks import whole
 from specdec.models.load import DTYPES
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
     print("processor: the ratio to autoregressive in processor time, which other work leaves alone")
+    print(f"\n{profile_table(result['profile_ms'])}")
+    print("\nprofile: milliseconds of processor time per round")
 
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:
@@ -111,6 +114,11 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         "pair": about,
         "settings": settings,
         "tried": tried,
+        "profile_ms": {
+            each.name: profile(pairs[each.dtype], each, trial[0])
+            for each in contestants
+            if each.kind == "specdec"
+        },
         "rows": rows(contestants, samples, peaks(contestants, trial[0], device)),
     }
     if options.json:

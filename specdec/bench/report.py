@@ -77,8 +77,18 @@ def table(found: Sequence[Row]) -> str:
         "memory",
         "dtype",
     ]
-    lines = [head, *(_cells(row) for row in found)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    return _aligned([head, *(_cells(row) for row in found)])
+
+
+def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
+    """Where a round's time goes, a line for each contestant."""
+    parts = list(dict.fromkeys(part for found in profiles.values() for part in found))
+    lines = [[name, *(f"{found.get(part, 0):.2f}" for part in parts)] for name, found in profiles.items()]
+    return _aligned([["", *parts], *lines])
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     rule = ["-" * width for width in widths]
     return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in (lines[0], rule, *lines[1:]))
 

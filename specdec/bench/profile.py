@@ -1,0 +1,110 @@
+"""Where one round's processor time goes, part by part.
+
+Processor time of this thread of control and the threads it computes with: other work on the machine
+does not count. On a GPU it is the time of launching, not of computing.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import specdec.draft
+import specdec.engine
+from specdec.bench.contestants import Contestant, Job
+from specdec.bench.measure import run
+from specdec.models import Model, Session
+from specdec.pair import ModelPair
+from specdec.race import Races
+
+REST = "rest"
+FORWARDS = ("target forward", "draft forward")
+REPEATS = 3
+"""Runs of which the cheapest is taken."""
+
+
+class Parts:
+    """Milliseconds by part, each without the parts called in it."""
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+        self._inner = [0.0]
+
+    def timed(self, part: str, function: Callable) -> Callable:
+        """The function, its time added to a part."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._inner.append(0.0)
+            start = time.process_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent = 1000 * (time.process_time() - start)
+                own = spent - self._inner.pop()
+                self._inner[-1] += spent
+                self.milliseconds[part] = self.milliseconds.get(part, 0.0) + own
+
+        return call
+
+
+def profile(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, float]:
+    """Milliseconds of processor time per round: forwards, races, verification and the rest.
+
+    "outside forwards" is their sum without the forwards; the prompt's prefill is in none of them.
+    """
+    return min((_profiled(pair, contestant, job) for _ in range(REPEATS)), key=lambda parts: parts[REST])
+
+
+def _profiled(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, float]:
+    parts = Parts()
+    with ExitStack() as stack:
+        for part, owner, name in _places():
+            stack.enter_context(_replaced(owner, name, parts.timed(part, getattr(owner, name))))
+        for part, model in (("target", pair.target), ("draft", pair.draft)):
+            if model is not None:
+                stack.enter_context(_replaced(model, "session", _opener(parts, part, model)))
+        sample = parts.timed(REST, run)(contestant, job)
+    parts.milliseconds.pop("prefill", None)
+    per_round = {part: spent / sample.target_calls for part, spent in parts.milliseconds.items()}
+    outside = sum(spent for part, spent in per_round.items() if part not in FORWARDS)
+    return per_round | {"outside forwards": outside}
+
+
+def _places() -> Iterator[tuple[str, Any, str]]:
+    yield "races", Races, "log_exponentials"
+    yield "draft's choices", specdec.draft, "log_probs"
+    yield "draft's choices", specdec.draft, "arrivals"
+    for name in ("verify_gsd", "verify_ersd"):
+        yield "verify", specdec.engine, name
+
+
+def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
+    """The model's `session`, whose sessions are timed."""
+    opened = model.session
+
+    def session() -> Session:
+        new = opened()
+        new.forward = parts.timed(f"{part} forward", new.forward)
+        new.prefill = parts.timed("prefill", new.prefill)
+        new.keep = parts.timed("keep", new.keep)
+        return new
+
+    return session
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    own = name in vars(owner)
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
