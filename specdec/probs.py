@@ -54,11 +54,7 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     logits = logits.to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
     if sampling.temperature == 0:
         return _greedy(_checked(logits))
-    # dividing the distance to the maximum keeps a tiny temperature from overflowing
-    peak = _checked(logits).amax(-1, keepdim=True)
-    # float32 would round a temperature below its smallest number to zero
-    temperature = max(sampling.temperature, torch.finfo(torch.float32).tiny)
-    result = torch.log_softmax((logits - peak) / temperature, -1)
+    result = torch.log_softmax(_tempered(_checked(logits), sampling.temperature), -1)
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _kept(result, cutoff)
@@ -75,6 +71,15 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     excess = (p - q).clamp_min(0)
     mass = excess.sum(-1, keepdim=True)
     return torch.where(mass > 0, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
+
+
+def _tempered(logits: Tensor, temperature: float) -> Tensor:
+    if temperature == 1:
+        return logits
+    # dividing the distance to the maximum keeps a tiny temperature from overflowing
+    distance = logits - logits.amax(-1, keepdim=True)
+    # float32 would round a temperature below its smallest number to zero
+    return distance / max(temperature, torch.finfo(torch.float32).tiny)
 
 
 def _greedy(logits: Tensor) -> Tensor:

@@ -87,6 +87,9 @@ class LeanDecoder:
         cos, sin = self._turned(positions, last).unbind(1)
         x = F.embedding(token_ids, self._embedding)
         causal = mask is None and n > 1
+        group = self.heads // self.kv_heads
+        if mask is not None and group > 1:
+            mask = mask.repeat(1, 1, group, 1)
         for layer, cached in zip(self._layers, kv, strict=True):
             qkv = layer.qkv(layer.attention_norm(x)).view(n, -1, self.size)
             turned = _normed(layer, qkv, self.heads, width)
@@ -94,16 +97,21 @@ class LeanDecoder:
             turned = torch.addcmul(turned * cos, turned.roll(self.size // 2, -1), sin)
             cached[: self.kv_heads, first:end] = turned[:, self.heads :].transpose(0, 1)
             cached[self.kv_heads :, first:end] = qkv[:, width:].transpose(0, 1)
+            queries = turned[:, : self.heads].transpose(0, 1)
+            if not causal:
+                # the queries of one group share their keys: more rows of one attention, nothing repeated
+                queries = queries.reshape(self.kv_heads, group * n, self.size)
             mixed = F.scaled_dot_product_attention(
-                turned[:, : self.heads].transpose(0, 1)[None],
+                queries[None],
                 cached[None, : self.kv_heads, :end],
                 cached[None, self.kv_heads :, :end],
                 attn_mask=mask,
                 is_causal=causal,
                 scale=self.scale,
-                enable_gqa=self.heads != self.kv_heads,
+                enable_gqa=causal and group > 1,
             )
-            x = x + layer.out(mixed[0].transpose(0, 1).reshape(n, -1))
+            mixed = mixed.reshape(self.heads, n, self.size) if group > 1 and not causal else mixed[0]
+            x = x + layer.out(mixed.transpose(0, 1).reshape(n, -1))
             gate, up = layer.gate_up(layer.mlp_norm(x)).chunk(2, -1)
             x = x + layer.down(layer.act(gate) * up)
         return x
