@@ -60,10 +60,15 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
 
 
 # Gradio tells of the first tab as selected before the address was read: nothing is written until then.
-# Whatever else is in the address stays there; an unknown name opens the first tab.
+# Whatever else is in the address stays there; an unknown name opens the first tab. Gradio measures whether
+# the tabs fit before they have their final width, and again when the window is resized.
 _TAB_FROM_URL = """() => {{
   const wanted = new URLSearchParams(location.search).get("tab");
   window.tabFromUrl = true;
+  const measure = () => window.dispatchEvent(new Event("resize"));
+  const observer = new ResizeObserver(measure);
+  const row = document.querySelector("#tabs > .tab-wrapper");
+  for (const element of [row, ...row.querySelectorAll("[aria-hidden] button")]) observer.observe(element);
   return {{ __type__: "update", ...({names}.includes(wanted) ? {{ selected: wanted }} : {{}}) }};
 }}"""
 _TAB_TO_URL = """() => {{

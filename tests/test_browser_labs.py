@@ -179,7 +179,8 @@ def test_a_phone_shows_a_laboratory_without_scrolling_sideways(page, url, tab, t
     page.goto(f"{url}/?tab={tab}&__theme={theme}")
     lab = {"race": "#race_lab", "trees": "#tree_lab"}[tab]
     page.wait_for_selector(f"{lab} .lane, {lab} .node")
-    assert page.get_by_role("tab").count() == 4  # all in sight, none behind a menu
+    # all tabs in sight, none behind a menu
+    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 4")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     ends = page.locator(f"{lab} :is(.card, svg, select, button)").evaluate_all(
         "elements => elements.map((element) => element.getBoundingClientRect().right)"
