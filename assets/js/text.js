@@ -114,7 +114,7 @@ class TextView {
     if (this.selected === state.selected) return;
     this.selected = state.selected;
     const group = this.tokens.children[state.selected.round];
-    for (const element of this.marked) element.classList.remove("selected", "current", "later");
+    for (const element of this.marked) element.classList.remove("selected", "current", "later", "partial");
     if (!group) return;
     const later = [...group.querySelectorAll("[data-decision]")].filter(
       (element) => Number(element.dataset.decision) > state.decision,
@@ -122,6 +122,7 @@ class TextView {
     const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected, .more-rejected)`);
     const rejected = current ?? group.querySelector(`[data-decision="${state.decision}"]`);
     group.classList.add("selected");
+    group.classList.toggle("partial", later.length > 0);
     for (const element of later) element.classList.add("later");
     rejected?.classList.add("current");
     this.marked = [group, rejected, ...later].filter(Boolean);
