@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from specdec import theory, topology, verify
+    from specdec.context import ContextTree
     from specdec.decode import generate, measure_acceptance, stream
     from specdec.optimal import optimal_topology
     from specdec.pair import ModelPair, load_pair
@@ -22,12 +23,14 @@ _MODULES = {
     "optimal_topology": "optimal",
     "ModelPair": "pair",
     "load_pair": "pair",
+    "ContextTree": "context",
     "Topology": "topology",
     "Generation": "trace",
     "Round": "trace",
 }
 
 __all__ = [
+    "ContextTree",
     "Generation",
     "ModelPair",
     "Round",

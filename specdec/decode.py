@@ -15,6 +15,7 @@ import numpy as np
 
 from specdec.auto import measured_topology, smoothed_acceptance, trial_rounds
 from specdec.checks import whole
+from specdec.context import ContextTree
 from specdec.engine import Clock, Engine, Settings
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -30,7 +31,7 @@ def stream(
     prompt: str | Sequence[int],
     *,
     method: Method = "ersd",
-    topology: Topology | str | None = None,
+    topology: Topology | ContextTree | str | None = None,
     max_new_tokens: int = 64,
     temperature: float = 1.0,
     top_k: int = 0,
@@ -41,7 +42,8 @@ def stream(
     """Decode round by round; yields one `Round` per target evaluation.
 
     prompt: text or token ids. method: `ar`, `gsd` or `ersd`. topology: a `Topology`, `"auto"` (measures
-    and chooses the fastest for this pair and machine) or None for sequence(4); not read by `ar`.
+    and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not read by
+    `ar`.
     max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
     seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
     nodes and the races of every verified position, which costs time.
@@ -57,7 +59,7 @@ def generate(
     prompt: str | Sequence[int],
     *,
     method: Method = "ersd",
-    topology: Topology | str | None = None,
+    topology: Topology | ContextTree | str | None = None,
     max_new_tokens: int = 64,
     temperature: float = 1.0,
     top_k: int = 0,
@@ -108,7 +110,7 @@ class Run(Iterator[Round]):
         pair: ModelPair,
         prompt: str | Sequence[int],
         settings: Settings,
-        topology: Topology | str | None,
+        topology: Topology | ContextTree | str | None,
     ):
         self.pair, self.settings = pair, _checked(settings)
         self.prompt = prompt if isinstance(prompt, str) else None
@@ -137,7 +139,7 @@ class Run(Iterator[Round]):
             text = "" if self.pair.tokenizer is None else self.pair.tokenizer.decode(list(self.prompt_ids))
         return Generation(
             method=method,
-            paths=self.topology.paths,
+            paths=self.topology.paths if isinstance(self.topology, Topology) else (),
             prompt=text,
             prompt_ids=self.prompt_ids,
             seed=self.seed,
@@ -171,16 +173,24 @@ def _checked(settings: Settings) -> Settings:
 
 
 def _chosen_topology(
-    pair: ModelPair, settings: Settings, topology: Topology | str | None, prompt_ids: Sequence[int]
-) -> Topology:
+    pair: ModelPair,
+    settings: Settings,
+    topology: Topology | ContextTree | str | None,
+    prompt_ids: Sequence[int],
+) -> Topology | ContextTree:
     if settings.method == "ar":
         return Topology([])
     _check_models(pair, settings.method)
     if isinstance(topology, str) and topology == "auto":
         return measured_topology(pair, settings, prompt_ids)
     topology = sequence(4) if topology is None else topology
-    if not isinstance(topology, Topology):
-        raise ValueError(f"topology = {topology!r} is neither a Topology nor 'auto'")
+    if not isinstance(topology, Topology | ContextTree):
+        raise ValueError(f"topology = {topology!r} is neither a Topology, a ContextTree nor 'auto'")
+    if isinstance(topology, ContextTree) and topology.acceptance.method != settings.method:
+        raise ValueError(
+            f"method = {settings.method!r}, but the tree's acceptance was learnt for "
+            f"{topology.acceptance.method!r}: learn one for this method"
+        )
     _check_topology(pair, topology)
     return topology
 
@@ -193,7 +203,7 @@ def _check_models(pair: ModelPair, method: Method) -> None:
             raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
 
 
-def _check_topology(pair: ModelPair, topology: Topology) -> None:
+def _check_topology(pair: ModelPair, topology: Topology | ContextTree) -> None:
     for model in (pair.target, pair.draft):
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
@@ -207,7 +217,9 @@ def _check_room(pair: ModelPair, prompt_length: int) -> None:
         )
 
 
-def _check_draft_room(pair: ModelPair, settings: Settings, topology: Topology, prompt_length: int) -> None:
+def _check_draft_room(
+    pair: ModelPair, settings: Settings, topology: Topology | ContextTree, prompt_length: int
+) -> None:
     # a tree is never deeper than the text can still grow, so near its end less room will do
     growth = min(settings.max_new_tokens, pair.target.context_length - prompt_length)
     depth = min(topology.depth, growth - 1)

@@ -16,6 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from specdec.context import ContextTree
+from specdec.context.features import WIDTH
+from specdec.context_draft import ContextDrafter
 from specdec.detail import drafted_nodes, verified_steps
 from specdec.draft import Drafted, Drafter
 from specdec.pair import ModelPair
@@ -41,21 +44,31 @@ class Engine:
     """The models' caches, the noise and the text of one run; `round()` advances all of them."""
 
     def __init__(
-        self, pair: ModelPair, settings: Settings, topology: Topology, prompt_ids: Sequence[int], seed: int
+        self,
+        pair: ModelPair,
+        settings: Settings,
+        topology: Topology | ContextTree,
+        prompt_ids: Sequence[int],
+        seed: int,
     ):
         self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
-        self.drafter = None
-        if topology.num_draft_tokens:
-            self.drafter = Drafter(pair.draft, pair.vocab_size, settings.sampling)
+        self.drafter = self._new_drafter()
         device = pair.target.device
         self.races = Races(seed, pair.vocab_size, device)
         self.residual_races = Races(seed, pair.vocab_size, device, Stream.RESIDUAL)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
-        # cutting a topology costs more than a round's other bookkeeping, and few depths occur
-        self.limited = lru_cache(maxsize=None)(topology.limited)
+        if isinstance(topology, Topology):
+            # cutting a topology costs more than a round's other bookkeeping, and few depths occur
+            self.limited = lru_cache(maxsize=None)(topology.limited)
+
+    def _new_drafter(self) -> Drafter | None:
+        models = self.pair.draft, self.pair.vocab_size, self.settings.sampling
+        if isinstance(self.topology, ContextTree):
+            return ContextDrafter(*models, self.topology)
+        return Drafter(*models) if self.topology.num_draft_tokens else None
 
     def prefill(self) -> None:
         """The prompt without its last token, which is the root of the first round."""
@@ -68,11 +81,7 @@ class Engine:
         """Draft, evaluate, verify; commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
-        topology = self.limited(self._room())
-        log_e = self.races.log_exponentials(position, topology.depth + 1)
-        drafted = Drafted(topology, [self.text_ids[-1]], [None])
-        if topology.num_draft_tokens:
-            drafted = self.drafter.draft(self.text_ids, topology, log_e)
+        drafted, log_e = self._draft(position)
         draft_seconds = clock.lap()
         log_p = self._evaluate(drafted)
         evaluate_seconds = clock.lap()
@@ -104,6 +113,27 @@ class Engine:
         if self.drafter is not None:
             room = min(room, self.pair.draft.context_length - length + 1)
         return max(room, 0)
+
+    def _draft(self, position: int) -> tuple[Drafted, Tensor]:
+        """The drafted tree and the races of its depths, [depth + 1, vocabulary]."""
+        room = self._room()
+        if room and isinstance(self.topology, ContextTree):
+            drafted = self.drafter.grow(
+                self.text_ids,
+                min(room, self.topology.depth),
+                race=lambda depth: self.races.log_exponentials(position, depth + 1)[depth],
+                uniforms=lambda depth: self._uniforms(position + depth),
+            )
+            return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
+        topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
+        log_e = self.races.log_exponentials(position, topology.depth + 1)
+        if topology.num_draft_tokens:
+            return self.drafter.draft(self.text_ids, topology, log_e), log_e
+        return Drafted(topology, [self.text_ids[-1]], [None]), log_e
+
+    def _uniforms(self, position: int) -> Tensor:
+        """What GSD will test the children at this position with, [WIDTH]."""
+        return torch.tensor([uniform(self.seed, position, index) for index in range(WIDTH)])
 
     def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
         tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)

@@ -165,7 +165,8 @@ class Round:
 class Generation:
     """A whole run: its set-up, its rounds and what follows from them.
 
-    prompt_ids: token ids of the prompt. paths: the topology that was used. seed: the seed that was
+    prompt_ids: token ids of the prompt. paths: the topology that was used; empty where every
+    round grew its own. seed: the seed that was
     used, also where none was given. prefill_seconds: time for the prompt without its last token.
     target, draft: the models' names.
     """

@@ -12,14 +12,16 @@ LAYERS = [
     {"race"},
     {"verify", "optimal", "stats"},
     {"theory"},
-    {"channel"},
+    {"channel", "context"},
     {"channel_report"},
     {"models"},
     {"pair", "draft"},
+    {"context_draft"},
     {"detail"},
     {"engine"},
     {"auto"},
     {"decode"},
+    {"learn"},
     {"experiments", "bench", "tiny"},
 ]
 """Modules of specdec, lowest first; a module imports from lower layers, or within its own by this order."""

@@ -1,0 +1,113 @@
+"""R(index | what the draft shows): the chance that the child with each index is the accepted one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from specdec.context import features
+from specdec.context.features import WIDTH
+
+STAGES = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
+"""What is known, stage by stage: q; with the uniforms that test the children; with the children."""
+
+
+@dataclass(frozen=True)
+class Hazards:
+    """Logistic hazards: child i is accepted, given that no earlier one was, with this probability.
+
+    weights: [WIDTH, features], bias: [WIDTH].
+    """
+
+    weights: Tensor
+    bias: Tensor
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Hazards [n, WIDTH] of features [n, WIDTH, features]."""
+        return ((features * self.weights).sum(-1) + self.bias).sigmoid()
+
+
+@dataclass(frozen=True)
+class ContextAcceptance:
+    """Context-aware acceptance of one pair under one method and one sampling.
+
+    average: R by child index where nothing is known, the 0-th order, [WIDTH]. stages: hazards by what is
+    known, see `STAGES`. Learnt by `specdec.learn.learn_context`.
+    """
+
+    method: Literal["gsd", "ersd"]
+    average: tuple[float, ...]
+    stages: dict[str, Hazards]
+
+    def __post_init__(self) -> None:
+        if self.method not in STAGES:
+            raise ValueError(f"method = {self.method!r} is neither 'gsd' nor 'ersd'")
+        if set(self.stages) != set(STAGES[self.method]):
+            raise ValueError(f"stages = {sorted(self.stages)} must be {', '.join(STAGES[self.method])}")
+        if len(self.average) != WIDTH or not 0 < self.average[0] <= 1:
+            raise ValueError(f"average = {self.average} must have {WIDTH} rates, the first above 0")
+
+    def of_node(self, log_q: Tensor) -> Tensor:
+        """GSD, before a race: hazards [n, WIDTH] of nodes with log_q [n, vocabulary]."""
+        return self.stages["node"](features.of_node(log_q))
+
+    def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:
+        """GSD, before a race: the same where the uniforms [WIDTH] that test the children are known."""
+        return self.stages["tested"](tested_features(log_q, uniforms))
+
+    def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
+        """R [n, WIDTH] of the drafted tokens [n, up to WIDTH], in order of arrival."""
+        seen = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
+        return marginal(self.stages["drafted"](seen))
+
+    def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
+        """The same from log arrival times [n, up to WIDTH + 1], which ERSD's verification races on."""
+        return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        stages = {
+            name: {"weights": h.weights.tolist(), "bias": h.bias.tolist()} for name, h in self.stages.items()
+        }
+        path.write_text(json.dumps({"method": self.method, "average": self.average, "stages": stages}) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> ContextAcceptance:
+        """Read what `save` wrote. ValueError where the file is none."""
+        try:
+            plain = json.loads(path.read_text())
+            stages = {name: _hazards(stage) for name, stage in plain["stages"].items()}
+            return cls(plain["method"], tuple(plain["average"]), stages)
+        except (OSError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} holds no context-aware acceptance: {error!r}") from None
+
+
+def tested_features(log_q: Tensor, uniforms: Tensor) -> Tensor:
+    """q and the uniforms."""
+    return torch.cat([features.of_node(log_q), features.of_uniforms(uniforms, len(log_q))], -1)
+
+
+def raced_features(log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
+    """q, the children, and how far apart they arrived."""
+    parts = [features.of_node(log_q), features.of_children(log_q, children), features.of_arrivals(times)]
+    return torch.cat(parts, -1)
+
+
+def marginal(hazards: Tensor) -> Tensor:
+    """Hazards [n, WIDTH] -> probability that each child is the accepted one, [n, WIDTH]."""
+    passed = torch.cat([torch.ones_like(hazards[:, :1]), (1 - hazards).cumprod(-1)[:, :-1]], -1)
+    return hazards * passed
+
+
+def _hazards(stage: dict[str, Any]) -> Hazards:
+    weights, bias = torch.tensor(stage["weights"]), torch.tensor(stage["bias"])
+    if weights.dim() != 2 or len(weights) != WIDTH or bias.shape != (WIDTH,):
+        raise ValueError(
+            f"hazards have shapes {tuple(weights.shape)} and {tuple(bias.shape)}; {WIDTH} rows are needed"
+        )
+    return Hazards(weights, bias)

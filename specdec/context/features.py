@@ -1,0 +1,62 @@
+"""What a node of a draft tree shows before the target has seen it, as numbers.
+
+All functions take a batch of n nodes and give float32 [n, WIDTH, features], a row for each child index:
+
+of_node        q alone: its entropy and how much its first tokens have
+of_uniforms    GSD: the uniforms that will test the children
+of_children    the probabilities of the children that were drafted
+of_arrivals    ERSD: how far apart the children arrived
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+WIDTH = 8
+"""Children of a node that are told apart; no node gets more."""
+_FLOOR = -20.0
+"""Logarithms of probabilities below e^-20 say no more than this one does."""
+_CEILING = 20.0
+
+
+def of_node(log_q: Tensor) -> Tensor:
+    """Entropy, the two largest log q, and log(1 - largest q) of log_q [n, vocabulary]."""
+    entropy = torch.special.entr(log_q.exp()).sum(-1)
+    first, second = _largest(log_q, 2).unbind(-1)
+    rest = torch.log1p(-first.exp()).clamp_min(_FLOOR)
+    return _for_each_child(torch.stack([entropy, first, second, rest], -1))
+
+
+def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
+    """u, log u and log(1 - u) of uniforms [WIDTH], the same for all `count` nodes of a level."""
+    u = uniforms.float()
+    columns = torch.stack([u, u.log(), torch.log1p(-u).clamp_min(_FLOOR)], -1)
+    return columns.expand(count, WIDTH, 3)
+
+
+def of_children(log_q: Tensor, children: Tensor) -> Tensor:
+    """log q, by itself and relative to the largest, of the drafted tokens int64 [n, up to WIDTH]."""
+    drafted = _padded(log_q.gather(-1, children), _FLOOR)
+    return torch.stack([drafted, drafted - _largest(log_q, 1)], -1).float()
+
+
+def of_arrivals(times: Tensor) -> Tensor:
+    """Distances of log arrival times [n, up to WIDTH + 1], in order: from the first, and to the next."""
+    since = _padded(times - times[:, :1], _CEILING, WIDTH + 1)
+    return torch.stack([since[:, :-1], since.diff(dim=-1)], -1).float()
+
+
+def _largest(log_q: Tensor, count: int) -> Tensor:
+    return _padded(log_q.topk(min(count, log_q.shape[-1]), -1).values, _FLOOR, count)
+
+
+def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
+    """Columns up to `width`; what is missing or further out than `fill` becomes `fill`."""
+    missing = values.new_full((len(values), max(width - values.shape[-1], 0)), fill)
+    values = torch.cat([values, missing], -1)
+    return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)
+
+
+def _for_each_child(columns: Tensor) -> Tensor:
+    return columns.float()[:, None].expand(len(columns), WIDTH, columns.shape[-1])

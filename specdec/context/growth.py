@@ -1,0 +1,193 @@
+"""Growing a draft tree level by level: Algorithm 3 run anew with what is known by then.
+
+What is known of a node is its probability of being accepted; below it, the average acceptance by index
+stands in for what nobody has seen yet. Each plan takes the most acceptable nodes until the budget is spent,
+as Algorithm 3 does. Only the part of a plan that must be decided now is carried out.
+
+**What GSD may use.** Its text has the target's law if every race and every acceptance uniform is drawn after
+all that was decided with it. Nodes of one depth share a race, and children with one index share a uniform. So
+the child counts of a level are fixed before its race is looked at, and whether nodes get a child i is decided
+without the uniform of index i or a later one; the uniforms of earlier indices may be used: a second
+child is worth nothing where the first is as good as accepted. ERSD's text is the same whatever was drafted,
+so its tree may depend on everything, the race included.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from torch import Tensor
+
+from specdec.context.features import WIDTH
+
+
+@dataclass(eq=False, slots=True)
+class Branch:
+    """A node of a growing tree.
+
+    reach: estimated probability that the node is accepted. number: in the draft's session, -1 before the
+    draft has scored it. log_q: the distribution of its children. children: in order of arrival; None
+    before their race.
+    """
+
+    token_id: int
+    reach: float = 1.0
+    parent: Branch | None = None
+    child_index: int = -1
+    depth: int = 0
+    number: int = -1
+    log_q: Tensor | None = None
+    children: list[Branch] | None = None
+
+    def drafted(self, token_ids: Sequence[int], rates: Sequence[float]) -> list[Branch]:
+        """Give it these children, accepted with these probabilities where it is; never rising."""
+        self.children, most = [], 1.0
+        for index, (token_id, rate) in enumerate(zip(token_ids, rates, strict=False)):
+            most = min(most, rate)
+            self.children.append(Branch(token_id, self.reach * most, self, index, self.depth + 1))
+        return self.children
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Algorithm 3's queue: the most acceptable candidate first, the oldest of equal ones."""
+
+    average: Sequence[float]
+    depth: int
+    heap: list[Any] = field(default_factory=list)
+    order: Iterable[int] = field(default_factory=count)
+
+    def push(self, probability: float, *candidate: Any) -> None:
+        heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
+
+    def pop(self) -> tuple[float, Any, int, float, int]:
+        negative, _, owner, index, parent, depth = heapq.heappop(self.heap)
+        return -negative, owner, index, parent, depth
+
+    def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
+        """Child `index` of a node accepted with probability `parent` of which no more is known."""
+        if depth <= self.depth and index < len(self.average):
+            self.push(parent * self.average[index], owner, index, parent, depth)
+
+
+def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[list[Branch], list[Branch]]:
+    """The k most acceptable nodes under `root`, no deeper than `depth`.
+
+    Returns those of them that are there, and the nodes that have to be scored and raced because children of
+    theirs are among the k. Where the second list is empty, the first is the tree.
+    """
+    queue, taken, unscored = _Plan(average, depth), [], {}
+    _push_children(queue, root)
+    for _ in range(k):
+        if not queue.heap:
+            break
+        probability, owner, index, parent, level = queue.pop()
+        if isinstance(owner, Branch) and index < 0:
+            taken.append(owner)
+            _push_children(queue, owner)
+            siblings = owner.parent.children
+            if owner.child_index + 1 < len(siblings):
+                sibling = siblings[owner.child_index + 1]
+                queue.push(sibling.reach, sibling, -1, 0.0, level)
+            continue
+        if owner is not None:
+            unscored[id(owner)] = owner
+        queue.push_unseen(owner, index + 1, parent, level)
+        queue.push_unseen(None, 0, probability, level + 1)
+    return taken, list(unscored.values())
+
+
+def _push_children(queue: _Plan, node: Branch) -> None:
+    if node.depth >= queue.depth or node.children == []:
+        return
+    if node.children is None:
+        queue.push_unseen(node, 0, node.reach, node.depth + 1)
+    else:
+        queue.push(node.children[0].reach, node.children[0], -1, 0.0, node.depth + 1)
+
+
+def child_counts(
+    reach: Sequence[float],
+    untested: Sequence[Sequence[float]],
+    tested: Sequence[Sequence[float]],
+    most: Sequence[int],
+    k: int,
+    depth: int,
+    average: Sequence[float],
+) -> list[int]:
+    """GSD: how many children each node of a level gets, with k nodes left for this and all deeper levels.
+
+    reach: of each node. untested: hazards [n, WIDTH] of its children. tested: the same given the uniforms
+    that will test them; those of index i are used after all children i are decided. most: children that
+    a node can have. depth: levels that there is room for.
+    """
+    counts, left, decided = [0] * len(reach), list(reach), []
+    for index in range(WIDTH):
+        chosen = _chosen(index, counts, left, decided, untested, most, k, _Plan(average, depth))
+        if not chosen:
+            break
+        for node in chosen:
+            counts[node] += 1
+            decided.append(left[node] * tested[node][index])
+            left[node] *= 1 - tested[node][index]
+        k -= len(chosen)
+    return counts
+
+
+def _chosen(
+    index: int,
+    counts: Sequence[int],
+    left: Sequence[float],
+    decided: Sequence[float],
+    untested: Sequence[Sequence[float]],
+    most: Sequence[int],
+    k: int,
+    queue: _Plan,
+) -> list[int]:
+    """The nodes whose child `index` is in the plan.
+
+    left: probability that a node is accepted and none of its earlier children is.
+    """
+
+    def push(node: int, child: int, remaining: float) -> None:
+        if child < min(WIDTH, most[node]):
+            queue.push(remaining * untested[node][child], node, child, remaining, 1)
+
+    for probability in decided:
+        queue.push_unseen(None, 0, probability, 2)
+    for node, so_far in enumerate(counts):
+        if so_far == index:
+            push(node, index, left[node])
+    chosen = []
+    for _ in range(k):
+        if not queue.heap:
+            break
+        probability, node, child, parent, level = queue.pop()
+        if node is None:
+            queue.push_unseen(None, child + 1, parent, level)
+        else:
+            if child == index:
+                chosen.append(node)
+            push(node, child + 1, parent * (1 - untested[node][child]))
+        queue.push_unseen(None, 0, probability, level + 1)
+    return chosen
+
+
+def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
+    """Those of a level's nodes that get children if k more nodes are planned; depth: levels below them."""
+    queue, chosen = _Plan(average, depth), {}
+    for node in nodes:
+        queue.push_unseen(node, 0, node.reach, 1)
+    for _ in range(k):
+        if not queue.heap:
+            break
+        probability, owner, index, parent, level = queue.pop()
+        if owner is not None:
+            chosen[id(owner)] = owner
+        queue.push_unseen(owner, index + 1, parent, level)
+        queue.push_unseen(None, 0, probability, level + 1)
+    return [node for node in nodes if id(node) in chosen]

@@ -1,0 +1,199 @@
+"""Learn context-aware acceptance (`specdec.context`) from texts of the target.
+
+A node of a draft tree that is verified stands behind the target's own text, so such texts with P and Q at
+each of their positions are all that is needed: one race and one set of uniforms are drawn for each
+position, and which child would have been accepted is what the hazards learn to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from specdec.checks import whole
+from specdec.context import ContextAcceptance
+from specdec.context.acceptance import STAGES, Hazards, raced_features, tested_features
+from specdec.context.features import WIDTH, of_children, of_node
+from specdec.decode import generate
+from specdec.models import Model
+from specdec.pair import ModelPair
+from specdec.probs import Sampling, log_probs, residual
+from specdec.race import derived_seed
+from specdec.topology import sequence
+
+_CHUNK = 64
+"""Tokens scored in one forward."""
+_RIDGE = 1e-4
+"""Keeps weights finite where a feature never varies."""
+_TEXT = 200
+"""Most tokens of one text."""
+
+
+class Samples(NamedTuple):
+    """Positions of texts: features of each stage [n, WIDTH, features], and what was accepted.
+
+    accepted: bool [n, WIDTH], the one accepted child at most. offered: bool [n, WIDTH], children that q has
+    support for.
+    """
+
+    stages: dict[str, Tensor]
+    accepted: Tensor
+    offered: Tensor
+
+
+def learn_context(
+    pair: ModelPair,
+    prompts: Sequence[str | Sequence[int]],
+    *,
+    method: str = "ersd",
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    tokens: int = 20_000,
+    seed: int = 0,
+) -> ContextAcceptance:
+    """Context-aware acceptance of a pair, learnt from at least so many tokens of texts after these prompts.
+
+    ValueError for an argument that does not fit, as in `generate`.
+    """
+    if method not in STAGES:
+        raise ValueError(f"method = {method!r} is neither 'gsd' nor 'ersd'")
+    if isinstance(prompts, str) or not len(prompts):
+        raise ValueError(f"prompts = {prompts!r} must be a list of prompts")
+    sampling = Sampling(temperature, top_k, top_p)
+    noise = torch.Generator().manual_seed(seed)
+    texts = _texts(pair, prompts, sampling, whole("tokens", tokens, 1), seed)
+    samples = _joined([sampled(*_laws(pair, sampling, *text), method, noise) for text in texts])
+    return fitted(samples, method)
+
+
+def sampled(log_p: Tensor, log_q: Tensor, method: str, noise: torch.Generator) -> Samples:
+    """One race, and for GSD one set of uniforms, at each position of log_p, log_q [n, vocabulary]."""
+    e = torch.empty(log_q.shape, dtype=torch.float64).exponential_(generator=noise).log_()
+    width = min(WIDTH, log_q.shape[-1])
+    times, tokens = (e - log_q).topk(min(WIDTH + 1, log_q.shape[-1]), -1, largest=False)
+    children, offered = tokens[:, :width], times[:, :width].isfinite()
+    if method == "ersd":
+        accepted = children == (e - log_p).argmin(-1, keepdim=True)
+        stages = {"drafted": raced_features(log_q, times, children)}
+    else:
+        uniforms = torch.rand(len(log_q), WIDTH, dtype=torch.float64, generator=noise)
+        accepted = _accepted_by_gsd(log_p, log_q, children, uniforms)
+        # a level's nodes share their uniforms, the positions of a text do not
+        tested = torch.cat([tested_features(q[None], u) for q, u in zip(log_q, uniforms, strict=True)])
+        drafted = torch.cat([tested, of_children(log_q, children)], -1)
+        stages = {"node": of_node(log_q), "tested": tested, "drafted": drafted}
+    return Samples(stages, _widened(accepted & offered), _widened(offered))
+
+
+def fitted(samples: Samples, method: str) -> ContextAcceptance:
+    """Hazards of each stage by penalised maximum likelihood."""
+    earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
+    at_risk = (samples.offered & (earlier == 0)).float()
+    stages = {
+        name: _hazards(seen, samples.accepted.float(), at_risk) for name, seen in samples.stages.items()
+    }
+    return ContextAcceptance(method, tuple(samples.accepted.double().mean(0).tolist()), stages)
+
+
+def log_loss(acceptance: ContextAcceptance, samples: Samples) -> dict[str, float]:
+    """Nats per position that are left about which child is accepted: on average, and by what is known."""
+    rates = torch.tensor(acceptance.average)
+    none = torch.cat([samples.accepted.double(), 1 - samples.accepted.double().sum(-1, keepdim=True)], -1)
+    law = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)
+    losses = {"average": float(-(none * law.log()).sum(-1).mean())}
+    earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
+    at_risk = samples.offered & (earlier == 0)
+    for name, seen in samples.stages.items():
+        hazards = acceptance.stages[name](seen).clamp(1e-9, 1 - 1e-9)
+        terms = torch.where(samples.accepted, hazards, 1 - hazards).log()
+        losses[name] = float(-(terms * at_risk).sum(-1).mean())
+    return losses
+
+
+def _hazards(seen: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
+    centre, scale = seen.mean((0, 1)), seen.std((0, 1)).clamp_min(1e-6)
+    standard = (seen - centre) / scale
+    weights = torch.zeros(WIDTH, seen.shape[-1], requires_grad=True)
+    bias = torch.zeros(WIDTH, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        logits = (standard * weights).sum(-1) + bias
+        terms = binary_cross_entropy_with_logits(logits, accepted, weight=at_risk, reduction="sum")
+        total = terms / len(seen) + _RIDGE * (weights.square().sum() + bias.square().sum())
+        total.backward()
+        return total
+
+    optimizer.step(loss)
+    with torch.no_grad():
+        return Hazards(weights / scale, bias - (weights * centre / scale).sum(-1))
+
+
+def _accepted_by_gsd(log_p: Tensor, log_q: Tensor, children: Tensor, uniforms: Tensor) -> Tensor:
+    """Bool [n, width]: Algorithm 4's tests, at all positions at once."""
+    p, q = log_p.double().exp(), log_q.double().exp()
+    accepted = torch.zeros(children.shape, dtype=torch.bool)
+    for index in range(children.shape[-1]):
+        x = children[:, index : index + 1]
+        passes = (uniforms[:, index : index + 1] * q.gather(1, x) < p.gather(1, x))[:, 0]
+        accepted[:, index] = passes & ~accepted.any(-1)
+        p, q = residual(p, q), q.scatter(1, x, 0.0)
+        q = q / q.sum(-1, keepdim=True).clamp_min(1e-300)
+    return accepted
+
+
+def _widened(columns: Tensor) -> Tensor:
+    missing = columns.new_zeros(len(columns), WIDTH - columns.shape[-1])
+    return torch.cat([columns, missing], -1)
+
+
+def _joined(parts: Sequence[Samples]) -> Samples:
+    stages = {name: torch.cat([part.stages[name] for part in parts]) for name in parts[0].stages}
+    return Samples(stages, *(torch.cat([part[i] for part in parts]) for i in (1, 2)))
+
+
+def _texts(
+    pair: ModelPair, prompts: Sequence[str | Sequence[int]], sampling: Sampling, tokens: int, seed: int
+) -> Iterator[tuple[list[int], int]]:
+    """Token ids of texts with their prompts, and where the text begins."""
+    done = number = 0
+    while done < tokens:
+        g = generate(
+            pair,
+            prompts[number % len(prompts)],
+            method="ersd",
+            topology=sequence(4),
+            max_new_tokens=_TEXT,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            seed=derived_seed(seed, number),
+        )
+        done, number = done + len(g.token_ids), number + 1
+        yield [*g.prompt_ids, *g.token_ids], len(g.prompt_ids)
+
+
+def _laws(pair: ModelPair, sampling: Sampling, ids: Sequence[int], start: int) -> tuple[Tensor, Tensor]:
+    """log P and log Q [n, vocabulary] of the tokens from `start` on."""
+    end = min(len(ids), pair.draft.context_length, pair.target.context_length)
+    log_p, log_q = (_scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.draft))
+    return log_p, log_q
+
+
+@torch.inference_mode()
+def _scored(model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling) -> Tensor:
+    session, rows = model.session(), []
+    if start > 1:
+        session.prefill(ids[: start - 1])
+    for first in range(start - 1, len(ids) - 1, _CHUNK):
+        chunk = torch.tensor(ids[first : min(first + _CHUNK, len(ids) - 1)], device=model.device)
+        logits = session.forward(chunk, range(-1, len(chunk) - 1))
+        session.keep(range(len(chunk)))
+        rows.append(log_probs(logits, sampling, pair.vocab_size).cpu())
+    return torch.cat(rows).clone()
