@@ -19,8 +19,8 @@ from specdec import ModelPair, generate, load_pair, optimal_topology, stats, the
 from specdec.experiments import Point, Settings, Share, Store, read_prompts, run, smoke_settings, summarize
 from specdec.experiments.command import as_text, device_of, main, parser, settings_for, settings_of
 from specdec.experiments.estimates import acceptance_vector, combined, mean, ratio
-from specdec.experiments.measure import counts
-from specdec.experiments.plan import Plan
+from specdec.experiments.measure import counts, measure
+from specdec.experiments.plan import ContextJob, Plan
 from specdec.experiments.run import duration, estimated_seconds, header
 from specdec.experiments.settings import PROMPTS
 from specdec.experiments.summary import best_m
@@ -412,3 +412,12 @@ def test_two_launched_processes_equal_one(tmp_path):
         run(load_pair(device="cpu"), settings, alone, quiet=True)
     assert done(Store(shared)) == done(alone)
     assert json.loads((tmp_path / "shared.summary.json").read_text())["complete"]
+
+
+def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):
+    settings = replace(smoke_settings([[0]]), methods=("gsd",))
+    rates = torch.tensor([[0.7, 0.301]], dtype=torch.float64)
+    monkeypatch.setattr(theory, "gsd_acceptance_by_index", lambda p, q, k: rates.expand(len(p), 2))
+    record = measure(PAIR, settings, ContextJob(0))
+    bits = float(theory.entropy(rates[0] / 1.001))
+    assert record["gsd"]["entropy"] == pytest.approx(record["positions"] * bits, abs=1e-4)

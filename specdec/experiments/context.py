@@ -5,7 +5,7 @@
 
 Acceptance is learnt from texts after the first three quarters of the prompts and written to
 `assets/tiny/context.<method>.json`; the tokens per target call are measured on the last quarter, with the
-same prompts and seeds for both trees. The 0-th order R is the average over the very texts that were learnt from.
+same prompts and seeds for both trees. The 0-th order R is the average over the texts that were learnt from.
 Runs are appended to a JSON-lines file; a killed measurement goes on where it was.
 """
 

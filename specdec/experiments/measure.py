@@ -106,7 +106,9 @@ def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
     record["kl"] = _finite_sum(theory.kl_divergence(p, q))
     for method in settings.methods:
         rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
-        bits = theory.entropy(torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1))
+        law = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
+        # simulated rates may sum to a little more than 1
+        bits = theory.entropy(law / law.sum(-1, keepdim=True))
         record[method] = {
             "acceptance": [round(x, 6) for x in rates.sum(0).tolist()],
             "entropy": float(bits.sum()),
