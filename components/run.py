@@ -162,7 +162,8 @@ def missing(request: dict[str, Any]) -> list[str]:
 
 
 def _tree(topology: Any) -> dict[str, Any]:
-    return {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": topology.paths}
+    paths = getattr(topology, "paths", ())  # a context tree has another shape each round
+    return {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": paths}
 
 
 def models(pair: Any) -> list[dict[str, str]]:

@@ -146,6 +146,7 @@ function usedTopology(setup) {
   if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
   if (setup.num_draft_tokens === 0) return ["topology: auto found that drafting does not pay here, so nothing is drafted"];
   const name = setup.topology ? `${setup.topology}, ` : "";
+  if (setup.topology === "context") return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree each round`];
   return [`topology: ${name}${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
 }
 
