@@ -24,7 +24,7 @@ TOPOLOGIES = [
     ("batch: k alternatives", "batch"),
     ("SpecInfer: three branches", "specinfer"),
     ("optimal: the best tree of k tokens", "optimal"),
-    ("context: a tree grown with what the draft shows", "context"),
+    ("context: another tree each round", "context"),
     ("auto: measured, the fastest here", "auto"),
 ]
 

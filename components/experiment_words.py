@@ -30,11 +30,11 @@ PLACES = {
 def title(summary: Summary) -> str:
     """Which pair, how much text, on what."""
     pair, settings, versions = summary["pair"], summary["settings"], summary["versions"]
-    wanted = settings.get("tokens", "?")
-    wanted = f"{wanted:,}" if isinstance(wanted, int) else wanted
+    # an unfinished experiment has fewer than it was asked for
+    fewest = min((point["tokens"] for point in summary["points"]), default=0)
     parts = [
         f"Target {pair.get('target', '?')}",
-        f"draft {pair.get('draft', '?')}: at least {wanted} tokens per point",
+        f"draft {pair.get('draft', '?')}: at least {fewest:,} tokens per point",
         f"texts of up to {settings.get('max_new_tokens', '?')} tokens",
         f"{settings.get('prompts', '?')} prompts",
         f"temperature {settings.get('temperature', '?')}",
