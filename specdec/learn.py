@@ -21,8 +21,9 @@ from specdec.context.features import WIDTH, of_children, of_node
 from specdec.decode import generate
 from specdec.models import Model
 from specdec.pair import ModelPair
-from specdec.probs import Sampling, log_probs, residual
+from specdec.probs import Sampling, log_probs
 from specdec.race import derived_seed
+from specdec.theory.trials import gsd_tests
 from specdec.topology import sequence
 
 _CHUNK = 64
@@ -82,7 +83,8 @@ def sampled(log_p: Tensor, log_q: Tensor, method: str, noise: torch.Generator) -
         stages = {"drafted": raced_features(log_q, times, children)}
     else:
         uniforms = torch.rand(len(log_q), WIDTH, dtype=torch.float64, generator=noise)
-        accepted = _accepted_by_gsd(log_p, log_q, children, uniforms)
+        first = gsd_tests(log_p.double().exp(), log_q.double().exp(), children, uniforms)
+        accepted = first[:, None] == torch.arange(width)
         # a level's nodes share their uniforms, the positions of a text do not
         tested = torch.cat([tested_features(q[None], u) for q, u in zip(log_q, uniforms, strict=True)])
         drafted = torch.cat([tested, of_children(log_q, children)], -1)
@@ -92,8 +94,7 @@ def sampled(log_p: Tensor, log_q: Tensor, method: str, noise: torch.Generator) -
 
 def fitted(samples: Samples, method: str) -> ContextAcceptance:
     """Hazards of each stage by penalised maximum likelihood."""
-    earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
-    at_risk = (samples.offered & (earlier == 0)).float()
+    at_risk = _at_risk(samples).float()
     stages = {
         name: _hazards(seen, samples.accepted.float(), at_risk) for name, seen in samples.stages.items()
     }
@@ -106,8 +107,7 @@ def log_loss(acceptance: ContextAcceptance, samples: Samples) -> dict[str, float
     none = torch.cat([samples.accepted.double(), 1 - samples.accepted.double().sum(-1, keepdim=True)], -1)
     law = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)
     losses = {"average": float(-(none * law.log()).sum(-1).mean())}
-    earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
-    at_risk = samples.offered & (earlier == 0)
+    at_risk = _at_risk(samples)
     for name, seen in samples.stages.items():
         hazards = acceptance.stages[name](seen).clamp(1e-9, 1 - 1e-9)
         terms = torch.where(samples.accepted, hazards, 1 - hazards).log()
@@ -135,17 +135,10 @@ def _hazards(seen: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
         return Hazards(weights / scale, bias - (weights * centre / scale).sum(-1))
 
 
-def _accepted_by_gsd(log_p: Tensor, log_q: Tensor, children: Tensor, uniforms: Tensor) -> Tensor:
-    """Bool [n, width]: Algorithm 4's tests, at all positions at once."""
-    p, q = log_p.double().exp(), log_q.double().exp()
-    accepted = torch.zeros(children.shape, dtype=torch.bool)
-    for index in range(children.shape[-1]):
-        x = children[:, index : index + 1]
-        passes = (uniforms[:, index : index + 1] * q.gather(1, x) < p.gather(1, x))[:, 0]
-        accepted[:, index] = passes & ~accepted.any(-1)
-        p, q = residual(p, q), q.scatter(1, x, 0.0)
-        q = q / q.sum(-1, keepdim=True).clamp_min(1e-300)
-    return accepted
+def _at_risk(samples: Samples) -> Tensor:
+    """Bool [n, WIDTH]: offered children of which no earlier sibling was accepted."""
+    earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
+    return samples.offered & (earlier == 0)
 
 
 def _widened(columns: Tensor) -> Tensor:

@@ -33,15 +33,24 @@ def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, unifor
     each child's test and independent of the race.
     """
     p, q = checked_pair(p, q)
-    drafted = log_arrival_times(q.log(), log_e).argsort(-1)
-    accepted = torch.full((len(log_e),), p.shape[-1])
-    target, draft = p.expand_as(log_e), q.expand_as(log_e)
-    for child_index in range(int((q > 0).sum())):
+    most = int((q > 0).sum())
+    drafted = log_arrival_times(q.log(), log_e).argsort(-1)[:, :most]
+    index = gsd_tests(p.expand_as(log_e), q.expand_as(log_e), drafted, uniforms)
+    return index.where(index < most, p.shape[-1])
+
+
+def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor:
+    """Index of the first drafted child that passes its test, int64 [races]; m where none does.
+
+    p, q: [races, n], a position each. drafted: tokens [races, m] in order of arrival. uniforms: [races, m or
+    more]. The loop of Algorithm 4 at one node.
+    """
+    most = drafted.shape[-1]
+    accepted = torch.full((len(drafted),), most)
+    for child_index in range(most):
         token = drafted[:, child_index, None]
-        p_x, q_x = target.gather(-1, token), draft.gather(-1, token)
-        passed = (uniforms[:, child_index, None] * q_x < p_x)[:, 0] & (accepted == p.shape[-1])
-        accepted = torch.where(passed, child_index, accepted)
-        target = residual(target, draft)
-        draft = draft.scatter(-1, token, 0.0)
-        draft = draft / draft.sum(-1, keepdim=True).clamp_min(torch.finfo(draft.dtype).tiny)
+        passed = (uniforms[:, child_index, None] * q.gather(-1, token) < p.gather(-1, token))[:, 0]
+        accepted = torch.where(passed & (accepted == most), child_index, accepted)
+        p, q = residual(p, q), q.scatter(-1, token, 0.0)
+        q = q / q.sum(-1, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)
     return accepted
