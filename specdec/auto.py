@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,12 +17,14 @@ import torch
 from specdec.engine import Engine, Settings
 from specdec.models import Model, Session
 from specdec.optimal import optimal_topology
-from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.stats import acceptance_by_index
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
 from specdec.trace import Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
 
 _WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
 """Tried out to estimate acceptance: eight alternatives at each of three positions in a row."""
@@ -36,15 +39,18 @@ _PREFIX = 32
 """Cached tokens while forwards are timed."""
 _REPEATS = 12
 """Times that each forward is timed."""
+_REMEMBERED = 16
+"""Methods with their sampling whose trials and topologies a pair keeps."""
 
 
 def measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> Topology:
     """The topology with the most expected tokens per second, chosen on first use."""
     key = (settings.method, settings.sampling)
-    if key not in pair.measured_topologies:
-        rounds = trial_rounds(pair, settings, prompt_ids)
-        pair.measured_topologies[key] = _fastest(pair, rounds)
-    return pair.measured_topologies[key]
+    found = pair.measured_topologies.get(key)
+    if found is None:
+        found = _fastest(pair, trial_rounds(pair, settings, prompt_ids))
+        _remember(pair.measured_topologies, key, found)
+    return found
 
 
 def trial_rounds(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> list[Round]:
@@ -53,11 +59,20 @@ def trial_rounds(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int])
     Length and seeds are the trial's own: what is chosen by it must not depend on the user's.
     """
     key = (settings.method, settings.sampling)
-    if key not in pair.trials:
+    rounds = pair.trials.get(key)
+    if rounds is None:
         # short enough that the trial tree fits behind it in both contexts
         room = min(pair.target.context_length, pair.draft.context_length) - _WIDE.depth - 2
-        pair.trials[key] = _decode_trial(pair, settings, prompt_ids[: max(1, min(_TRIAL_PROMPT, room))])
-    return pair.trials[key]
+        rounds = _decode_trial(pair, settings, prompt_ids[: max(1, min(_TRIAL_PROMPT, room))])
+        _remember(pair.trials, key, rounds)
+    return rounds
+
+
+def _remember(found: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep it, and forget the oldest: a server is asked for more temperatures than it has memory for."""
+    found[key] = value
+    for oldest in list(found)[:-_REMEMBERED]:
+        found.pop(oldest, None)  # another visitor's run may have done so in between
 
 
 def smoothed_acceptance(rounds: Sequence[Round]) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from specdec.auto import measured_topology, smoothed_acceptance, trial_rounds
 from specdec.checks import whole
 from specdec.context import ContextTree
 from specdec.engine import Clock, Engine, Settings
-from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.topology import Topology, sequence
 from specdec.trace import Generation, Method, Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
 
 METHODS: tuple[Method, ...] = ("ar", "gsd", "ersd")
 

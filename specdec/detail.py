@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +15,8 @@ from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
 from specdec.verify import Attempt, Verdict
+
+_LARGEST = math.log(sys.float_info.max)
 
 LEADING = 8
 """Arrivals recorded per race, under Q and under P each, beside the drafted children."""
@@ -87,19 +91,33 @@ class _Race:
         first = set(self.times_p.topk(count, largest=False).indices.tolist()) | set(also)
         if self.times_q is not None:
             first |= set(self.times_q.topk(count, largest=False).indices.tolist())
-        ordered = sorted(first, key=lambda token_id: (float(self.times_p[token_id]), token_id))
-        return tuple(self._arrival(token_id, texts) for token_id in ordered)
+        # values are taken out of the tensors all at once: one by one they cost as much as a forward
+        token_ids = torch.tensor(sorted(first))
+        columns = self.log_e, self.log_q, self.log_p, self.times_q, self.times_p
+        nothing = [None] * len(first)
+        taken = [nothing if column is None else column[token_ids].tolist() for column in columns]
+        rows = sorted(zip(token_ids.tolist(), *taken, strict=True), key=lambda row: row[-1])
+        return tuple(_arrival(texts, *row) for row in rows)
 
-    def _arrival(self, token_id: int, texts: TokenTexts) -> Arrival:
-        return Arrival(
-            token_id=token_id,
-            text=texts[token_id],
-            exponential=float(self.log_e[token_id].exp()),
-            q=0.0 if self.log_q is None else _probability(self.log_q, token_id),
-            p=_probability(self.log_p, token_id),
-            arrival_q=None if self.times_q is None else _finite(self.times_q[token_id].exp()),
-            arrival_p=_finite(self.times_p[token_id].exp()),
-        )
+
+def _arrival(
+    texts: TokenTexts,
+    token_id: int,
+    log_e: float,
+    log_q: float | None,
+    log_p: float,
+    time_q: float | None,
+    time_p: float,
+) -> Arrival:
+    return Arrival(
+        token_id=token_id,
+        text=texts[token_id],
+        exponential=math.exp(log_e),
+        q=0.0 if log_q is None else math.exp(log_q),
+        p=math.exp(log_p),
+        arrival_q=None if time_q is None else _time(time_q),
+        arrival_p=_time(time_p),
+    )
 
 
 def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
@@ -124,8 +142,9 @@ def _trial(attempt: Attempt, drafted: Drafted) -> Trial:
 
 
 def _probability(log_p: Tensor, token_id: int) -> float:
-    return float(log_p[token_id].exp())
+    return math.exp(log_p[token_id])
 
 
-def _finite(value: Tensor) -> float | None:
-    return float(value) if torch.isfinite(value) else None
+def _time(log_time: float) -> float | None:
+    """The arrival time; None where it is infinite, or too large for a float."""
+    return math.exp(log_time) if log_time < _LARGEST else None

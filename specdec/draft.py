@@ -52,7 +52,7 @@ class Drafter:
             level = log_probs(logits, self.sampling, self.vocab_size)
             most = max(len(topology.children[row]) for row in inner)
             orders = arrivals(level, log_e[depth], most)
-            for row, order, row_log_q in zip(inner, orders, level, strict=True):
+            for row, order, row_log_q in zip(inner, orders, level.unbind(), strict=True):
                 log_q[row] = row_log_q
                 tokens.update(zip(topology.children[row], order, strict=False))
             inner = [row for row in topology.levels[depth + 1] if topology.children[row] and row in tokens]

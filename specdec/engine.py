@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,13 +20,15 @@ from specdec.context.features import WIDTH
 from specdec.context_draft import ContextDrafter
 from specdec.detail import drafted_nodes, verified_steps
 from specdec.draft import Drafted, Drafter
-from specdec.pair import ModelPair
 from specdec.probs import Sampling, log_probs
 from specdec.race import Races, Stream, uniform
 from specdec.text import TextStream
 from specdec.topology import Topology
 from specdec.trace import Method, Round, Seconds, Token
 from specdec.verify import Verdict, verify_ersd, verify_gsd
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
 
 
 class Settings(NamedTuple):
@@ -90,21 +91,20 @@ class Engine:
         verify_seconds = clock.lap()
         finish = self._finish()
         tokens = self._tokens(drafted, verdict, finish is not None)
-        detail = self.settings.detail
-        round = Round(
+        detail, texts = self.settings.detail, self.pair.token_texts
+        nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
+        steps = verified_steps(drafted, verdict, texts, log_p, log_e, position) if detail else ()
+        return Round(
             number=number,
             position=position,
             tokens=tokens,
-            nodes=drafted_nodes(drafted, verdict, self.pair.token_texts, log_p if detail else None),
-            steps=verified_steps(drafted, verdict, self.pair.token_texts, log_p, log_e, position)
-            if detail
-            else (),
-            seconds=Seconds(),
+            nodes=nodes,
+            steps=steps,
+            # the record's own making is part of the time that it states
+            seconds=Seconds(draft_seconds, evaluate_seconds, verify_seconds, clock.lap()),
             text="".join(token.text for token in tokens),
             finish=finish,
         )
-        # the record's own making is part of the time that it states
-        return replace(round, seconds=Seconds(draft_seconds, evaluate_seconds, verify_seconds, clock.lap()))
 
     def _room(self) -> int:
         """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""

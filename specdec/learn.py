@@ -8,7 +8,7 @@ position, and which child would have been accepted is what the hazards learn to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,11 +20,13 @@ from specdec.context.acceptance import STAGES, Hazards, raced_features, tested_f
 from specdec.context.features import WIDTH, of_children, of_node
 from specdec.decode import generate
 from specdec.models import Model
-from specdec.pair import ModelPair
 from specdec.probs import Sampling, log_probs
 from specdec.race import derived_seed
 from specdec.theory.trials import gsd_tests
 from specdec.topology import sequence
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
 
 _CHUNK = 64
 """Tokens scored in one forward."""

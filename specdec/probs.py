@@ -50,8 +50,10 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax.
     float32, or float64 where the logits are. ValueError where logits are NaN, +inf or all -inf.
     """
-    logits = logits[..., :vocab_size]
-    logits = logits.to(torch.float64 if logits.dtype == torch.float64 else torch.float32)
+    if vocab_size is not None and logits.shape[-1] > vocab_size:
+        logits = logits[..., :vocab_size]
+    if logits.dtype not in (torch.float32, torch.float64):
+        logits = logits.float()
     if sampling.temperature == 0:
         return _greedy(_checked(logits))
     result = torch.log_softmax(_tempered(_checked(logits), sampling.temperature), -1)
@@ -68,9 +70,12 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
 
     The distribution that GSD goes on with after a rejection (Section 2 of the paper).
     """
-    excess = (p - q).clamp_min(0)
+    excess = (p - q).clamp_min_(0)
     mass = excess.sum(-1, keepdim=True)
-    return torch.where(mass > 0, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
+    left = mass > 0
+    if left.all():
+        return excess.div_(mass)
+    return torch.where(left, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
 
 
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
@@ -104,8 +109,8 @@ def _kept(log_p: Tensor, cutoff: Tensor) -> Tensor:
 
 def _checked(logits: Tensor) -> Tensor:
     # NaN, +inf and "all -inf" show in the maximum of a row, a cheaper look than isfinite on all of it
-    peak = logits.amax(-1)
-    if not torch.isfinite(peak).all():
+    peaks = logits.amax(-1).flatten().tolist()
+    if not all(map(math.isfinite, peaks)):
         raise ValueError(
             "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
             "too narrow: try float32"

@@ -58,12 +58,6 @@ def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
     return [IndexAcceptance(index, accepted[index], offered[index]) for index in sorted(offered)]
 
 
-def block_efficiency(rounds: Iterable[Round]) -> float:
-    """Tokens per target evaluation; 0 where there was none."""
-    counts = [len(round.tokens) for round in rounds]
-    return sum(counts) / len(counts) if counts else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class BlockEfficiency:
     """Tokens per target evaluation over several independent runs, with its standard error.

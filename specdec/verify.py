@@ -94,6 +94,8 @@ def verify_gsd(
         left: Tensor | None = None
         for child_index, child in enumerate(children):
             x = token_ids[child]
+            if p is not None:
+                left = _without(left, token_ids[child - 1])  # children are neighbours
             p_x = float(log_p[row][x].double().exp() if p is None else p[x])
             q_x = float((log_q[row] if left is None else left)[x].double().exp())
             u = uniform(depth, child_index)
@@ -102,9 +104,9 @@ def verify_gsd(
                 accepted = child
                 break
             if p is None:
-                p = log_p[row].double().exp()
-                left = log_q[row].to(p.device, torch.float64)
-            p, left = residual(p, left.exp()), _without(left, x)
+                p = log_p[row].to(torch.float64, copy=True).exp_()
+                left = log_q[row].to(p.device, torch.float64, copy=True)
+            p = residual(p, left.exp())
         if accepted is None:
             token_id = int(winner(log_p[row] if p is None else p.log(), residual_log_e(depth)))
             return Verdict(tuple(rows), token_id, "residual" if children else "bonus", tuple(attempts))
@@ -112,8 +114,7 @@ def verify_gsd(
 
 
 def _without(log_q: Tensor, token_id: int) -> Tensor:
-    """log q conditioned on not being `token_id`; a new tensor."""
-    rest = log_q.clone()
-    rest[token_id] = -math.inf
-    mass = rest.logsumexp(-1)
-    return rest - mass if mass.isfinite() else rest
+    """log q conditioned on not being `token_id`, in place."""
+    log_q[token_id] = -math.inf
+    mass = log_q.logsumexp(-1)
+    return log_q.sub_(mass) if mass.isfinite() else log_q

@@ -15,18 +15,17 @@ import json
 import platform
 import statistics
 import time
-from contextlib import nullcontext
 from pathlib import Path
-from unittest import mock
 
 import torch
 import transformers
-from laws import FALSE_ALARM, chi_square_p_value, joint_law
-from test_exactness import BROKEN, TREE, adversarial_pair, first_tokens, small_pair
+from laws import FALSE_ALARM
+from test_exactness import TREE, adversarial_pair, small_pair
 
 import specdec
-from specdec import engine
-from specdec.race import Stream, derived_seed
+from specdec.faults import FAULTS
+from specdec.losslessness import Check
+from specdec.race import derived_seed
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 
 PROMPTS = [
@@ -76,29 +75,30 @@ def chi_square(samples: int) -> list[dict]:
         ("ar", simple()),
         *((m, t) for m in ("gsd", "ersd") for t in (sequence(2), batch(4), TREE)),
     ]:
-        rows.append(chi_square_row(method, shape, adversarial_pair(), samples, 2, None))
-    rows.append(chi_square_row("gsd", simple(), small_pair(), 2 * samples, 1, None))
-    shared = mock.patch.object(engine, "Stream", type("Streams", (), {"RESIDUAL": Stream.RACE}))
-    what = "residual drawn from the drafting race"
-    rows.append(chi_square_row("gsd", simple(), small_pair(), 2 * samples, 1, (what, shared)))
-    for topology, (what, patch) in itertools.product((batch(2), TREE), BROKEN.items()):
-        control = None if patch is None else (what, mock.patch.object(*patch))
-        rows.append(chi_square_row("gsd", topology, small_pair(), 3 * samples, 1, control))
+        rows.append(chi_square_row(method, shape, adversarial_pair(), samples, 2))
+    for broken in (None, "residual-from-race"):
+        rows.append(chi_square_row("gsd", simple(), small_pair(), 2 * samples, 1, broken))
+    siblings = (None, "kept-draft", "kept-target", "uniform-from-race", "shared-uniform")
+    for topology, broken in itertools.product((batch(2), TREE), siblings):
+        rows.append(chi_square_row("gsd", topology, small_pair(), 3 * samples, 1, broken))
     return rows
 
 
-def chi_square_row(method, topology, pair, samples, length, control) -> dict:
-    """One test; control: what was broken and the patch that breaks it."""
-    with nullcontext() if control is None else control[1]:
-        runs = [first_tokens(pair, method, topology, seed, length) for seed in range(samples)]
-    p_value = chi_square_p_value(runs, joint_law(pair.target, [0], length))
+def chi_square_row(method, topology, pair, samples, length, broken=None) -> dict:
+    """One test; broken: the name of the fault that it must find."""
+    check = Check(
+        pair, [0], method=method, topology=topology, length=length, seed=0, fault=FAULTS.get(broken)
+    )
+    for _ in range(samples):
+        check.decode()
+    p_value = check.chi_square().p_value
     row = {
         "method": method,
         "topology": str(topology),
-        "broken": None if control is None else control[0],
+        "broken": broken,
         "samples": samples,
         "p_value": p_value,
-        "as_expected": (p_value > FALSE_ALARM) == (control is None),
+        "as_expected": (p_value > FALSE_ALARM) == (broken is None),
     }
     print(f"chi square: {row}", flush=True)
     return row

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
 import torch
-from scipy import stats
 from torch import Tensor
 
 from specdec import ModelPair
+from specdec.losslessness import chi_square
 from specdec.models import MarkovModel
 
 FALSE_ALARM = 1e-6
@@ -34,20 +34,6 @@ def markov_pair(vocab_size: int = 3, seed: int = 0) -> ModelPair:
     """Two independent random Markov models of order 1."""
     target = MarkovModel(random_table(vocab_size, 1, seed), name="target")
     return ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), name="draft"))
-
-
-def joint_law(model: MarkovModel, prefix: list[int], length: int) -> dict[tuple[int, ...], float]:
-    """The model's own distribution of the next `length` tokens."""
-    law = {(): 1.0}
-    for _ in range(length):
-        longer = {}
-        for tokens, mass in law.items():
-            session = model.session()
-            session.prefill([*prefix, *tokens][:-1])
-            row = session.forward(torch.tensor([[*prefix, *tokens][-1]]), [-1])[0].exp().tolist()
-            longer |= {(*tokens, token): mass * p for token, p in enumerate(row)}
-        law = longer
-    return law
 
 
 Choose = Callable[[int], int]
@@ -86,21 +72,7 @@ def distance(law: dict, other: dict) -> float:
 def chi_square_p_value(samples: Iterable[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
     """p-value of samples against a law; bins of less than 5 expected counts are merged into one."""
     counts = Counter(samples)
-    total = sum(counts.values())
     assert counts.keys() <= {key for key, mass in law.items() if mass > 0}, "an impossible outcome"
-    observed, expected, rest_observed, rest_expected = [], [], 0, 0.0
-    for key, mass in law.items():
-        if mass * total >= 5:
-            observed.append(counts[key])
-            expected.append(mass * total)
-        else:
-            rest_observed += counts[key]
-            rest_expected += mass * total
-    if rest_expected >= 5:
-        observed.append(rest_observed)
-        expected.append(rest_expected)
-    else:  # too small for a bin of its own: into the last one
-        observed[-1] += rest_observed
-        expected[-1] += rest_expected
-    scale = sum(observed) / sum(expected)
-    return float(stats.chisquare(observed, [value * scale for value in expected]).pvalue)
+    result = chi_square(counts, law)
+    assert result.degrees_of_freedom > 0, "too few samples for two bins"
+    return result.p_value

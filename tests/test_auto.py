@@ -49,3 +49,11 @@ def test_a_busy_moment_does_not_make_a_forward_dear():
 def test_more_tokens_never_cost_less():
     cost = auto._ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
     assert [cost.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
+
+
+def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr(auto, "_REMEMBERED", 3)
+    pair = pair_of_twins()
+    for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
+        specdec.measure_acceptance(pair, [0], temperature=temperature)
+    assert [sampling.temperature for _, sampling in pair.trials] == [0.7, 0.8, 0.9]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from laws import FALSE_ALARM, adversarial, chi_square_p_value, joint_law, markov_pair, random_table
+from laws import FALSE_ALARM, adversarial, chi_square_p_value, markov_pair, random_table
 
 import specdec
 from specdec import context_draft, learn
@@ -15,6 +15,7 @@ from specdec.context.acceptance import STAGES, Hazards, marginal
 from specdec.context.features import WIDTH, of_arrivals, of_children, of_node, of_uniforms
 from specdec.context.growth import Branch, child_counts, plan
 from specdec.experiments import context as experiment
+from specdec.losslessness import joint_law
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 

@@ -13,15 +13,16 @@ from laws import (
     chi_square_p_value,
     distance,
     enumerate_law,
-    joint_law,
     markov_pair,
     random_table,
 )
 
 import specdec
 from specdec import engine, verify
+from specdec.faults import FAULTS
+from specdec.losslessness import Check, joint_law
 from specdec.models import MarkovModel
-from specdec.race import Stream, log_exponentials, uniform
+from specdec.race import log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
@@ -171,33 +172,18 @@ def test_gsd_end_to_end_has_the_targets_law(topology):
     assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
 
 
-def shared_by_siblings(seed, position, child_index):
-    """What must not be: one uniform for all children of a node."""
-    return uniform(seed, position, 0)
-
-
-BROKEN = {
-    "nothing": None,
-    "q not updated": (verify, "_without", lambda log_q, _: log_q),
-    "p not updated": (verify, "residual", lambda p, _: p),
-    "uniforms from the drafting race": (
-        engine,
-        "uniform",
-        lambda seed, position, index: uniform(seed, position, index, Stream.RACE),
-    ),
-    "one uniform for all siblings": (engine, "uniform", shared_by_siblings),
-}
-
-
-@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize(
+    "broken", [None, "kept-draft", "kept-target", "uniform-from-race", "shared-uniform"], ids=str
+)
 @pytest.mark.parametrize("topology", [batch(2), TREE], ids=str)
-def test_chi_square_on_small_trees_catches_each_broken_part(topology, broken, monkeypatch):
+def test_chi_square_on_small_trees_catches_each_broken_part(topology, broken):
     """First token of three on trees with siblings, 12,000 runs; false alarm 1e-6 each."""
-    if BROKEN[broken]:
-        monkeypatch.setattr(*BROKEN[broken])
-    pair = small_pair()
-    runs = [first_tokens(pair, "gsd", topology, seed, length=1) for seed in range(12_000)]
-    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == (broken == "nothing")
+    check = Check(
+        small_pair(), [0], method="gsd", topology=topology, length=1, seed=0, fault=FAULTS.get(broken)
+    )
+    for _ in range(12_000):
+        check.decode()
+    assert (check.chi_square().p_value > FALSE_ALARM) == (broken is None)
 
 
 def test_gsd_never_decides_twice_with_the_same_uniform(monkeypatch):
@@ -228,12 +214,14 @@ def small_pair():
     return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
 
 
-@pytest.mark.parametrize(("residual_stream", "exact"), [(Stream.RESIDUAL, True), (Stream.RACE, False)])
-def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(residual_stream, exact, monkeypatch):
-    monkeypatch.setattr(engine, "Stream", type("Streams", (), {"RESIDUAL": residual_stream}))
-    pair = small_pair()
-    runs = [first_tokens(pair, "gsd", simple(), seed, length=1) for seed in range(8000)]
-    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM) == exact
+@pytest.mark.parametrize("broken", [None, "residual-from-race"], ids=str)
+def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(broken):
+    check = Check(
+        small_pair(), [0], method="gsd", topology=simple(), length=1, seed=0, fault=FAULTS.get(broken)
+    )
+    for _ in range(8000):
+        check.decode()
+    assert (check.chi_square().p_value > FALSE_ALARM) == (broken is None)
 
 
 def test_ersd_on_another_race_is_no_longer_autoregressive(monkeypatch):

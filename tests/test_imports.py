@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     {"checks"},
-    {"trace", "topology", "probs", "text"},
+    {"trace", "topology", "probs", "text", "splitmix"},
     {"race"},
     {"verify", "optimal", "stats"},
     {"theory"},
@@ -16,17 +16,18 @@ LAYERS = [
     {"channel_report"},
     {"models"},
     {"pair", "draft"},
+    {"loading"},
     {"context_draft"},
     {"detail"},
     {"engine"},
-    {"auto"},
+    {"auto", "faults"},
     {"decode"},
-    {"learn"},
+    {"learn", "losslessness"},
     {"experiments", "bench", "tiny"},
 ]
 """Modules of specdec, lowest first; a module imports from lower layers, or within its own by this order."""
 WITHIN = {("topology", "trace")}
-HEAVY = {"transformers": {"models", "pair", "tiny", "bench"}, "gradio": set(), "plotly": set()}
+HEAVY = {"transformers": {"models", "pair", "loading", "tiny", "bench"}, "gradio": set(), "plotly": set()}
 
 
 def modules():

@@ -8,6 +8,7 @@ import torch
 from laws import FALSE_ALARM
 from scipy import stats
 
+from specdec import splitmix
 from specdec.race import (
     Races,
     Stream,
@@ -48,6 +49,25 @@ def test_noise_of_one_position_is_a_run_of_splitmix64():
 
     u = [((bits >> 11) + 0.5) * 2.0**-53 for bits in splitmix64(_key(3, Stream.RACE, 9), 5)]
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
+
+
+@pytest.mark.parametrize("key", [0, 1, 2**64 - 1, 12345678901234567890])
+def test_noise_is_the_same_bits_in_numpy_torch_and_python(key):
+    count = 3 * (1 << 14) + 5  # several blocks
+    found = np.empty(count)
+    for part, u in splitmix.blocks(key, count):
+        found[part] = u
+    assert np.array_equal(found, splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy())
+    assert [splitmix.uniform(key, i) for i in (0, 1 << 14, count - 1)] == found[[0, 1 << 14, -1]].tolist()
+
+
+def test_races_over_a_large_vocabulary_are_searched_in_parts():
+    log_q = torch.log_softmax(torch.randn(2, 40_000, generator=torch.Generator().manual_seed(0)), -1)
+    e = log_exponentials(4, range(2), 40_000)
+    order = (e - log_q).argsort(-1)
+    assert winner(log_q, e).tolist() == order[:, 0].tolist()
+    assert [winner(row, times).item() for row, times in zip(log_q, e, strict=True)] == order[:, 0].tolist()
+    assert arrivals(log_q, e, 5) == order[:, :5].tolist()
 
 
 def test_exponentials_are_exponential():

@@ -16,7 +16,6 @@ from specdec.stats import (
     BlockEfficiency,
     IndexAcceptance,
     acceptance_by_index,
-    block_efficiency,
     estimate_block_efficiency,
 )
 from specdec.topology import Topology, batch, sequence
@@ -97,7 +96,6 @@ def test_block_efficiency_of_decoding_equals_expected_tokens(method):
     low, high = efficiency.interval(Z)
     assert low <= theory.expected_tokens(by_index(P, Q, 2), tree) <= high
     assert not low <= theory.expected_tokens(by_index(Q, Q, 2), tree) <= high
-    assert efficiency.value == pytest.approx(block_efficiency(rounds))
 
 
 def test_block_efficiency_by_hand():
@@ -108,7 +106,6 @@ def test_block_efficiency_by_hand():
     assert efficiency.value == 2
     assert efficiency.interval(1.0) == (2 - 2 / 3, 2 + 2 / 3)
     assert math.isnan(estimate_block_efficiency([[round_of(2)]]).standard_error)
-    assert block_efficiency([]) == 0
     with pytest.raises(ValueError, match="no rounds"):
         estimate_block_efficiency([[], []])
 

@@ -399,6 +399,8 @@ def test_lemma_is_smallest_over_m():
         scan = [*range(least, least + 200), *(least * 2**i for i in range(200))]
         values = [theory.lemma_bound(rates, k, m) for m in scan]
         assert theory.lemma_bound(rates, k) <= min(values) + 1e-12
+        best = theory.best_lemma_m(rates, k, most=max(scan))
+        assert theory.lemma_bound(rates, k, best) <= min(values) * (1 + 1e-12)
         with pytest.raises(ValueError, match=f"m = {least - 1} is not an integer from {least} up"):
             theory.lemma_bound(rates, k, least - 1)
 

@@ -58,10 +58,13 @@ def test_gsd_with_equal_models_accepts_everything():
     assert verdict.rows == (1, 2, 3)
 
 
-def test_gsd_leaves_the_drafts_distribution_as_it_was():
-    q = Q.log().clone()
-    verify_gsd(batch(3), [9, 0, 1, 2], [P.log()] * 4, [q] * 4, lambda *_: 0.999, lambda _: torch.zeros(3))
-    assert torch.equal(q, Q.log())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gsd_leaves_both_distributions_as_they_were(dtype):
+    p, q = P.log().to(dtype), Q.log().to(dtype)
+    log_p, log_q = p.clone(), q.clone()
+    verify_gsd(batch(3), [9, 0, 1, 2], [log_p] * 4, [log_q] * 4, lambda *_: 0.999, lambda _: torch.zeros(3))
+    assert torch.equal(log_p, p)
+    assert torch.equal(log_q, q)
 
 
 def test_ersd_accepts_the_child_that_wins_under_p():

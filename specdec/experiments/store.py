@@ -66,11 +66,17 @@ class Store:
             )
 
     def append(self, record: Record) -> None:
-        """Add one line, whole or not at all."""
+        """Add one line, whole or not at all. ValueError where it can't be written, as on a full disk."""
         line = json.dumps(record, separators=(",", ":")) + "\n"
-        with FileLock(f"{self.path}.append-lock"), self.path.open("a+b") as file:
-            _cut_torn_line(file)
-            file.write(line.encode())
+        try:
+            with FileLock(f"{self.path}.append-lock"), self.path.open("a+b") as file:
+                _cut_torn_line(file)
+                file.write(line.encode())
+        except OSError as error:
+            raise ValueError(
+                f"{self.path} could not be written: {error.strerror}. The runs in it are kept: make room, "
+                "then give the same command to go on"
+            ) from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:

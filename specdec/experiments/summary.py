@@ -174,7 +174,7 @@ def _bounds(plan: Plan, method: str, header: Record) -> dict[str, Any]:
     ks = list(plan.settings.optimal)
     if not ks:
         return {"fixed_m": None, "by_k": []}
-    m = best_m(vector, ks[-1])
+    m = theory.best_lemma_m(vector, ks[-1])
     return {"fixed_m": m, "by_k": [_bound(vector, size, k, m) for k in ks]}
 
 
@@ -187,17 +187,6 @@ def _bound(vector: np.ndarray, vocab_size: int, k: int, m: int) -> dict[str, Any
         "tunstall": theory.tunstall_bound(vector, vocab_size, k),
         "prediction": theory.expected_tokens(vector, optimal_topology(vector, k)),
     }
-
-
-def best_m(vector: np.ndarray, k: int, most: float = 1e9) -> int:
-    """The m from the smallest valid one up to `most` for which the lemma's bound is smallest."""
-    low, high = float(theory.smallest_lemma_m(vector, k)), most
-    while True:
-        grid = sorted({round(m) for m in np.geomspace(low, max(low, high), 33)})
-        best = min(range(len(grid)), key=lambda i: theory.lemma_bound(vector, k, grid[i]))
-        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
-        if len(grid) < 33 or high <= low * (1 + 1e-3):
-            return grid[best]
 
 
 def _rounded(value: Any) -> Any:

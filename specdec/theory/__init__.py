@@ -18,6 +18,7 @@ from specdec.theory.acceptance import (
 from specdec.theory.bounds import (
     GREEDY_REJECTION_CONSTANT,
     PFR_CONSTANT,
+    best_lemma_m,
     expected_tokens,
     greedy_rejection_entropy_bound,
     lemma_bound,
@@ -42,6 +43,7 @@ __all__ = [
     "PFR_CONSTANT",
     "Distribution",
     "Estimate",
+    "best_lemma_m",
     "channel_simulation_divergence",
     "entropy",
     "ersd_acceptance",

@@ -31,6 +31,7 @@ simulation with causal rejection samplers", 2024) with D_CS <= D_KL + log(D_KL +
 `channel_simulation_divergence`. Harsha et al. (2010) leave their constant O(1)."""
 
 _GRID = 512
+_LARGEST_M = 1e300
 Bits = TypeVar("Bits", float, Tensor)
 
 
@@ -85,13 +86,21 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
     rates, residual = _used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
     if m is None:
-        return _smallest_over_m(rates, residual, k, least)
+        smallest = _smallest_over_m(rates, residual, k, least, _LARGEST_M)[1]
+        return min(smallest, 1 / residual) if residual else smallest
     return float(_lemma(rates, residual, k, np.array([float(whole("m", m, least))]))[0])
 
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
     """The smallest m of `lemma_bound`: max(1, p_res / min_{i<d} R(i)), rounded up."""
     return _smallest_m(*_used_rates(acceptance_by_index, k))
+
+
+def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
+    """The m from the smallest valid one up to `most` for which `lemma_bound` is smallest."""
+    rates, residual = _used_rates(acceptance_by_index, k)
+    least = _smallest_m(rates, residual)
+    return int(_smallest_over_m(rates, residual, k, least, float(max(least, most)))[0])
 
 
 def pfr_entropy_bound(kl: Bits) -> Bits:
@@ -137,19 +146,21 @@ def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndar
     return np.divide(numerator, denominator, out=np.full_like(m, np.inf), where=denominator > 0)
 
 
-def _smallest_over_m(rates: np.ndarray, residual: float, k: int, least: int) -> float:
-    """Over integers m from `least`, on a logarithmic grid that is refined around its best point."""
+def _smallest_over_m(
+    rates: np.ndarray, residual: float, k: int, least: int, most: float
+) -> tuple[float, float]:
+    """The best integer m from `least` to `most` and its bound, on a logarithmic grid that is refined."""
     if not residual:
-        return float(_lemma(rates, residual, k, np.array([float(least)]))[0])
-    low, high = float(least), 1e300
+        return least, float(_lemma(rates, residual, k, np.array([float(least)]))[0])
+    low, high = float(least), most
     while True:
         grid = np.unique(np.round(np.geomspace(low, high, _GRID)))
         values = _lemma(rates, residual, k, grid)
         best = int(values.argmin())
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        # neighbours on the grid that are neighbours in floating point, or all integers between them seen
-        if len(grid) < _GRID or high <= low * (1 + 1e-12):
-            return min(float(values[best]), 1 / residual)
+        # both neighbours are the next integers, or neighbours in floating point
+        if high - low <= 2 or high <= low * (1 + 1e-12):
+            return float(grid[best]), float(values[best])
 
 
 def _entropy(rates: np.ndarray) -> float:
