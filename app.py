@@ -15,64 +15,89 @@ from functools import partial
 from typing import Any
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-if not any(argument.startswith(("--target", "--draft")) for argument in sys.argv):
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the embedded pair needs nothing from outside
+# after each event Gradio sums up all events so far, 2 to 10 ms, for a view that is not served
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**9))
+os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
+# downloads over plain HTTP can be cancelled between two chunks, those of its successor can't
+os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
+if os.environ.get("SPACES_ZERO_GPU"):
+    import spaces  # noqa: F401 - before torch, whose view of the GPUs it changes
 
 import gradio as gr
-import torch
 
 import specdec
 from components import (
+    access,
     api,
     codec_lab,
+    compare,
     controls,
     experiments_lab,
+    lessons,
+    limits,
+    lossless_lab,
     page,
+    projector,
     race,
     race_lab,
     replay,
+    run,
+    setup,
     statistics,
     stepper,
     text,
     tree,
     tree_lab,
+    zero_gpu,
 )
-from components.lazy import LazyPair
+from components.access import Access
+from components.lazy import LazyPair, shared
 
 _INTRODUCTION = """
 <header class="introduction">
   <h1>Speculative decoding, token by token</h1>
   <p>A small, fast <b>draft</b> model guesses the next tokens; the large <b>target</b> model checks all
-    guesses in one evaluation and keeps those it would have written itself. The text keeps exactly the
-    target's own probabilities, but takes fewer of its slow evaluations.</p>
+    guesses in one evaluation and keeps those it would have written itself. <span class="more">The text
+    keeps exactly the target's own probabilities, but takes fewer of its slow evaluations.</span></p>
 </header>
 """
 
 
-def build(pair: Any = None) -> gr.Blocks:
-    """The page for a pair of models; without one, the embedded pair."""
-    pair = specdec.load_pair() if pair is None else pair
+def build(pair: Any = None, allowed: Access | None = None) -> gr.Blocks:
+    """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded."""
+    pair = shared(specdec.load_pair() if pair is None else pair)
     with gr.Blocks(title="Speculative decoding", fill_width=True) as blocks:
-        gr.HTML(_INTRODUCTION, apply_default_css=False)
+        with gr.Row(elem_id="top") as top:
+            gr.HTML(_INTRODUCTION, apply_default_css=False)
+        lessons.bar()
         with gr.Tabs(elem_id="tabs") as tabs:
-            _decode(pair)
+            fields = {setup.DECODE: _decode(pair, allowed)}
+            with gr.Tab("Compare", id="compare", render_children=True):
+                compare.panel(pair)
             with gr.Tab("Race lab", id="race"):
                 race_lab.panel()
             with gr.Tab("Tree lab", id="trees"):
                 tree_lab.panel()
+            with gr.Tab("Losslessness", id="losslessness"):
+                fields["lossless"] = lossless_lab.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments_lab.panel()
                 codec_lab.panel()
+            with gr.Tab("Lessons", id="lessons"):
+                lessons.panel()
         page.tabs_in_url(blocks, tabs)
+        with top:
+            setup.panel(fields, tabs)
+            projector.panel()
         api.endpoint(pair)
     return blocks
 
 
-def _decode(pair: Any) -> None:
+def _decode(pair: Any, allowed: Access | None) -> setup.Fields:
     # Its scripts must run wherever the visitor is: a run goes on behind another tab.
     with gr.Tab("Decode", id="live", render_children=True), gr.Row(elem_id="page"):
         with gr.Column(scale=1, min_width=320, elem_id="controls"):
-            controls.build(pair)
+            fields = controls.build(pair, allowed)
         with gr.Column(scale=3, min_width=320, elem_id="results"):
             replay.panel()
             text.panel()
@@ -81,6 +106,7 @@ def _decode(pair: Any) -> None:
                 tree.panel()
                 race.panel()
             statistics.panel(pair)
+    return fields
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -89,12 +115,13 @@ def main(arguments: list[str] | None = None) -> None:
     The embedded pair is loaded while the page is opened and plays a recorded run; any other before, so that
     nobody is shown a page whose models do not load.
     """
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     pair = LazyPair(partial(_load, options))
     try:
-        if options.target or options.draft:
+        limits.use(limits.from_options(options))
+        if options.target or options.draft or zero_gpu.here():
             pair.load()
-        blocks = build(pair)
+        blocks = build(pair, access.from_options(options))
         page.launch(
             blocks,
             server_name=options.host,
@@ -109,23 +136,42 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _load(options: argparse.Namespace) -> Any:
-    if options.target is None:
-        # models this small gain nothing from a second thread, and on a busy machine lose by it
-        torch.set_num_threads(1)
+    if zero_gpu.here():
+        return zero_gpu.load(options.target, options.draft, options.dtype, run.start_here)
     return specdec.load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
-    parser.add_argument("--target", help="hub id or folder of the target (default: the embedded pair)")
-    parser.add_argument("--draft", help="hub id or folder of the draft")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
-    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
+    # a Space has no command line: these, and the options of `access`, can be variables too
+    names = ("target", "draft", "device", "dtype")
+    default = {name: os.environ.get(f"SPECDEC_{name.upper()}") for name in names}
+    parser.add_argument(
+        "--target",
+        default=default["target"],
+        help="hub id or folder of the target (default: the embedded pair); also as SPECDEC_TARGET",
+    )
+    parser.add_argument(
+        "--draft", default=default["draft"], help="hub id or folder of the draft; SPECDEC_DRAFT"
+    )
+    parser.add_argument(
+        "--device", default=default["device"] or "auto", help="auto, cpu, cuda or cuda:1; SPECDEC_DEVICE"
+    )
+    parser.add_argument(
+        "--dtype",
+        default=default["dtype"] or "auto",
+        help="auto, float32, bfloat16 or float16; SPECDEC_DTYPE",
+    )
     # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
     parser.add_argument("--host", help="address to listen on (default: this machine alone, 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
-    return parser
+    access.add_options(parser)
+    try:
+        limits.add_options(parser, limits.from_environment())
+    except ValueError as error:
+        parser.error(str(error))
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
 from typing import Any
 
 import gradio as gr
+from anyio.to_thread import run_sync
 
-from components import page, run
+import specdec
+from components import run, turns
+
+_LOOK = 0.05
+"""Seconds between two looks whether a waiting run has its seat."""
 
 
 def endpoint(pair: Any) -> None:
     """Add `/generate` to the page that is being built."""
 
-    def generate(
+    async def generate(
+        request: gr.Request,
         prompt: str,
         method: str = "ersd",
         topology: str = "sequence",
@@ -24,19 +31,39 @@ def endpoint(pair: Any) -> None:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 0,
-    ) -> Iterator[str]:
+        chat: bool = False,
+    ) -> AsyncIterator[str]:
         """Decode speculatively; yields one round after the other as JSON (`specdec.Round.from_json`).
 
         method: ersd, gsd or ar. topology: simple, sequence, batch, specinfer, optimal (of k drafted
         tokens) or auto. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The same
-        seed gives the same rounds.
+        seed gives the same rounds. chat: let the chat template write the prompt, where the models have one.
+        Runs wait for their turn behind those of the page's visitors.
         """
-        settings = run.Settings(prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed)
+        settings = run.Settings(
+            prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
+        )
         try:
-            with closing(run.start(pair, settings.checked())) as rounds:
-                for round in rounds:
-                    yield round.to_json()
-        except ValueError as error:
-            raise gr.Error(str(error), print_exception=False) from None
+            with turns.MODEL.seat(("address", request.client.host)) as seat:
+                async with aclosing(_rounds(pair, settings.checked(), seat)) as rounds:
+                    async for round in rounds:
+                        yield round.to_json()
+        except Exception as error:
+            raise gr.Error(run.told(error), print_exception=False) from None
 
-    gr.api(generate, api_name="generate", concurrency_limit=1, concurrency_id=page.MODEL_QUEUE)
+    gr.api(generate, api_name="generate", concurrency_limit=None)
+
+
+async def _rounds(pair: Any, settings: run.Settings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
+    """Rounds, each computed in a thread; who waits for a seat holds none."""
+    while not seat.seated.is_set():
+        await asyncio.sleep(_LOOK)
+    with closing(_decoded(pair, settings, seat)) as rounds:
+        while (round := await run_sync(next, rounds, None)) is not None:
+            yield round
+
+
+def _decoded(pair: Any, settings: run.Settings, seat: turns.Seat) -> Iterator[specdec.Round]:
+    with seat.turn():
+        decoding = run.start(pair, settings)
+    yield from seat.rounds(decoding)

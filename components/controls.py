@@ -7,7 +7,9 @@ from typing import Any
 
 import gradio as gr
 
-from components import page, run, topologies
+from components import limits, models_panel, page, run, topologies
+from components.access import Access
+from components.lazy import shared
 
 EXAMPLES = [
     "Once upon a time, there was a little girl named Lily.",
@@ -31,27 +33,46 @@ TOPOLOGIES = [
 BASELINE_INFO = "Afterwards, the same prompt and seed without a draft."
 SEED_INFO = "Same seed, same text."
 
+_IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
+
 Inputs = dict[str, Any]
-"""Components by the field of `run.Settings` that each one sets."""
+"""Components by the field of `run.Settings` that each one sets, or by its name in the address."""
 
 
-def build(pair: Any) -> None:
-    """Place the controls and connect them; what a run yields goes to the feed among them."""
+def build(pair: Any, access: Access | None = None) -> Inputs:
+    """Place the controls and connect them; what a run yields goes to the feed among them.
+
+    access: which models may be loaded; any without it. The controls are returned by their names in the
+    page's address.
+    """
+    pair = shared(pair)
+    models = models_panel.panel(pair, access or Access())
     prompt = gr.Textbox(EXAMPLES[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt")
     gr.Examples(EXAMPLES, prompt, label="Examples", api_visibility="private")
     with gr.Row(elem_id="buttons"):
         generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=110)
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
     feed = run.feed()
-    inputs = {"prompt": prompt} | _decoding() | _sampling()
+    inputs = {"prompt": prompt, "chat": models["chat"]} | _decoding() | _sampling()
     _connect(pair, inputs, generate, stop, feed)
+    return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
 
 
 def _decoding() -> Inputs:
+    most = limits.current()
     method = gr.Radio(METHODS, value="ersd", label="Method", info=METHODS_INFO, elem_id="method")
     topology = gr.Dropdown(TOPOLOGIES, value="optimal", label="Topology of the draft", elem_id="topology")
-    k = gr.Slider(1, 64, 8, step=1, label="k: drafted tokens per round", elem_id="k")
-    length = gr.Slider(1, 400, 64, step=1, label="Length in tokens", elem_id="length")
+    k = gr.Slider(
+        1,
+        most.draft_tokens,
+        min(8, most.draft_tokens),
+        step=1,
+        label="k: drafted tokens per round",
+        elem_id="k",
+    )
+    length = gr.Slider(
+        1, most.new_tokens, min(64, most.new_tokens), step=1, label="Length in tokens", elem_id="length"
+    )
     baseline = gr.Checkbox(True, label="Measure the autoregressive baseline too", info=BASELINE_INFO)
     gr.on(
         [topology.change, method.change],
@@ -75,9 +96,11 @@ def _sampling() -> Inputs:
     with gr.Accordion("Sampling and seed", open=False):
         temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")
         top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
-        top_k = gr.Number(0, label="Top-k", info="0 is off", elem_id="top-k")
+        top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
         with gr.Row():
-            seed = gr.Number(7, label="Seed", info=SEED_INFO, min_width=120, elem_id="seed")
+            seed = gr.Number(
+                7, label="Seed", info=SEED_INFO, precision=0, minimum=0, min_width=120, elem_id="seed"
+            )
             dice = gr.Button("🎲 New seed", size="sm", min_width=90, elem_id="dice")
     dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
     return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
@@ -85,8 +108,9 @@ def _sampling() -> Inputs:
 
 def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, feed: gr.HTML) -> None:
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
-    def decode(*values: Any) -> Iterator[str]:
-        yield from run.updates(pair, run.Settings(**dict(zip(inputs, values, strict=True))))
+    def decode(request: gr.Request, *values: Any) -> Iterator[str]:
+        settings = run.Settings(**dict(zip(inputs, values, strict=True)))
+        yield from run.updates(pair, settings, visitor=request.session_hash)
 
     private = {"show_progress": "hidden", "api_visibility": "private"}
     busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
@@ -99,8 +123,7 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
         feed,
         # Values as the browser sent them: what does not fit is explained by `Settings` and `specdec`.
         preprocess=False,
-        concurrency_limit=1,
-        concurrency_id=page.MODEL_QUEUE,
+        concurrency_limit=None,  # `turns` lets runs wait, and tells them their place
         **private,
     )
     running.then(**ready, js="() => { window.specdec?.ended(); return []; }", **private)

@@ -1,4 +1,4 @@
-"""A pair that is loaded when it is first needed, so that the page is there before its models."""
+"""The pair that all visitors of a server share: loaded when it is first needed, exchanged while it runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+SMALL = 20_000_000
+"""Parameters of a target up to which a second thread gains nothing, and on a busy machine loses."""
+_ALL_THREADS = torch.get_num_threads()
+
 
 class LazyPair:
-    """Stands for the pair that `load` returns; its first use waits until that is loaded, once."""
+    """Stands for the pair that `load` returns; its first use waits until that is loaded, once.
+
+    A run takes the pair itself with `present` when it begins: the pair may be exchanged while it goes on.
+    """
 
     def __init__(self, load: Callable[[], Any]):
         self._load = load
@@ -22,6 +31,11 @@ class LazyPair:
                 self._pair = self._load()
         return self._pair
 
+    def exchange(self, pair: Any) -> None:
+        """Let every later use be of this pair. The one before is freed when the runs that took it end."""
+        with self._lock:
+            self._pair = pair
+
     @property
     def loaded(self) -> bool:
         """Whether using the pair takes no time any more."""
@@ -32,3 +46,26 @@ class LazyPair:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.load(), name)
+
+
+def shared(pair: Any) -> LazyPair:
+    """A pair in memory as one that can be exchanged; a `LazyPair` as it is."""
+    if isinstance(pair, LazyPair):
+        return pair
+    lazy = LazyPair(lambda: pair)
+    lazy.load()
+    return lazy
+
+
+def present(pair: Any) -> Any:
+    """The pair behind a `LazyPair` as it is now, any other as it is, and this thread ready to run it."""
+    if isinstance(pair, LazyPair):
+        pair = pair.load()
+    module = getattr(pair.target, "module", None)
+    # torch counts threads of its own for each thread that calls it
+    torch.set_num_threads(1 if module is None or _parameters(module) <= SMALL else _ALL_THREADS)
+    return pair
+
+
+def _parameters(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())

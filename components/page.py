@@ -16,13 +16,14 @@ import gradio as gr
 import plotly
 from starlette.middleware import Middleware
 
+from components import limits
+
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
 STYLES = ASSETS / "css"
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-MODEL_QUEUE = "model"
-"""Everything that runs the model shares this queue, so that two visitors never run it at once."""
+_REMEMBERED_VISITORS = 500
 
 # What is listed here becomes public: scripts, styles and one file of plotly, never the weights.
 gr.set_static_paths([SCRIPTS, STYLES, PLOTLY])
@@ -31,9 +32,9 @@ _MOUNT = """
 const page = import(new URL({main}, document.baseURI).href);
 watch("value", () => {{
   const value = props.value;
-  page.then(({{ receive }}) => receive(value, server));
+  page.then(({{ receive }}) => receive({name}, value, server));
 }});
-page.then(({{ mount }}) => mount({name}, element, props, server));
+page.then(({{ mount }}) => mount({name}, element, props, server, trigger));
 """
 
 
@@ -45,7 +46,8 @@ def file_url(path: Path) -> str:
 def panel(name: str, template: str, **props: Any) -> gr.HTML:
     """A persistent element that `assets/js/<name>.js` fills; `props` reach it as plain data.
 
-    Views read one store in the browser, so only the feed (`components.run`) is ever sent a value.
+    Views read stores in the browser, so only what a run streams to (`components.run`, `components.compare`)
+    is ever sent a value.
     """
     main = json.dumps(file_url(SCRIPTS / "main.js"))
     return gr.HTML(
@@ -74,22 +76,25 @@ _TAB_FROM_URL = """() => {{
 _TAB_TO_URL = """() => {{
   if (!window.tabFromUrl) return;
   const url = new URL(location.href);
+  if (url.searchParams.get("tab") === {name}) return;
   {change};
-  history.replaceState(history.state, "", url);
+  history.pushState(history.state, "", url);
 }}"""
 
 
 def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
     """Open the tab that the address names, `/?tab=<id>`, and keep the name there when it is changed.
 
-    The first tab needs no name. To be called within `blocks`, after all its tabs are placed.
+    The browser's Back goes to the tab before, which `assets/js/setup.js` opens. The first tab needs no name.
+    To be called within `blocks`, after all its tabs are placed.
     """
     names = [tab.id for tab in tabs.children]
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
     blocks.load(None, None, tabs, js=_TAB_FROM_URL.format(names=json.dumps(names)), **quiet)
     for tab in tabs.children:
-        parameter = f"set('tab', {json.dumps(tab.id)})" if tab.id != names[0] else "delete('tab')"
-        tab.select(None, js=_TAB_TO_URL.format(change=f"url.searchParams.{parameter}"), **quiet)
+        name = json.dumps(tab.id if tab.id != names[0] else None)
+        change = "url.searchParams." + (f'set("tab", {name})' if tab.id != names[0] else 'delete("tab")')
+        tab.select(None, js=_TAB_TO_URL.format(name=name, change=change), **quiet)
 
 
 def theme() -> gr.themes.Base:
@@ -129,11 +134,22 @@ class FreshAssets:
         await self.app(scope, receive, send_fresh if is_ours else send)
 
 
+_MOST_EVENTS = 512
+"""Events of all visitors that may wait to be begun; they begin at once unless all threads are taken."""
+_THREADS = 40
+"""For everything that does not wait for the model."""
+
+
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
-    # The model has a queue of its own; what does not touch it waits for nobody.
-    blocks.queue(default_concurrency_limit=None, max_size=64)
+    most = limits.current()
+    # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
+    # it waits for nobody.
+    blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     blocks.launch(
+        max_threads=most.seats + most.waiting + _THREADS,
+        enable_monitoring=False,
+        max_file_size=1,  # nothing on the page is uploaded: files are read in the browser
         theme=theme(),
         # Gradio would rewrite the selectors of css_paths; a linked file stays as it is.
         head="".join(
@@ -141,8 +157,10 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         ),
         footer_links=["api", "settings"],
         run_history=False,
+        # Gradio keeps the page's whole config for each visitor, a sixth of a megabyte, and 10,000 of them.
+        state_session_capacity=_REMEMBERED_VISITORS,
         ssr_mode=False,
-        app_kwargs={"middleware": [Middleware(FreshAssets)]},
+        app_kwargs={"middleware": [Middleware(limits.BoundedRequests), Middleware(FreshAssets)]},
         **options,
     )
 

@@ -20,7 +20,8 @@ _TEMPLATE = """
     <li><i class="winner target">★</i>first of the target</li>
   </ul>
   <div class="figure" role="img" tabindex="0" aria-label="Arrival times"></div>
-  <p class="note">␣ is a space, ⏎ a line end; a bar that ends in › is cut.</p>
+  <p class="note">e is a token's random number, q its probability in the draft, p in the target.
+    ␣ is a space, ⏎ a line end; a bar that ends in › is cut.</p>
   <div class="trials" role="region" aria-label="GSD's tests" tabindex="0" hidden>
     <table>
       <caption>GSD's tests, in order: accept when u &lt; p / q</caption>

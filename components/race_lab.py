@@ -29,8 +29,12 @@ _CHECKPOINTS = 60
 
 @dataclass(frozen=True)
 class Preset:
-    """Distributions to start from. e: the race's exponentials; empty where they are to be drawn."""
+    """Distributions to start from. e: the race's exponentials; empty where they are to be drawn.
 
+    id: its name in the page's address, which stays the same whatever its name becomes.
+    """
+
+    id: str
     name: str
     note: str
     tokens: list[str]
@@ -45,6 +49,7 @@ def presets() -> list[Preset]:
     root = 2**0.5 - 1
     return [
         Preset(
+            "cat",
             "The cat sat on the …",
             "The paper's Figure 2 gives arrival times only; p, q and e here are chosen so that all bars "
             "have the lengths drawn there.",
@@ -54,6 +59,7 @@ def presets() -> list[Preset]:
             [0.255, 0.245, 0.26, 0.18, 0.22],
         ),
         Preset(
+            "equal",
             "Identical, P = Q",
             "Both races are the same race, so every draft is accepted.",
             four,
@@ -62,6 +68,7 @@ def presets() -> list[Preset]:
             [],
         ),
         Preset(
+            "disjoint",
             "Disjoint support",
             "The draft proposes only what the target never writes: nothing is ever accepted.",
             four,
@@ -70,6 +77,7 @@ def presets() -> list[Preset]:
             [],
         ),
         Preset(
+            "adversarial",
             "Adversarial, q ∝ 1 / p",
             "The draft likes best what the target likes least.",
             five,
@@ -78,6 +86,7 @@ def presets() -> list[Preset]:
             [],
         ),
         Preset(
+            "two",
             "Two tokens, .01 against .99",
             "Rarely accepted at first, but the second child is then nearly certain: with so few tokens the "
             "index has far less entropy than D_KL.",
@@ -87,6 +96,7 @@ def presets() -> list[Preset]:
             [],
         ),
         Preset(
+            "lead",
             "GSD's largest lead",
             "No pair of distributions puts GSD's first acceptance further ahead of ERSD's: by 3 − 2√2 = 17.2 "
             "points, at TV = √2 − 1. ERSD sits on its lower bound (1 − TV) / (1 + TV).",
@@ -101,7 +111,8 @@ def presets() -> list[Preset]:
 def exact(request: dict[str, Any]) -> dict[str, Any]:
     """What the theory says about request["p"] and request["q"]; {"error": ...} where they do not fit.
 
-    ersd, gsd: first acceptance. tv, harmonic, tv_bound, kl (null if infinite): the bounds around it.
+    ersd, gsd: first acceptance. apart: how often two races with noise of their own agree. tv, harmonic,
+    tv_bound, kl (null if infinite): the bounds around it.
     by_index: R(0), R(1), ... of both methods, one entry a token.
     """
     try:
@@ -116,6 +127,7 @@ def exact(request: dict[str, Any]) -> dict[str, Any]:
         "kl": kl if kl < float("inf") else None,
         "ersd": float(theory.ersd_acceptance(p, q)),
         "gsd": float(theory.gsd_acceptance(p, q)),
+        "apart": float(p @ q),
         "by_index": {
             "ersd": theory.ersd_acceptance_by_index(p, q, len(p)).tolist(),
             "gsd": theory.gsd_acceptance_by_index(p, q, len(p)).tolist(),
@@ -247,6 +259,8 @@ _TEMPLATE = f"""
       <div><dt>ERSD, exact</dt><dd class="ersd-exact">–</dd><dd class="note ersd-measured"></dd></div>
       <div><dt>GSD, exact = 1 − TV</dt><dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>
       <div><dt>lower bounds of ERSD</dt><dd class="bounds">–</dd><dd class="note bounds-note"></dd></div>
+      <div class="apart-tile"><dt>without shared e: Σ p q</dt><dd class="apart">–</dd>
+        <dd class="note">two races on random numbers of their own</dd></div>
     </dl>
     <p class="outcome" role="status"></p>
     <div class="pair">
@@ -256,13 +270,13 @@ _TEMPLATE = f"""
           <li><i class="line dashed"></i>exact, in its colour</li>
           <li><i class="line bound"></i>(1 − TV) / (1 + TV)</li>
           <li><i class="line dotted"></i>harmonic mean</li></ul>
-        <div class="plot convergence" role="img" aria-label="Acceptance against races"></div></figure>
+        <div class="plot convergence" role="group" aria-label="Acceptance against races"></div></figure>
       <figure><figcaption>Which child is accepted, by its index in the draft's order</figcaption>
         <ul class="legend keys" aria-label="Bars">
           <li><i class="swatch draft"></i>ERSD, measured</li>
           <li><i class="swatch target"></i>GSD, measured</li>
           <li><i class="mark ersd">■</i>ERSD, exact</li><li><i class="mark gsd">●</i>GSD, exact</li></ul>
-        <div class="plot by-index" role="img" aria-label="Acceptance by child index"></div></figure>
+        <div class="plot by-index" role="group" aria-label="Acceptance by child index"></div></figure>
     </div>
     <details class="index-table"><summary>As a table</summary>{_INDEX_TABLE}</details>
   </section>

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -145,7 +146,7 @@ WANTED = [
     Wanted(
         "opening",
         "A first look: a tree of eight drafted tokens per round",
-        "Green tokens were drafted by the small model and kept by the large one; the others it wrote itself.",
+        "Green: drafted by the small model, kept by the large one. Red: not kept. Blue: its own tokens.",
         EIGHT,
         ("ersd",),
         varied,
@@ -244,13 +245,24 @@ def write(wanted: Wanted, moment: Moment, runs: list[Generation], folder: Path) 
         text = run.to_json()
         if len(text) > MOST_BYTES:
             raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
-        (folder / f"{name}.json").write_text(text + "\n")
+        _write(folder / f"{name}.json", text)
         twin = next((other for other in wanted.names() if other != name), None)
         title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
         entry = {"name": name, "title": title, "look": wanted.look, "twin": twin, **asdict(moment)}
         entry.pop("score")
         entries.append(entry)
     return entries
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole, or leave the one that is there. ValueError where the disk is full."""
+    part = path.with_suffix(".part")
+    try:
+        part.write_text(text + "\n")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ValueError(f"{path} could not be written: {error.strerror}. What was there is kept") from error
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -261,18 +273,24 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)  # models this small gain nothing from a second
     pair = specdec.load_pair()
-    for wanted in WANTED:
-        if options.names and wanted.name not in options.names:
-            continue
-        moment, runs = best(pair, wanted, options.tries)
-        _index(write(wanted, moment, runs, traces.FOLDER))
-        print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
+    try:
+        for wanted in WANTED:
+            if not options.names or wanted.name in options.names:
+                _record(pair, wanted, options.tries)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+
+
+def _record(pair: Any, wanted: Wanted, tries: int) -> None:
+    moment, runs = best(pair, wanted, tries)
+    _index(write(wanted, moment, runs, traces.FOLDER))
+    print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
 
 
 def _index(written: list[dict[str, Any]]) -> None:
     entries = {entry["name"]: entry for entry in [*traces.entries(), *written]}
     ordered = [entries[name] for wanted in WANTED for name in wanted.names() if name in entries]
-    traces.INDEX.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
+    _write(traces.INDEX, json.dumps(ordered, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

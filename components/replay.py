@@ -6,7 +6,7 @@ from html import escape
 
 import gradio as gr
 
-from components import page, traces
+from components import limits, page, traces
 
 _SAVE = [
     ("html", "Page that plays offline (HTML)"),
@@ -44,7 +44,13 @@ def panel() -> gr.HTML:
     options = "".join(f'<option value="{escape(name)}">{escape(title)}</option>' for name, title in names)
     save = "".join(f'<button type="button" data-save="{kind}">{label}</button>' for kind, label in _SAVE)
     template = _TEMPLATE.format(options=options, save=save)
-    return page.panel("replay", template, folder=page.file_url(traces.FOLDER), entries=entries)
+    return page.panel(
+        "replay",
+        template,
+        folder=page.file_url(traces.FOLDER),
+        entries=entries,
+        mostBytes=limits.current().trace_bytes,
+    )
 
 
 if __name__ == "__main__":

@@ -13,27 +13,33 @@ import random
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import torch
 
 import specdec
-from components import page, topologies
+from components import limits, page, topologies, turns, zero_gpu
+from components.lazy import present
 
 INTERVAL = 0.1
 """Seconds between two updates: what a browser draws comfortably and an eye still follows."""
 
-_KEPT_RUNS = 16
+_KEPT_RUNS = 32
+"""Runs whose updates can be asked for again, those told something last."""
 _kept: OrderedDict[str, list[str]] = OrderedDict()
+_reports = count()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too."""
+    """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
+    let the chat template write the prompt, where the models have one."""
 
     prompt: str
     method: str = "ersd"
@@ -45,13 +51,19 @@ class Settings:
     top_p: float | None = 1.0
     seed: int | None = None
     baseline: bool = False
+    chat: bool = False
 
     def checked(self) -> Settings:
-        """The same with whole numbers as `int`; ValueError names what is missing or not whole.
+        """The same with whole numbers as `int`; ValueError names what is missing, not whole or too much.
 
-        Ranges are checked where they matter, in `specdec`.
+        Other ranges are checked where they matter, in `specdec`.
         """
         changes: dict[str, Any] = {
+            "prompt": words("prompt", self.prompt, limits.current().prompt_characters),
+            "method": words("method", self.method),
+            "topology": words("topology", self.topology),
+            "baseline": bool(self.baseline),
+            "chat": bool(self.chat),
             "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k),
             "max_new_tokens": whole("length", self.max_new_tokens),
             "temperature": number("temperature", self.temperature),
@@ -59,15 +71,30 @@ class Settings:
             "top_p": number("top-p", self.top_p),
             "seed": random.randrange(2**31) if self.seed is None else whole("seed", self.seed),
         }
-        return Settings(**(asdict(self) | changes))
+        settings = Settings(**changes)
+        limits.at_most("length", settings.max_new_tokens, limits.current().new_tokens, "tokens")
+        limits.at_most("k", settings.k, limits.current().draft_tokens)
+        return settings
+
+
+def words(name: str, value: Any, most: int = 40) -> str:
+    """`value` as a text of at most `most` characters; ValueError says what it is instead."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} = {value!r:.60} is not a text")
+    limits.at_most(name, len(value), most, "characters")
+    return value
+
+
+_LARGEST = 2**64
+"""Seeds are the largest numbers that anybody needs."""
 
 
 def number(name: str, value: Any) -> float:
     """`value` as a float; ValueError says that it is missing or no number."""
     if value is None or value == "":
         raise ValueError(f"{name} is empty; give a number")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{name} = {value!r} is not a number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST:
+        raise ValueError(f"{name} = {value!r:.60} is not a number that can be used here")
     return float(value)
 
 
@@ -79,17 +106,32 @@ def whole(name: str, value: Any) -> int:
 
 
 def start(pair: Any, settings: Settings, method: str | None = None, detail: bool = True) -> Any:
-    """The run of checked settings, not begun yet; `method` replaces theirs (for the baseline)."""
-    method = method or settings.method
+    """The run of checked settings, not begun yet; `method` replaces theirs (for the baseline).
+
+    It may measure to choose a tree, so it takes a turn of the model (`turns.Seat.turn`). ValueError as in
+    `specdec.stream`, and where the prompt has more tokens than the limit.
+    """
+    pair, method = present(pair), method or settings.method
+    lender = zero_gpu.lender(pair)
+    return (
+        start_here(pair, settings, method, detail)
+        if lender is None
+        else lender.start(settings, method, detail)
+    )
+
+
+def start_here(pair: Any, settings: Settings, method: str, detail: bool) -> Any:
+    """The same in this process, wherever the pair's models are."""
+    prompt = pair.chat_prompt(settings.prompt) if chats(pair, settings) else settings.prompt
     sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
+    prompt_tokens = len(pair.encode(prompt))
+    limits.at_most("prompt", prompt_tokens, limits.current().prompt_tokens, "tokens")
     topology = None
     if method != "ar":
-        topology = topologies.topology(
-            pair, settings.topology, settings.k, settings.prompt, method=method, **sampling
-        )
+        topology = topologies.topology(pair, settings.topology, settings.k, prompt, method=method, **sampling)
     return specdec.stream(
         pair,
-        settings.prompt,
+        prompt,
         method=method,
         topology=topology,
         max_new_tokens=settings.max_new_tokens,
@@ -99,29 +141,82 @@ def start(pair: Any, settings: Settings, method: str | None = None, detail: bool
     )
 
 
-def updates(pair: Any, settings: Settings, interval: float = INTERVAL) -> Iterator[str]:
-    """One run as JSON updates; a mistake of the visitor becomes a last update with its message."""
-    log = _Log(interval)
+def updates(
+    pair: Any, settings: Settings, interval: float = INTERVAL, visitor: Hashable | None = None
+) -> Iterator[str]:
+    """One run as JSON updates; a mistake of the visitor becomes a last update with its message.
+
+    visitor: whose run it is; None is not counted by the limit for one visitor.
+    """
+    log = Log(interval)
     try:
         settings = settings.checked()
-        setup = asdict(settings) | {"models": models(pair)}
-        measured = settings.method != "ar" and settings.topology in topologies.MEASURED
-        yield log.flush("choosing" if measured else "running", setup=setup)
-        run = start(pair, settings)
-        yield log.flush("running", setup=setup | _tree(run.topology) | {"prompt_ids": run.prompt_ids})
-        yield from log.collect("running", run)
-        if settings.baseline and settings.method != "ar":
-            yield log.flush("baseline")
-            yield from log.collect("baseline", start(pair, settings, method="ar", detail=False))
-        yield log.flush("done", prefill_seconds=run.prefill_seconds)
-    except ValueError as error:
-        yield log.flush("error", message=str(error))
-    except Exception:
-        logging.exception("a run failed")
-        yield log.flush("error", message="The model failed; the server's log says why.")
+        with turns.MODEL.seat(visitor) as seat:
+            yield from map(waits, seat.wait())
+            yield from _decoded(pair, settings, seat, log)
+    except Exception as error:
+        yield log.flush("error", message=told(error))
 
 
-class _Log:
+def chats(pair: Any, settings: Settings) -> bool:
+    """Whether the chat template writes the prompt."""
+    return settings.chat and pair.chats
+
+
+def _decoded(pair: Any, settings: Settings, seat: turns.Seat, log: Log) -> Iterator[str]:
+    pair = present(pair)  # this run's, whatever is loaded meanwhile
+    setup = _setup(pair, settings)
+    measured = settings.method != "ar" and settings.topology in topologies.MEASURED
+    yield log.flush("choosing" if measured else "running", setup=setup)
+    note = {}
+    with seat.turn():
+        try:
+            run = start(pair, settings)
+        except zero_gpu.NoGpuError as error:
+            run = start(zero_gpu.embedded(), settings)
+            setup = _setup(run.pair, settings)
+            note = {"message": f"{error} This run is by the embedded story models, on the CPU."}
+    setup |= _tree(run.topology) | {"prompt_ids": run.prompt_ids}
+    yield log.flush("running", setup=setup, **note)
+    yield from log.collect("running", seat.rounds(run))
+    if settings.baseline and settings.method != "ar":
+        yield log.flush("baseline")
+        with seat.turn():
+            baseline = start(run.pair, settings, method="ar", detail=False)
+        yield from log.collect("baseline", seat.rounds(baseline))
+    yield log.flush("done", prefill_seconds=run.prefill_seconds)
+
+
+def _setup(pair: Any, settings: Settings) -> dict[str, Any]:
+    setup = asdict(settings) | {"models": models(pair)}
+    if chats(pair, settings):
+        setup["prompt"] = pair.chat_text(settings.prompt)
+    return setup
+
+
+def waits(place: turns.Place) -> str:
+    """The update of somebody who waits: no number of the run's, since one that is lost is not missed."""
+    # the browser is not told of a value that is the same as the one before
+    return json.dumps({"phase": "waiting", "place": asdict(place), "report": next(_reports)})
+
+
+def told(error: Exception) -> str:
+    """What a visitor reads of an error: a mistake of theirs in full; any other goes to the server's log."""
+    if isinstance(error, ValueError):
+        return str(error)
+    logging.error("a run failed", exc_info=error)
+    if out_of_memory(error):
+        return "The model ran out of memory: shorten the prompt or the length, or lower k."
+    return "The model failed; the server's log says why."
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether it is that there was no memory left, on a GPU or on the machine."""
+    # of a CPU, torch tells by a plain RuntimeError
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error)
+
+
+class Log:
     """Collects rounds between updates and keeps the updates of the latest runs for `missing`."""
 
     def __init__(self, interval: float):
@@ -130,19 +225,16 @@ class _Log:
         self.sent: list[str] = []
         self.waiting: list[str] = []
         self.flushed_at = float("-inf")
-        _kept[self.run] = self.sent
-        while len(_kept) > _KEPT_RUNS:
-            _kept.popitem(last=False)
 
-    def collect(self, phase: str, run: Any) -> Iterator[str]:
-        """Updates with the rounds of `run`, whose caches are freed also where a visitor stops it."""
+    def collect(self, phase: str, run: Any, **fields: Any) -> Iterator[str]:
+        """Updates with the rounds of `run` with `fields`; its caches are freed also where it is stopped."""
         with closing(run):
             for round in run:
                 self.waiting.append(round.to_json())
                 if time.monotonic() - self.flushed_at >= self.interval:
-                    yield self.flush(phase)
+                    yield self.flush(phase, **fields)
             if self.waiting:
-                yield self.flush(phase)
+                yield self.flush(phase, **fields)
 
     def flush(self, phase: str, **fields: Any) -> str:
         """The next update, with the rounds that waited for it."""
@@ -150,15 +242,25 @@ class _Log:
         # The rounds are JSON already: join them instead of parsing and writing them once more.
         update = f'{head[:-1]}, "rounds": [{",".join(self.waiting)}]}}'
         self.sent.append(update)
+        _keep(self)
         self.waiting = []
         self.flushed_at = time.monotonic()
         return update
 
 
-def missing(request: dict[str, Any]) -> list[str]:
+def _keep(log: Log) -> None:
+    _kept[log.run] = log.sent
+    _kept.move_to_end(log.run)
+    while len(_kept) > _KEPT_RUNS + turns.MODEL.num_seated:
+        _kept.popitem(last=False)
+
+
+def missing(request: Any) -> list[str]:
     """The updates of run `request["run"]` from number `request["seq"]` on; empty where forgotten."""
-    sent = _kept.get(str(request.get("run")), [])
-    return sent[max(0, int(request.get("seq", 0))) :]
+    match request:
+        case {"run": str(run), "seq": int(seq)}:
+            return _kept.get(run, [])[max(0, seq) :]
+    return []
 
 
 def _tree(topology: Any) -> dict[str, Any]:

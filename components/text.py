@@ -6,20 +6,34 @@ import gradio as gr
 
 from components import page
 
-_TEMPLATE = """
+_MEANINGS = {
+    "accepted": "drafted, and kept by the target",
+    "rejected": "drafted, and replaced",
+    "correction": "ERSD: the target's winner, not drafted",
+    "residual": "GSD: sampled after a rejection",
+    "bonus": "one more after a whole accepted path",
+    "sampled": "plain autoregressive decoding",
+}
+
+
+def legend(*left_out: str) -> str:
+    """What the marks of tokens mean, as a list in HTML, without the kinds that are left out."""
+    items = "".join(
+        f'<li><{tag} class="token {kind}">{kind}</{tag}> {words}</li>'
+        for kind, words in _MEANINGS.items()
+        if kind not in left_out
+        for tag in ["s" if kind == "rejected" else "span"]
+    )
+    return f'<ul class="legend" aria-label="What the marks mean">{items}</ul>'
+
+
+_TEMPLATE = f"""
 <section aria-labelledby="text-title">
   <header>
     <h2 id="text-title">Text</h2>
     <label class="switch"><input type="checkbox" class="show-rejected" checked> show rejected tokens</label>
   </header>
-  <ul class="legend" aria-label="What the marks mean">
-    <li><span class="token accepted">accepted</span> drafted, and kept by the target</li>
-    <li><s class="token rejected">rejected</s> drafted, and replaced</li>
-    <li><span class="token correction">correction</span> ERSD: the target's winner, not drafted</li>
-    <li><span class="token residual">residual</span> GSD: sampled after a rejection</li>
-    <li><span class="token bonus">bonus</span> one more after a whole accepted path</li>
-    <li><span class="token sampled">sampled</span> plain autoregressive decoding</li>
-  </ul>
+  {legend()}
   <p class="hint">A small draft model proposes tokens, the target model checks them all in one go, and the
     text grows here. Choose a recorded run, or write a prompt and press <b>Generate</b>.</p>
   <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"

@@ -36,5 +36,5 @@ def _context_tree(pair: Any, k: int, method: str) -> Any:
             "topology = 'context' is learnt for the embedded pair; for another one learn its acceptance with "
             "specdec.learn.learn_context, or take 'optimal'"
         )
-    path = specdec.pair.EMBEDDED / f"context.{method}.json"
+    path = specdec.loading.EMBEDDED / f"context.{method}.json"
     return specdec.ContextTree(specdec.context.ContextAcceptance.load(path), k)

@@ -22,10 +22,13 @@ from specdec import optimal, theory, topology
 
 MOST = 384
 """Drafted tokens of the largest tree: the paper's."""
+START_K = 12
 INDICES = 8
 """Child indices with a slider of their own; beyond, each rate is a fixed part of the one before."""
 VOCABULARY = 2048
 """|Ω| in the theorem's bound: the embedded pair's vocabulary."""
+_TAIL, _SMALLEST = 24, 1e-7
+"""Child indices beyond those with a slider, and the rate from which on they no longer matter."""
 _MOST_INDICES = 64
 _GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
 _MEASURED = page.ASSETS / "tiny" / "measurements.json"
@@ -40,8 +43,12 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class Preset:
-    """Acceptance to start from. rates: R(0) ... R(7); tail: each later rate as a part of the one before."""
+    """Acceptance to start from. rates: R(0) ... R(7); tail: each later rate as a part of the one before.
 
+    id: its name in the page's address, which stays the same whatever its name becomes.
+    """
+
+    id: str
     name: str
     note: str
     rates: list[float]
@@ -51,11 +58,22 @@ class Preset:
 def presets() -> list[Preset]:
     """The laboratory's examples: the embedded pair as measured, then vectors made up to show something."""
     made_up = [
-        ("Halves", "Each child is accepted half as often as the one before.", [0.5**i for i in range(1, 9)]),
-        ("Always the first", "A perfect draft: a sequence is the best tree.", [1.0]),
-        ("A fair coin", "Two children, equally likely: the tree grows evenly, level by level.", [0.5, 0.5]),
-        ("A weak draft", "Little is accepted, so alternatives are worth more than depth.", _WEAK),
         (
+            "halves",
+            "Halves",
+            "Each child is accepted half as often as the one before.",
+            [0.5**i for i in range(1, 9)],
+        ),
+        ("first", "Always the first", "A perfect draft: a sequence is the best tree.", [1.0]),
+        (
+            "coin",
+            "A fair coin",
+            "Two children, equally likely: the tree grows evenly, level by level.",
+            [0.5, 0.5],
+        ),
+        ("weak", "A weak draft", "Little is accepted, so alternatives are worth more than depth.", _WEAK),
+        (
+            "increasing",
             "Increasing",
             "The third child is likelier than the second: the queue falls short.",
             [0.5, 0.02, 0.4],
@@ -64,8 +82,8 @@ def presets() -> list[Preset]:
     return [*_measured(), *(_padded(*preset) for preset in made_up)]
 
 
-def _padded(name: str, note: str, rates: Sequence[float], tail: float = 0.5) -> Preset:
-    return Preset(name, note, [*rates, *[0.0] * (INDICES - len(rates))], tail)
+def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float = 0.5) -> Preset:
+    return Preset(id, name, note, [*rates, *[0.0] * (INDICES - len(rates))], tail)
 
 
 def _measured() -> list[Preset]:
@@ -79,9 +97,15 @@ def _measured() -> list[Preset]:
         return []
     note = f"Mean over {positions:,} positions of held-out stories; beyond index 7, a fixed ratio."
     return [
-        _padded(f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
+        _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
         for method, vector in vectors.items()
     ]
+
+
+def acceptance(preset: Preset) -> tuple[float, ...]:
+    """R of an example as the browser has it: the sliders' rates, then its tail as far as it matters."""
+    later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
+    return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
 
 
 def grown(request: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +203,7 @@ _TEMPLATE = f"""
       <li><i class="line lemma"></i>Lemma 4.2: upper bound</li>
       <li><i class="line bound"></i>Theorem 4.1: upper bound</li>
     </ul>
-    <div class="plot curve" role="img" aria-label="Expected tokens against k"></div>
+    <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>
   </section>
 
@@ -221,6 +245,7 @@ def panel() -> gr.HTML:
         _TEMPLATE,
         server_functions=[grown, best_tree],
         presets=[asdict(preset) for preset in presets()],
+        k=START_K,
         curve=figures.skeleton(lab_figures.tokens_against_k()),
         plotly=page.file_url(page.PLOTLY),
     )

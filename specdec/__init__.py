@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from specdec import theory, topology, verify
     from specdec.context import ContextTree
     from specdec.decode import generate, measure_acceptance, stream
+    from specdec.loading import load_pair
     from specdec.optimal import optimal_topology
-    from specdec.pair import ModelPair, load_pair
+    from specdec.pair import ModelPair
     from specdec.topology import Topology
     from specdec.trace import Generation, Round
 
@@ -22,7 +23,7 @@ _MODULES = {
     "stream": "decode",
     "optimal_topology": "optimal",
     "ModelPair": "pair",
-    "load_pair": "pair",
+    "load_pair": "loading",
     "ContextTree": "context",
     "Topology": "topology",
     "Generation": "trace",

@@ -1,19 +1,17 @@
-"""A draft and a target model with one vocabulary: from a hub, a folder, memory, or the embedded pair."""
+"""A draft and a target model with one vocabulary, in memory; `loading` has those of a hub or a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-from transformers import AutoTokenizer, PreTrainedModel
+from typing import TYPE_CHECKING, Any
 
 from specdec.checks import integer
-from specdec.models import HFModel, Model, load_hf_model
-from specdec.text import TokenTexts
+from specdec.text import TokenTexts, chat_text
 
-EMBEDDED = Path(__file__).resolve().parent.parent / "assets" / "tiny"
-"""The pair that ships with the project: folders `target` and `draft`."""
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from specdec.models import Model
 
 _MOST_PADDING = 1024
 """Models of one family pad their logits to different multiples; more than this is another vocabulary."""
@@ -65,15 +63,32 @@ class ModelPair:
             )
         return ids
 
+    @property
+    def chats(self) -> bool:
+        """Whether the tokenizer has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    def chat_text(self, message: str) -> str:
+        """A user's message as the chat template writes it, with the beginning of the answer.
+
+        ValueError where the pair's tokenizer has no template.
+        """
+        _check_whole(message)
+        return chat_text(self.tokenizer, message)
+
+    def chat_prompt(self, message: str) -> list[int]:
+        """Token ids of `chat_text`: the prompt for which a chat model answers this message.
+
+        ValueError where the pair's tokenizer has no template.
+        """
+        text = self.chat_text(message)
+        # the template writes the token that texts begin with itself
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
     def _encode_text(self, prompt: str) -> list[int]:
         if self.tokenizer is None:
             raise ValueError("the prompt is text, but this pair has no tokenizer; give a list of token ids")
-        try:
-            prompt.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"the prompt holds half a character, {prompt[error.start]!r}, at {error.start}; remove it"
-            ) from error
+        _check_whole(prompt)
         ids = list(self.tokenizer(prompt)["input_ids"])
         if not ids:
             start = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
@@ -99,55 +114,20 @@ class ModelPair:
         return f"ModelPair(target={self.target.name}, draft={draft}, vocab_size={self.vocab_size})"
 
 
-def load_pair(
-    target: str | Path | None = None,
-    draft: str | Path | None = None,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    draft_device: str | None = None,
-    draft_dtype: str | None = None,
-) -> ModelPair:
-    """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
-
-    device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
-    `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
-    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
-    are loaded, and never remote code. A target without a draft decodes autoregressively. ValueError names
-    what is missing or does not fit.
-    """
-    if target is None:
-        if draft is not None:
-            raise ValueError(
-                f"draft = {str(draft)!r} needs a target; without both, the embedded pair is loaded"
-            )
-        target, draft = EMBEDDED / "target", EMBEDDED / "draft"
-        dtype = "float32" if dtype == "auto" else dtype
-    target_model = load_hf_model(target, device=device, dtype=dtype)
-    tokenizer = _load_tokenizer(target)
-    if draft is None:
-        return ModelPair(target_model, tokenizer=tokenizer)
-    draft_model = load_hf_model(draft, device=draft_device or device, dtype=draft_dtype or dtype)
-    return ModelPair(target_model, draft_model, tokenizer, _load_tokenizer(draft))
-
-
 def _wrapped(model: Model | PreTrainedModel) -> Model:
-    if isinstance(model, PreTrainedModel):
-        return HFModel(model)
-    if not hasattr(model, "session"):
+    if hasattr(model, "session"):
+        return model
+    # only where it is needed: pairs of tables do not wait for transformers
+    from transformers import PreTrainedModel
+
+    from specdec.models import HFModel
+
+    if not isinstance(model, PreTrainedModel):
         raise ValueError(
             f"{model!r} is no model to decode with: give a Hugging Face causal language model in memory, or "
             "load one with load_pair"
         )
-    return model
-
-
-def _load_tokenizer(name: str | Path) -> Any:
-    try:
-        return AutoTokenizer.from_pretrained(str(name), trust_remote_code=False)
-    except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
-        cause = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"no tokenizer in {str(name)!r}, or a broken one: {cause}") from error
+    return HFModel(model)
 
 
 def _check_same_tokenizer(target: Any, draft: Any) -> None:
@@ -169,6 +149,15 @@ def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
     for ids in (getattr(generation, "eos_token_id", None), getattr(tokenizer, "eos_token_id", None)):
         found += [] if ids is None else [ids] if isinstance(ids, int) else ids
     return frozenset(found)
+
+
+def _check_whole(prompt: str) -> None:
+    try:
+        prompt.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the prompt holds half a character, {prompt[error.start]!r}, at {error.start}; remove it"
+        ) from error
 
 
 def _checked_id(token_id: int, vocab_size: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jinja2 import TemplateError
 from tokenizers.decoders import DecodeStream
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
@@ -60,6 +61,21 @@ class TextStream:
 
     def _decode(self, token_ids: list[int]) -> str:
         return self._tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+def chat_text(tokenizer: Any, message: str) -> str:
+    """What a chat model reads where a user says `message`, up to where its answer begins.
+
+    ValueError where the tokenizer has no chat template, or one that can't be filled in.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")
+    try:
+        return tokenizer.apply_chat_template(
+            [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
+        )
+    except TemplateError as error:
+        raise ValueError(f"the chat template of this pair's tokenizer fails: {error}") from error
 
 
 class TokenTexts:

@@ -12,11 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-Path = tuple[int, ...]
+MOST_CHARACTERS = 50_000_000
+"""Longest JSON that is read: ten thousand rounds with all their detail."""
+
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
 Method = Literal["ar", "gsd", "ersd"]
@@ -34,7 +39,7 @@ class Token:
     still incomplete.
     """
 
-    id: int
+    id: Count
     text: str
     kind: Kind
 
@@ -50,11 +55,11 @@ class Node:
     """
 
     path: Path
-    token_id: int
+    token_id: Count
     text: str
     status: Status
-    q: float | None = None
-    p: float | None = None
+    q: Number | None = None
+    p: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +69,13 @@ class Arrival:
     arrival_q = exponential / q and arrival_p = exponential / p; None where the probability is 0.
     """
 
-    token_id: int
+    token_id: Count
     text: str
-    exponential: float
-    q: float
-    p: float
-    arrival_q: float | None
-    arrival_p: float | None
+    exponential: Number
+    q: Number
+    p: Number
+    arrival_q: Number | None
+    arrival_p: Number | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,11 @@ class Trial:
     """
 
     path: Path
-    token_id: int
-    u: float
-    p: float
-    q: float
-    ratio: float | None
+    token_id: Count
+    u: Number
+    p: Number
+    q: Number
+    ratio: Number | None
     accepted: bool
 
 
@@ -103,12 +108,12 @@ class Step:
     """
 
     path: Path
-    position: int
+    position: Count
     leading: tuple[Arrival, ...]
-    winner_q: int | None
-    winner_p: int
+    winner_q: Count | None
+    winner_p: Count
     trials: tuple[Trial, ...]
-    token_id: int
+    token_id: Count
     kind: Kind
 
 
@@ -116,10 +121,10 @@ class Step:
 class Seconds:
     """Where one round's time went, in seconds; `rest` is everything outside the three stages."""
 
-    draft: float = 0.0
-    evaluate: float = 0.0
-    verify: float = 0.0
-    rest: float = 0.0
+    draft: Number = 0.0
+    evaluate: Number = 0.0
+    verify: Number = 0.0
+    rest: Number = 0.0
 
     @property
     def total(self) -> float:
@@ -137,8 +142,8 @@ class Round:
     detail). finish: why generation ended with this round, else None.
     """
 
-    number: int
-    position: int
+    number: Count
+    position: Count
     tokens: tuple[Token, ...]
     nodes: tuple[Node, ...]
     steps: tuple[Step, ...]
@@ -157,8 +162,10 @@ class Round:
 
     @classmethod
     def from_json(cls, text: str) -> Round:
-        """The record that `to_json` wrote; ValueError names the field that does not fit."""
-        return _adapter(cls).validate_json(text, strict=True)
+        """The record that `to_json` wrote; ValueError says what does not fit, and where."""
+        round = _read(cls, text)
+        _check_round(round, "")
+        return round
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +181,15 @@ class Generation:
     method: Method
     paths: tuple[Path, ...]
     prompt: str
-    prompt_ids: tuple[int, ...]
-    seed: int
-    temperature: float
-    top_k: int
-    top_p: float
-    max_new_tokens: int
+    prompt_ids: tuple[Count, ...]
+    seed: Count
+    temperature: Number
+    top_k: Count
+    top_p: Number
+    max_new_tokens: Count
     target: str
     draft: str
-    prefill_seconds: float
+    prefill_seconds: Number
     rounds: tuple[Round, ...]
 
     @property
@@ -216,10 +223,55 @@ class Generation:
 
     @classmethod
     def from_json(cls, text: str) -> Generation:
-        """The record that `to_json` wrote; ValueError names the field that does not fit."""
-        return _adapter(cls).validate_json(text, strict=True)
+        """The record that `to_json` wrote; ValueError says what does not fit, and where."""
+        generation = _read(cls, text)
+        for number, round in enumerate(generation.rounds):
+            where = f"rounds[{number}]."
+            _must(round.number == number, f"{where}number = {round.number}: rounds are counted from 0")
+            _check_round(round, where)
+        return generation
 
 
 @cache
 def _adapter(record: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(record)
+
+
+_Record = TypeVar("_Record", Round, Generation)
+
+
+def _read(record: type[_Record], text: str) -> _Record:
+    if not isinstance(text, str | bytes):
+        raise ValueError(f"a record is read from JSON text, not from {type(text).__name__}")
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"the text has {len(text):,} characters; at most {MOST_CHARACTERS:,} are read")
+    return _adapter(record).validate_json(text, strict=True)
+
+
+def _check_round(round: Round, where: str) -> None:
+    """What readers of a round rely on beyond its types; assets/js/trace.js asks for the same."""
+    _must(round.tokens, f"{where}tokens is empty: a round emits at least one token")
+    _must(
+        len(round.steps) in (0, len(round.tokens)),
+        f"{where}steps has {len(round.steps)}: none, or one for each of the {len(round.tokens)} tokens",
+    )
+    children: dict[Path, int] = {(): 0}
+    for i, node in enumerate(round.nodes):
+        _must(
+            node.path and node.path[:-1] in children,
+            f"{where}nodes[{i}].path = {node.path}: its parent must stand before it",
+        )
+        children[node.path[:-1]] += 1
+        children[node.path] = 0
+    for i, step in enumerate(round.steps):
+        at = f"{where}steps[{i}]."
+        _must(step.path in children, f"{at}path = {step.path} is no drafted node")
+        _must(
+            len(step.trials) <= children[step.path],
+            f"{at}trials has {len(step.trials)}; at most {children[step.path]}, one for each child",
+        )
+
+
+def _must(holds: Any, message: str) -> None:
+    if not holds:
+        raise ValueError(message)

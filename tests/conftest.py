@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,10 +36,17 @@ SLOW = 60_000  # milliseconds: machines that run these tests are shared
 @pytest.fixture(scope="session")
 def url():
     """The address of the real app, served with the embedded pair."""
+    with served() as address:
+        yield address
+
+
+@contextmanager
+def served(*options):
+    """The address of a server of one's own, with these options of the command line."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
+    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     address = f"http://127.0.0.1:{port}"
     try:
@@ -97,3 +105,14 @@ def page(browser, url):
 
 def host_of(address):
     return "" if urlsplit(address).scheme in ("data", "blob") else urlsplit(address).hostname
+
+
+def serious_findings(page, context=None):
+    """What axe-core finds serious or critical on a page, or within a selector of it: rule and places."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return [
+        (found["id"], [(node["target"], node["html"]) for node in found["nodes"]])
+        for found in Axe().run(page, context).response["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]

@@ -117,7 +117,7 @@ _start = run.start
         ({"seed": -1}, ["seed = -1"]),
         ({"method": "best"}, ["method = 'best'"]),
         ({"topology": "bush"}, ["topology = 'bush'", "specinfer"]),
-        ({"prompt": "word " * 2000}, ["prompt", "tokens", "context"]),
+        ({"prompt": "word " * 600}, ["prompt", "tokens", "context"]),
     ],
 )
 def test_a_mistake_is_a_message_that_names_the_value(pair, changes, parts):
@@ -170,13 +170,13 @@ def test_generate_is_typed(blocks):
         "top_k": "integer",
         "top_p": "number",
         "seed": "integer",
+        "chat": "boolean",
     }
 
 
-def test_the_model_has_a_queue_of_its_own(blocks):
-    limits = {fn.concurrency_id: fn.concurrency_limit for fn in blocks.fns.values()}
-    assert limits.pop(page.MODEL_QUEUE) == 1
-    assert set(limits.values()) <= {"default", None}
+def test_for_the_model_nobody_waits_in_gradios_own_queue(blocks):
+    limits = {fn.name: fn.concurrency_limit for fn in blocks.fns.values()}
+    assert [limits[name] for name in ("decode", "compared", "generate")] == [None, None, None]
 
 
 def test_no_template_evaluates_data(blocks):

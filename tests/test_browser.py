@@ -199,8 +199,11 @@ def test_hostile_text_is_shown_as_text(page):
 
 def test_a_mistake_is_explained_in_the_page(page):
     page.get_by_role("button", name="Sampling and seed").click()
+    # Gradio fills in its own value a moment after the field is there
+    page.wait_for_function("document.querySelector('#top-k input')?.value === '0'")
     page.locator("#top-k input").fill("-3")
     page.locator("#top-k input").blur()
+    page.wait_for_url("**top-k=-3**")
     generate(page, until="error")
     message = page.get_by_role("alert").inner_text()
     assert "top_k = -3" in message

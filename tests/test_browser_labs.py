@@ -47,6 +47,12 @@ def test_the_address_opens_a_tab_and_follows_it(page, url):
     page.wait_for_url("**/?tab=race&kept=1")
     page.get_by_role("tab", name="Decode").click()
     page.wait_for_url("**/?kept=1")
+    page.go_back()
+    page.wait_for_url("**/?tab=race&kept=1")
+    page.wait_for_selector("#race_lab .lane", state="visible")
+    page.go_forward()
+    page.wait_for_selector("#generate", state="visible")
+    page.wait_for_url("**/?kept=1")
     page.goto(f"{url}/?tab=nonsense")
     page.wait_for_selector("#generate", state="visible")
 
@@ -180,7 +186,7 @@ def test_a_phone_shows_a_laboratory_without_scrolling_sideways(page, url, tab, t
     lab = {"race": "#race_lab", "trees": "#tree_lab"}[tab]
     page.wait_for_selector(f"{lab} .lane, {lab} .node")
     # all tabs in sight, none behind a menu
-    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 4")
+    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 7")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     ends = page.locator(f"{lab} :is(.card, svg, select, button)").evaluate_all(
         "elements => elements.map((element) => element.getBoundingClientRect().right)"

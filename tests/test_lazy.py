@@ -10,8 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-from components.lazy import LazyPair
+from components.lazy import _ALL_THREADS, LazyPair, present, shared
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,7 +57,37 @@ def test_a_failure_reaches_everybody_and_the_next_try_may_succeed():
     assert pair.target == "t"
 
 
+def test_a_pair_is_exchanged_for_all_later_uses():
+    pair = LazyPair(lambda: SimpleNamespace(target="old"))
+    begun = present(pair)
+    pair.exchange(SimpleNamespace(target="new"))
+    assert (begun.target, pair.target, present(pair).target) == ("old", "new", "new")
+
+
+def test_a_pair_in_memory_is_shared_as_it_is():
+    pair = SimpleNamespace(target="t")
+    lazy = shared(pair)
+    assert lazy.loaded
+    assert lazy.load() is pair
+    assert shared(lazy) is lazy
+
+
+@pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])
+def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
+    with torch.device("meta"):
+        module = torch.nn.Linear(width, width)
+    before = torch.get_num_threads()
+    try:
+        present(SimpleNamespace(target=SimpleNamespace(module=module)))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_page_does_not_wait_for_transformers():
-    code = "import app, sys; sys.exit('transformers' in sys.modules)"
+    code = (
+        "import app, sys; from components.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
+        "sys.exit('transformers' in sys.modules)"
+    )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False)
     assert ended.returncode == 0

@@ -43,6 +43,13 @@ def test_draft_and_target_may_have_dtypes_of_their_own(folders):
     assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
 
 
+@pytest.mark.parametrize("device", [torch.device("cpu"), "cpu:0"])
+def test_torch_s_own_dtypes_and_devices_will_do(folders, device):
+    pair = specdec.load_pair(folders / "target", folders / "draft", device=device, dtype=torch.float32)
+    assert (pair.target.dtype, pair.draft.dtype) == (torch.float32, torch.float32)
+    assert pair.target.device.type == "cpu"
+
+
 def test_models_in_memory_are_wrapped():
     pair = specdec.ModelPair(
         target=tiny_model("llama", vocab_size=SIZE),

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from conftest import serious_findings
 
 import specdec
 from components import traces
@@ -190,8 +190,8 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wide-tree", r"first arrival under P is .* \(e/p = [\d.]+\); it was drafted as child 7: accepted"),
-        ("nobody-drafted", r"first arrival under P is .*; nobody drafted it: correction"),
+        ("wide-tree", r"wins the target's race \(e/p = [\d.]+\); it was drafted as child 7: accepted"),
+        ("nobody-drafted", r"wins the target's race .*; nobody drafted it: correction"),
         ("long-run", r"nothing was drafted below this path: bonus"),
     ],
 )
@@ -236,6 +236,22 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(page, ur
 def test_an_unknown_link_is_explained(page, url):
     page.goto(f"{url}/?trace=no-such-run")
     page.wait_for_function("document.querySelector('.replay-error')?.textContent.includes('no-such-run')")
+
+
+def test_play_at_a_finished_run_starts_it_over(page):
+    page.locator("#generate").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    page.locator("#stepper .play").click()
+    page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
+
+
+def test_the_menu_of_what_can_be_saved_closes(page):
+    menu = page.locator("details.save")
+    for close in (lambda: page.keyboard.press("Escape"), lambda: page.locator("h1").click()):
+        menu.locator("summary").click()
+        assert menu.get_attribute("open") is not None
+        close()
+        assert menu.get_attribute("open") is None
 
 
 def test_a_live_run_is_kept_beside_a_recorded_one(page):
@@ -475,6 +491,5 @@ def test_axe_finds_nothing_serious(browser, url, theme):
     page.wait_for_selector("#text .tokens .token.accepted", state="visible", timeout=60_000)
     page.locator("#replay .save summary").click()
     settled(page)
-    found = Axe().run(page).response["violations"]
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")] == []
+    assert serious_findings(page) == []
     context.close()

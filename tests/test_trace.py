@@ -4,6 +4,7 @@ import json
 
 import pytest
 from laws import markov_pair
+from spoiled import WRONG, spoiled
 
 import specdec
 from specdec.topology import batch, specinfer
@@ -49,7 +50,77 @@ def test_a_record_that_does_not_fit_is_named(change, named):
         Round.from_json(json.dumps(json.loads(round.to_json()) | change))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00", "[" * 10_000, '"\ud800"'])
 def test_text_that_is_no_record_is_an_error(text):
     with pytest.raises(ValueError, match="validation error"):
         Generation.from_json(text)
+
+
+@pytest.mark.parametrize("value", [None, 5, ["{}"], {}])
+def test_what_is_no_text_is_an_error(value):
+    with pytest.raises(ValueError, match="a record is read from JSON text"):
+        Generation.from_json(value)
+
+
+def test_a_text_too_long_is_not_read():
+    with pytest.raises(ValueError, match="50,000,001 characters; at most 50,000,000"):
+        Generation.from_json(" " * 50_000_001)
+
+
+def recorded():
+    """A run as plain data, with trials and a tree of two levels."""
+    settings = {"method": "gsd", "topology": specinfer(8), "max_new_tokens": 12, "seed": 1, "detail": True}
+    return json.loads(specdec.generate(markov_pair(5), [0], **settings).to_json())
+
+
+def spoil_number(run):
+    run["rounds"][1]["number"] = 5
+
+
+def spoil_tokens(run):
+    run["rounds"][0]["tokens"] = []
+
+
+def spoil_node(run):
+    run["rounds"][0]["nodes"].pop(0)
+
+
+def spoil_steps(run):
+    run["rounds"][0]["steps"] *= 2
+
+
+def spoil_step(run):
+    run["rounds"][0]["steps"][0]["path"] = [7]
+
+
+def spoil_trials(run):
+    step = run["rounds"][0]["steps"][0]
+    step["trials"] = step["trials"] * 9
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_number, r"rounds\[1\]\.number = 5: rounds are counted from 0"),
+        (spoil_tokens, r"rounds\[0\]\.tokens is empty"),
+        (spoil_node, r"rounds\[0\]\.nodes\[\d\]\.path = .*: its parent must stand before it"),
+        (spoil_steps, r"rounds\[0\]\.steps has \d+: none, or one for each"),
+        (spoil_step, r"rounds\[0\]\.steps\[0\]\.path = \(7,\) is no drafted node"),
+        (spoil_trials, r"rounds\[0\]\.steps\[0\]\.trials has \d+; at most \d, one for each child"),
+    ],
+)
+def test_records_that_contradict_themselves_are_told_where(spoil, message):
+    run = recorded()
+    spoil(run)
+    with pytest.raises(ValueError, match=message):
+        Generation.from_json(json.dumps(run))
+
+
+def test_whatever_is_wrong_is_a_value_error():
+    refused, wrong = 0, [*WRONG, "x", float("nan"), float("inf")]
+    for text in spoiled(json.dumps(recorded()), 400, wrong):
+        try:
+            Generation.from_json(text)
+        except ValueError:
+            refused += 1
+    assert refused > 300  # some are right by chance: another text is a text

@@ -1,7 +1,9 @@
 // The codec laboratory: a sentence from Alice to Bob, the laws of its indices, and Tunstall codes.
 
+import { setupOf } from "./codec_setup.js";
 import { visible } from "./labels.js";
 import { Plot, tableOf } from "./plot.js";
+import { offer } from "./setup.js";
 import { cells, fillRows, make, setCells, setText } from "./view.js";
 
 // A token's text in signs that can be seen; the entry of all other tokens is no token.
@@ -154,10 +156,20 @@ function mountSentence(element, props, server, onToken) {
   }
 
   const ask = () => asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), find(".message"), take);
-  function list() {
+  function fill() {
     const mine = props.sentences.map(([method, prompt], i) => [i, prompt, method]).filter(([, , method]) => method === find(".codec").value);
     options(find(".sentence"), mine);
+  }
+  function list() {
+    fill();
     seed = null;
+    ask();
+  }
+  function set(number, wanted) {
+    find(".codec").value = props.sentences[number][0];
+    fill();
+    find(".sentence").value = number;
+    seed = wanted;
     ask();
   }
   options(find(".codec"), props.codecs);
@@ -175,6 +187,7 @@ function mountSentence(element, props, server, onToken) {
     ask();
   });
   list();
+  return { get: () => ({ number: Number(find(".sentence").value), seed }), set };
 }
 
 function mountLaws(element, props, server) {
@@ -226,6 +239,7 @@ function mountTunstall(element, props, server) {
   }
   for (const name of [".weights", ".k", ".word"]) find(name).addEventListener("change", ask);
   ask();
+  return { inputs: { weights: find(".weights"), k: find(".k"), word: find(".word") }, ask };
 }
 
 export function mountCodecLab(element, props, server) {
@@ -234,6 +248,6 @@ export function mountCodecLab(element, props, server) {
     return;
   }
   options(element.querySelector(".codec"), props.codecs);
-  mountSentence(element, props, server, mountLaws(element, props, server));
-  mountTunstall(element, props, server);
+  const sentence = mountSentence(element, props, server, mountLaws(element, props, server));
+  offer("codec", setupOf(props.sentences.length, sentence, mountTunstall(element, props, server)));
 }

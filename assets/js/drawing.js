@@ -51,10 +51,11 @@ export const SHAPES = {
   star,
 };
 
-// Calls `draw` when the element's width changes or it comes into view; off the screen nothing is drawn.
+// Calls `draw(width, height)` when the element's size changes or it comes into view; off the screen nothing is
+// drawn. height: null where the drawing may be as high as it needs, given where the style says `--fills`.
 export class Drawing {
   constructor(element, draw) {
-    Object.assign(this, { element, drawNow: draw, seen: true, stale: false, width: element.clientWidth });
+    Object.assign(this, { element, drawNow: draw, seen: true, stale: false, ...sizeOf(element) });
     new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "200px" }).observe(element);
     new ResizeObserver(() => this.resized()).observe(element);
   }
@@ -65,13 +66,19 @@ export class Drawing {
   }
 
   resized() {
-    if (this.element.clientWidth === this.width) return;
-    this.width = this.element.clientWidth;
+    const { width, height } = sizeOf(this.element);
+    if (width === this.width && height === this.height) return;
+    Object.assign(this, { width, height });
     this.draw();
   }
 
   draw() {
     this.stale = !this.seen || this.width === 0;
-    if (!this.stale) this.drawNow(this.width);
+    if (!this.stale) this.drawNow(this.width, this.height);
   }
+}
+
+function sizeOf(element) {
+  const fills = getComputedStyle(element).getPropertyValue("--fills") !== "";
+  return { width: element.clientWidth, height: fills ? element.clientHeight : null };
 }

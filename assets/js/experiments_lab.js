@@ -1,9 +1,12 @@
 // The experiments' figures and findings: views from the server, as plain data, put on the page as text.
 
 import { Plot } from "./plot.js";
+import { offer } from "./setup.js";
+import { differing, readAll } from "./setup_fields.js";
 import { cells, fillRows, make, setCells, setText } from "./view.js";
 
 const MAX_BYTES = 20 * 2 ** 20;
+const METHOD = { kind: "choice", default: "ersd", choices: ["ersd", "gsd"] };
 const SIGNS = { true: "✔", false: "✘", null: "–" };
 
 function finding(row, { found, verdict, statement, words, place }) {
@@ -77,4 +80,13 @@ export function mountExperimentsLab(element, props, server) {
   });
   find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));
   ask(() => server.shipped({}), false);
+  offer("experiments", {
+    get: () => differing(method ? { method } : {}, { method: METHOD }),
+    set: (texts) => {
+      const { values, messages } = readAll(texts, { method: METHOD }, (key) => `experiments.${key}`);
+      method = values.method;
+      if (view) [choices, draw].forEach((step) => step());
+      return messages;
+    },
+  });
 }

@@ -9,14 +9,22 @@ const FINISH = { length: "length reached", context: "the model's context is full
 
 const STATUS = {
   idle: () => (state.recorded ? "A recorded run of the models is shown. Your turn: write a prompt and press Generate." : "Ready."),
-  waiting: () => "Waiting for the model …",
+  waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.` : "Waiting for the model …"),
   choosing: () => "Measuring acceptance to choose the tree …",
   running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
   baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
   done: () => `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.`,
-  stopped: () => (state.recorded ? "Stopped before the model began." : `Stopped after ${count(tokens(state.rounds), "token")}.`),
+  stopped: () => (state.recorded || state.early ? "Stopped before the model began." : `Stopped after ${count(tokens(state.rounds), "token")}.`),
   error: () => "",
 };
+
+// A place in the line for the model, in words; long waits are known roughly only.
+export function place({ number, of, seconds }) {
+  const line = `place ${number} of ${of}`;
+  if (seconds === null) return line;
+  const step = seconds < 20 ? 1 : 10;
+  return `${line}, about ${Math.max(1, step * Math.round(seconds / step))} s`;
+}
 
 function reason() {
   const finish = state.rounds.at(-1)?.finish;
@@ -29,9 +37,10 @@ export function mountFeed(element) {
   subscribe(
     onFrame(() => {
       document.body.dataset.phase = state.phase;
+      document.body.dataset.method = state.setup?.method ?? "";
       setText(status, STATUS[state.phase]());
-      // A screen reader hears how a run starts and ends, not every token.
-      status.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
+      // A screen reader hears how a run starts and ends, not every token or second.
+      status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
       setText(error, state.message);
       error.hidden = state.message === "";
     }),

@@ -2,12 +2,20 @@
 
 import * as store from "./store.js";
 import { mountCodecLab } from "./codec_lab.js";
+import { mountCompare } from "./compare.js";
+import { receive as receiveComparison } from "./compare_state.js";
 import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
+import { mountLesson, mountLessons } from "./lessons.js";
+import { mountProjector } from "./projector.js";
+import { mountModels, receive as receiveModels } from "./models.js";
+import { mountLossless } from "./lossless.js";
+import { receive as receiveCheck } from "./lossless_state.js";
 import { mountReplay } from "./replay.js";
 import { remember } from "./save.js";
 import { mountRace } from "./race.js";
 import { mountRaceLab } from "./race_lab.js";
+import { mountSetup } from "./setup.js";
 import { mountStatistics } from "./statistics.js";
 import { mountStepper } from "./stepper.js";
 import { mountText } from "./text.js";
@@ -16,11 +24,18 @@ import { mountTreeLab } from "./tree_lab.js";
 
 const VIEWS = {
   codec_lab: mountCodecLab,
+  compare: mountCompare,
   experiments_lab: mountExperimentsLab,
   feed: mountFeed,
+  lossless: mountLossless,
+  models: mountModels,
+  lesson: mountLesson,
+  lessons: mountLessons,
   race: mountRace,
+  projector: mountProjector,
   replay: mountReplay,
   race_lab: mountRaceLab,
+  setup: mountSetup,
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,
@@ -28,12 +43,14 @@ const VIEWS = {
   tree_lab: mountTreeLab,
 };
 
-export function mount(name, element, props, server) {
+export function mount(name, element, props, server, trigger) {
   remember(name, element);
-  VIEWS[name](element, props, server);
+  VIEWS[name](element, props, server, trigger);
 }
 
-export const receive = store.receive;
+const RECEIVERS = { compare: receiveComparison, feed: store.receive, lossless: receiveCheck, models: receiveModels };
+
+export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 
 // The buttons' own events reach the store through this: a Gradio event can call no module.
 window.specdec = { begin: store.begin, stop: store.stop, ended: store.ended, store };

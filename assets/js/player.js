@@ -31,10 +31,10 @@ export function setPace(wanted) {
   if (isPlaying()) play();
 }
 
-// Plays on from where the run stands; at its end, from the start.
+// Plays on from where the run stands; at its end, or where a finished run rests, from the start.
 export function play() {
   if (state.rounds.length === 0) return;
-  if (atEnd()) seek(0, 0);
+  if (atEnd() || state.follow) seek(0, 0);
   clearInterval(timer);
   run = state.run;
   timer = setInterval(tick, 1000 / pace.perSecond);

@@ -9,19 +9,22 @@ import { Drawing, fillMarks, setAll, SHAPES, svg } from "./drawing.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "./view.js";
 
 const ROWS = 8;
-const HEIGHT = 372;
+const PITCH = 41; // pixels of a row
+const LEAST_PITCH = 34; // where room is short
 const BAR = 13;
 const AXIS = 44; // pixels below the last row
 const PER_CHARACTER = 7.6;
 
-// The rows to show: both winners and the decided token always, then the first arrivals. Before the target
+// The rows to show: both winners and the decided token always, then the first arrivals; who arrives in neither
+// race is left out. Before the target
 // has decided they stand in the draft's order, which gives nothing away.
-export function leading(step, decided) {
+export function leading(step, decided, most = ROWS) {
   const must = new Set(decided ? [step.winner_p, step.winner_q, step.token_id] : [step.winner_q]);
   const time = ({ arrival_p, arrival_q }) => (decided ? arrival_p : arrival_q) ?? Infinity;
   const rows = [...step.leading].sort((a, b) => time(a) - time(b)).map((row, order) => ({ ...row, order }));
-  const first = rows.toSorted((a, b) => must.has(b.token_id) - must.has(a.token_id) || a.order - b.order);
-  return first.slice(0, ROWS).sort((a, b) => a.order - b.order);
+  const running = rows.filter((row) => must.has(row.token_id) || row.arrival_p !== null || row.arrival_q !== null);
+  const first = running.toSorted((a, b) => must.has(b.token_id) - must.has(a.token_id) || a.order - b.order);
+  return first.slice(0, most).sort((a, b) => a.order - b.order);
 }
 
 // Far arrivals would squeeze the near ones: the axis ends soon after the winners; longer bars are cut.
@@ -44,7 +47,7 @@ function ticks(end) {
 
 function tickElement() {
   const group = svg("g", { class: "tick" });
-  group.append(svg("line", { y1: 0, y2: HEIGHT - AXIS + 4 }), svg("text", { y: HEIGHT - AXIS + 18, "text-anchor": "middle" }));
+  group.append(svg("line", { y1: 0 }), svg("text", { "text-anchor": "middle" }));
   return group;
 }
 
@@ -77,36 +80,41 @@ function fillBar([bar, time, mark], value, { x, y, end, scale, won, shape, shown
 class RaceView {
   constructor(element) {
     this.plot = element.querySelector(".figure");
-    this.svg = svg("svg", { class: "drawing", "aria-hidden": "true", height: HEIGHT });
+    this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
     this.ticks = svg("g");
     this.rows = svg("g");
-    this.title = svg("text", { class: "axis", y: HEIGHT - 6, "text-anchor": "middle" });
+    this.title = svg("text", { class: "axis", "text-anchor": "middle" });
     setText(this.title, "arrival time (shorter is first)");
     this.svg.append(hatching(), this.ticks, this.title, this.rows);
     this.plot.append(this.svg);
     this.meaning = new WeakMap();
-    this.drawing = new Drawing(this.plot, (width) => this.draw(width));
+    this.drawing = new Drawing(this.plot, (width, height) => this.draw(width, height));
   }
 
-  draw(width) {
+  // given: a height that the drawing has to do with, with as many rows as fit.
+  draw(width, given) {
+    const count = given === null ? ROWS : Math.min(ROWS, Math.max(2, Math.floor((given - AXIS) / LEAST_PITCH)));
+    const bottom = given === null ? ROWS * PITCH : Math.max(given - AXIS, 2 * LEAST_PITCH);
     const round = selectedRound();
     const decision = selectedDecision();
     const step = round?.steps[decision.step];
     const decided = isEmitted(decision);
-    const rows = step ? leading(step, decided) : [];
+    const rows = step ? leading(step, decided, count) : [];
     const length = width < 500 ? 10 : 18;
     const names = rows.map((row) => shortened(row.text, length));
     const left = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
     const end = rows.length ? axisEnd(decided ? rows : rows.map((row) => ({ ...row, arrival_p: null }))) : 1;
     const scale = (width - left - 74) / end;
     const raced = step ? step.winner_q !== null : false;
-    setAll(this.svg, { width });
-    setAll(this.title, { x: left + (width - left) / 2, display: rows.length ? "inline" : "none" });
+    setAll(this.svg, { width, height: bottom + AXIS });
+    setAll(this.title, { y: bottom + AXIS - 6, x: left + (width - left) / 2, display: rows.length ? "inline" : "none" });
     fillMarks(this.ticks, rows.length ? ticks(end) : [], tickElement, (group, value) => {
       setAll(group, { transform: `translate(${left + value * scale} 0)` });
+      setAll(group.firstChild, { y2: bottom + 4 });
+      setAll(group.lastChild, { y: bottom + 18 });
       setText(group.lastChild, digits(value));
     });
-    const pitch = (HEIGHT - AXIS) / ROWS;
+    const pitch = bottom / count;
     fillMarks(this.rows, rows, rowElement, (group, row, i) => {
       const y = (i + 0.5) * pitch;
       const [behind, name, draftBar, targetBar, draftTime, targetTime, draftMark, targetMark] = group.children;

@@ -2,12 +2,15 @@
 
 import { digits, quoted, visible } from "./labels.js";
 import { Lanes } from "./race_lanes.js";
-import { arrival, exponential, first, fromStep, residual, withEntry } from "./race_model.js";
+import { arrival, exponential, exponentials, first, fromStep, residual, START_SEED, withEntry } from "./race_model.js";
 import { Results } from "./race_results.js";
+import { setupOf } from "./race_setup.js";
+import { offer } from "./setup.js";
 import { selectedRound, state as run, subscribe } from "./store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "./view.js";
 
 const [FEWEST, MOST] = [2, 8];
+const START_U = 0.5;
 const LAWS = { p: "target P", q: "draft Q" };
 
 function tokenRow() {
@@ -31,24 +34,25 @@ function lawSlider(law) {
 
 class RaceLab {
   constructor(element, props, server) {
-    Object.assign(this, { element, server, presets: props.presets, tokens: [], u: Math.random(), base: null, asked: 0 });
+    Object.assign(this, { element, server, presets: props.presets, tokens: [], u: START_U, base: null, asked: 0 });
     this.find = (selector) => element.querySelector(selector);
     [this.editor, this.race, this.gsd, this.many] = element.querySelectorAll("section");
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;
-    this.lanes = new Lanes(this.find(".lanes"), () => this.tokens, redraw);
+    this.lanes = new Lanes(this.find(".lanes"), () => this.tokens, () => this.dragged());
     this.results = new Results(this.many, props);
     this.listenToPresets();
     this.listenToEditor();
     this.listenToButtons();
     this.load(props.presets[0]);
+    offer("race", setupOf(this, START_U));
   }
 
   listenToPresets() {
     const select = this.find(".presets select");
-    select.append(...this.presets.map((preset, i) => new Option(preset.name, i)));
+    select.append(...this.presets.map(({ id, name }) => new Option(name, id)));
     select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
-    select.addEventListener("change", () => this.load(this.presets[Number(select.value)]));
+    select.addEventListener("change", () => this.load(this.presets.find(({ id }) => id === select.value)));
     const button = this.find(".from-run");
     const step = () => selectedRound()?.steps[run.selected.step];
     const usable = () => (step()?.winner_q ?? null) !== null;
@@ -87,29 +91,37 @@ class RaceLab {
   listenToButtons() {
     const on = (selector, act) => this.find(selector).addEventListener("click", act);
     on(".add", () => this.add());
-    on(".reroll", () => this.reroll());
-    on(".reroll-u", () => this.setU(Math.random()));
+    on(".reroll", () => this.reroll(Math.floor(Math.random() * 2 ** 31)));
+    on(".reroll-u", () => this.setU(Math.round(1000 * Math.random()) / 1000));
     on(".many", () => this.simulate());
     this.slider = this.gsd.querySelector("input");
     this.slider.addEventListener("input", () => this.setU(Number(this.slider.value)));
   }
 
   load(preset) {
-    const tokens = preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: preset.e[i] ?? exponential() }));
-    this.set(tokens, preset.note);
+    const e = preset.e.length > 0 ? preset.e : exponentials(START_SEED, preset.tokens.length);
+    this.set(preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] })), preset.note, preset);
   }
 
-  set(tokens, note) {
-    this.tokens = tokens;
+  // preset: the example that the tokens are, if they are one. seed: of the race, if it was drawn with one.
+  set(tokens, note, preset = null) {
+    Object.assign(this, { tokens, preset, seed: null, moved: false });
+    this.find(".presets select").value = preset?.id ?? "own";
     setText(this.find(".preset-note"), note);
     this.lawsChanged();
   }
 
   // By hand the example is left behind.
   own() {
+    this.preset = null;
     this.find(".presets select").value = "own";
     setText(this.find(".preset-note"), "");
     this.lawsChanged();
+  }
+
+  dragged() {
+    this.moved = true;
+    this.changed();
   }
 
   setProbability(i, law, value) {
@@ -133,9 +145,14 @@ class RaceLab {
     this.own();
   }
 
-  reroll() {
-    for (const token of this.tokens) token.e = exponential();
-    this.changed();
+  reroll(seed) {
+    this.setRace(exponentials(seed, this.tokens.length));
+    Object.assign(this, { seed, moved: false });
+  }
+
+  setRace(e) {
+    this.tokens.forEach((token, i) => (token.e = e[i]));
+    this.dragged();
   }
 
   setU(u) {
@@ -148,18 +165,19 @@ class RaceLab {
     this.ask("exact");
   }
 
-  simulate() {
+  // seed: repeats a simulation; without one, it is drawn.
+  simulate(seed = null) {
     this.find(".many").disabled = true;
-    this.ask("simulated").finally(() => (this.find(".many").disabled = false));
+    this.ask("simulated", { seed }).finally(() => (this.find(".many").disabled = false));
   }
 
   // One question at a time; of those that a drag asks meanwhile, only the last is kept.
-  async ask(what) {
+  async ask(what, also = {}) {
     const number = ++this.asked;
     if (this.asking) await this.asking.catch(() => {});
     if (number !== this.asked) return;
     const laws = { p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) };
-    this.asking = this.server[what](laws);
+    this.asking = this.server[what]({ ...laws, ...also });
     try {
       const result = await this.asking;
       if (number === this.asked) this.answer(result);

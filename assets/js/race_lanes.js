@@ -56,11 +56,11 @@ export class Lanes {
       const handle = event.target.closest(".handle");
       handle.focus();
       handle.setPointerCapture(event.pointerId);
-      this.offset = event.clientX - this.svg.getBoundingClientRect().left - this.x(this.tokens()[this.dragged].e);
+      this.offset = this.local(event) - this.x(this.tokens()[this.dragged].e);
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (this.dragged < 0) return;
-      const at = event.clientX - this.svg.getBoundingClientRect().left - this.offset;
+      const at = this.local(event) - this.offset;
       this.set(this.dragged, ((at - this.left) / this.room) * this.end);
     });
     const drop = () => {
@@ -71,6 +71,12 @@ export class Lanes {
     this.svg.addEventListener("pointerup", drop);
     this.svg.addEventListener("pointercancel", drop);
     this.svg.addEventListener("keydown", (event) => this.key(event, index(event)));
+  }
+
+  // Where the pointer is in the drawing's own pixels, which projector mode enlarges.
+  local(event) {
+    const box = this.svg.getBoundingClientRect();
+    return ((event.clientX - box.left) / box.width) * this.width;
   }
 
   key(event, i) {

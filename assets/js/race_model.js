@@ -3,6 +3,19 @@
 export const arrival = (e, probability) => (probability > 0 ? e / probability : Infinity);
 export const exponential = () => -Math.log1p(-Math.random());
 
+export const START_SEED = 20; // of the race that is shown first: nothing in it is too early or too late to see
+
+// The same `count` exponentials for the same seed: 32 bits of Mulberry's generator each, plenty for a drawing.
+export function exponentials(seed, count) {
+  let state = seed >>> 0;
+  return Array.from({ length: count }, () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return -Math.log1p(-((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32);
+  });
+}
+
 // Index of the first arrival under "p" or "q".
 export function first(tokens, law) {
   const times = tokens.map((token) => arrival(token.e, token[law]));

@@ -100,6 +100,7 @@ export class Results {
       const last = result.measured?.[method].running.at(-1);
       write(`.${method}-measured`, last ? `measured ${interval(last.slice(1))}` : "not measured yet");
     }
+    write(".apart", share(result.apart));
     write(".bounds", `${share(result.tv_bound)}, ${share(result.harmonic)}`);
     const kl = result.kl === null ? "∞" : digits(result.kl);
     write(".bounds-note", `(1 − TV) / (1 + TV), harmonic mean; TV = ${digits(result.tv)}, D_KL = ${kl} bits`);

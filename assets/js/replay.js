@@ -1,9 +1,11 @@
 // Recorded runs: chosen from the list, named by the address (/?trace=name), or opened from a file.
 
-import { pause, play } from "./player.js";
-import { hasParked, isActive, seek, select, show, state, subscribe, unpark } from "./store.js";
+import { isPlaying, pause, play } from "./player.js";
+import { copyLink, offer, writeAddress } from "./setup.js";
+import { differing, readAll } from "./setup_fields.js";
+import { decisionsOf, hasParked, isActive, seek, select, show, state, subscribe, unpark } from "./store.js";
 import { saveAs } from "./save.js";
-import { MOST_BYTES, parse, toRun } from "./trace.js";
+import { checkSize, parse, toRun } from "./trace.js";
 import { onFrame, setText } from "./view.js";
 
 const OWN = "own"; // the visitor's own run
@@ -11,8 +13,8 @@ const FILE = "file"; // one from a file
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Replay {
-  constructor(element, { folder, entries }) {
-    Object.assign(this, { element, folder, entries, asked: 0 });
+  constructor(element, { folder, entries, mostBytes }) {
+    Object.assign(this, { element, folder, entries, mostBytes, asked: 0 });
     const find = (selector) => element.querySelector(selector);
     [this.choose, this.look, this.error] = [".choose", ".look", ".replay-error"].map(find);
     [this.there, this.twin, this.file, this.link] = [".there", ".twin", "input[type=file]", ".link"].map(find);
@@ -20,8 +22,10 @@ class Replay {
     this.there.addEventListener("click", () => this.goThere());
     this.twin.addEventListener("click", () => this.switchTwin());
     this.file.addEventListener("change", () => this.opened(this.file.files[0]));
-    this.link.addEventListener("click", () => this.copyLink());
-    find(".save").addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
+    this.link.addEventListener("click", () => this.copied());
+    const menu = find(".save");
+    menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
+    mountMenu(menu);
     subscribe(onFrame(() => this.draw()));
   }
 
@@ -30,13 +34,36 @@ class Replay {
     this.error.hidden = message === "";
   }
 
-  // What the page opens with: the run that the address names, or the first one. A run that the visitor has
-  // begun meanwhile is left alone.
-  async open() {
-    const wanted = new URLSearchParams(location.search).get("trace");
-    const entry = this.entries.find(({ name }) => name === wanted);
-    if (wanted && !entry) this.tell(`There is no recorded run “${wanted.slice(0, 60)}”. Choose one from the list.`);
-    if (entry ?? this.entries[0]) await this.load(entry ?? this.entries[0]);
+  // What the address says of the run that is shown: its name, and where it stands, counted from 1.
+  get fields() {
+    const count = { kind: "number", default: null, least: 1, whole: true };
+    return { trace: { kind: "text", default: this.entries[0]?.name ?? "" }, round: count, decision: count };
+  }
+
+  setup() {
+    if (!this.entries.some(({ name }) => name === state.recorded?.name)) return {};
+    const moving = isPlaying() || state.follow;
+    const { round } = state.selected;
+    const place = moving || (round <= 0 && state.decision <= 0) ? {} : { round: round + 1, decision: state.decision + 1 };
+    return differing({ trace: state.recorded.name, ...place }, this.fields);
+  }
+
+  // Opens the run that the address names, or the first one. A run that the visitor has begun meanwhile is left
+  // alone.
+  async setUp(texts) {
+    const { values, messages } = readAll(texts, this.fields);
+    const entry = this.entries.find(({ name }) => name === values.trace);
+    if (!entry) this.tell(`There is no recorded run “${values.trace.slice(0, 60)}”. Choose one from the list.`);
+    const at = values.round && { round: values.round - 1, decision: (values.decision ?? Infinity) - 1 };
+    if (entry ?? this.entries[0]) await this.load(entry ?? this.entries[0], entry ? at : null);
+    return [...messages, ...(entry && at ? this.misplaced(values) : [])];
+  }
+
+  misplaced({ trace, round, decision }) {
+    const count = state.rounds.length;
+    if (round > count) return [`round = ${round} in the address: the run “${trace}” has ${count} rounds; its last one is shown.`];
+    const decisions = decisionsOf(round - 1).length;
+    return decision > decisions ? [`decision = ${decision} in the address: round ${round} has ${decisions}; its last one is shown.`] : [];
   }
 
   async load(entry, at = null) {
@@ -59,24 +86,16 @@ class Replay {
     if (at) seek(at.round, at.decision);
     else if (!calm.matches) play();
     else select(about.round ?? 0, about.step ?? 0);
+    writeAddress();
   }
 
   chosen(name) {
     this.tell("");
     pause();
     const entry = this.entries.find((item) => item.name === name);
-    this.address(entry?.name);
     if (entry) this.load(entry);
     if (name === OWN) unpark();
     this.draw();
-  }
-
-  // The link to a recorded run is the page's own address.
-  address(name) {
-    const url = new URL(location.href);
-    if (name) url.searchParams.set("trace", name);
-    else url.searchParams.delete("trace");
-    history.replaceState(history.state, "", url);
   }
 
   goThere() {
@@ -88,7 +107,6 @@ class Replay {
   async switchTwin() {
     const entry = this.entries.find(({ name }) => name === state.recorded.twin);
     pause();
-    this.address(entry.name);
     await this.load(entry, { round: state.selected.round, decision: Infinity });
   }
 
@@ -97,20 +115,17 @@ class Replay {
     if (!file) return;
     this.tell("");
     try {
-      if (file.size > MOST_BYTES) throw new Error(`the file has ${(file.size / 1e6).toFixed(1)} MB; at most ${MOST_BYTES / 1e6} MB can be opened`);
-      const value = parse(await file.text());
+      checkSize(file.size, this.mostBytes);
+      const value = parse(await file.text(), this.mostBytes);
       if (isActive()) throw new Error("a run is going on; stop it first");
-      this.address(null);
       this.present(value, { name: FILE, title: file.name, look: "", twin: null });
     } catch (error) {
       this.tell(`${file.name} was not opened: ${error.message}.`);
     }
   }
 
-  async copyLink() {
-    this.address(state.recorded?.name);
-    await navigator.clipboard?.writeText(location.href).catch(() => {});
-    setText(this.link, "copied");
+  async copied() {
+    setText(this.link, (await copyLink()) ? "copied" : "see the address");
     setTimeout(() => setText(this.link, "Copy link"), 1500);
   }
 
@@ -145,6 +160,20 @@ class Replay {
   }
 }
 
+// A menu closes after a choice, by Escape, and when something else is pressed.
+function mountMenu(menu) {
+  document.addEventListener("click", ({ target }) => {
+    if (!menu.contains(target) || target.closest("button")) menu.open = false;
+  });
+  menu.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
 export function mountReplay(element, props) {
-  new Replay(element, props).open();
+  const replay = new Replay(element, props);
+  const part = { get: () => replay.setup(), set: (texts) => replay.setUp(texts) };
+  if (!offer("run", part, Object.keys(replay.fields))) replay.setUp({});
 }

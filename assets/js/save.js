@@ -12,7 +12,7 @@ export function remember(name, element) {
 const PANELS = ["text", "stepper", "tree", "race", "statistics"];
 const MODULES = [
   "offline", "decisions", "labels", "link", "player", "race", "sentences", "statistics", "stepper", "store", "drawing",
-  "text", "trace", "tree", "view", "zoom",
+  "text", "trace", "tree", "updates", "view", "zoom",
 ];
 const here = (path) => new URL(path, import.meta.url).href;
 

@@ -32,7 +32,7 @@ function gsdSentence(round, step, decision) {
 function raceSentence(round, step, decision) {
   const token = round.tokens[decision.step];
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
-  const first = `The race's first arrival under P is ${quoted(token.text)} (e/p = ${digits(arrival?.arrival_p)})`;
+  const first = `${quoted(token.text)} wins the target's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
   if (step.kind === "bonus") return `${first}; nothing was drafted below this path: bonus.`;
   if (step.kind === "correction") return `${first}; nobody drafted it: correction.`;

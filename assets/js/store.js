@@ -2,11 +2,14 @@
 // and listen. Time in a run is counted in decisions (decisions.js).
 
 import { decisions, emission } from "./decisions.js";
+import { Updates } from "./updates.js";
 
 const empty = () => ({
   run: null, // id of the run
   seq: 0, // number of the next update
   phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
+  place: null, // while waiting: { number, of, seconds }, the place in line
+  early: false, // stopped while waiting
   message: "",
   setup: null,
   rounds: [],
@@ -21,8 +24,7 @@ const empty = () => ({
 
 export const state = empty();
 const listeners = new Set();
-const held = new Map(); // updates that came before one still missing, by number
-let asking = false;
+const updates = new Updates(state, apply, notify);
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
@@ -36,70 +38,56 @@ function notify() {
 
 // The visitor pressed Generate: the model may still be busy with somebody else's run.
 export function begin() {
-  state.phase = "waiting";
-  state.message = "";
+  Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
 }
 
+// What a visitor waits for goes on behind a recorded run.
+const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
+
 // The visitor pressed Stop: what is shown stays, and late updates of this run only add rounds.
 export function stop() {
-  if (active()) state.phase = "stopped";
+  if (active()) Object.assign(state, { early: state.phase === "waiting", phase: "stopped" });
   notify();
 }
 
 const active = () => ["waiting", "choosing", "running", "baseline"].includes(state.phase);
 
 // The server is through with the run. If its last update does not come, the visitor must know.
-export function ended() {
-  const { run, seq } = state;
-  setTimeout(() => {
-    if (!active() || state.run !== run || state.seq !== seq) return;
+export const ended = () =>
+  updates.ended(active, () => {
     state.phase = "error";
     state.message = "The run broke off: the server refused it or the connection was lost. Try again.";
     notify();
-  }, 3000);
-}
+  });
 
-// Takes one update (JSON text). Updates may arrive merged, so a gap is filled by asking the server.
+// Takes one update (JSON text).
 export function receive(text, server) {
   if (!text) return;
   const update = JSON.parse(text);
+  if (update.place) return waits(update.place);
   if (update.run === parked?.run) return;
   if (update.run !== state.run) {
+    if (update.phase === "error" && update.seq === 0) return refused(update);
     parked = null;
     if (state.phase === "stopped" && update.seq > 0) return;
     Object.assign(state, empty(), { run: update.run, phase: "waiting" });
-    held.clear();
+    updates.forget();
   }
-  held.set(update.seq, update);
-  applyHeld();
-  if (held.size > 0 && server?.missing) fillGap(server);
+  updates.take(update, server);
   notify();
 }
 
-function applyHeld() {
-  for (const seq of held.keys()) if (seq < state.seq) held.delete(seq);
-  while (held.has(state.seq)) {
-    const update = held.get(state.seq);
-    held.delete(state.seq);
-    state.seq += 1;
-    apply(update);
-  }
+// A run that never began, say for a number out of range: what is shown stays.
+function refused({ message }) {
+  Object.assign(state, { phase: "error", place: null, message });
+  notify();
 }
 
-async function fillGap(server) {
-  if (asking) return;
-  asking = true;
-  const run = state.run;
-  try {
-    const texts = await server.missing({ run, seq: state.seq });
-    if (run !== state.run) return;
-    for (const update of texts.map(JSON.parse)) held.set(update.seq, update);
-    applyHeld();
-    notify();
-  } finally {
-    asking = false;
-  }
+// The place in line; such updates have no number.
+function waits(place) {
+  if (state.phase === "waiting") state.place = place;
+  notify();
 }
 
 function apply(update) {
@@ -187,21 +175,22 @@ export const selectedDecision = () => (state.decision < 0 ? undefined : decision
 
 // Shows a run that is known from start to end; `about` says what it is. Nothing of it is shown yet.
 export function show({ setup, rounds, prefillSeconds }, about) {
-  if (!parked && state.run !== null && !state.recorded) parked = { ...state };
-  Object.assign(state, empty(), { run: `recorded ${(shown += 1)}`, setup, rounds, prefillSeconds, recorded: about });
+  if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
+  Object.assign(state, empty(), pending(), { run: `recorded ${(shown += 1)}`, setup, rounds, prefillSeconds, recorded: about });
   seek(0, 0);
 }
 let shown = 0;
 
 // Back to the visitor's own run.
 export function unpark() {
-  if (parked) Object.assign(state, parked);
+  if (parked) Object.assign(state, parked, pending());
   parked = null;
   notify();
 }
 
 export const hasParked = () => parked !== null;
-export const isActive = () => active();
+// Whether the model works for this visitor: recorded runs can be watched until then.
+export const isActive = () => active() && state.phase !== "waiting";
 
 // What the pointer or the focus is on, in every panel: {round, path, step, token_id, index, kind}, or null.
 const lightListeners = new Set();

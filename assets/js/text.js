@@ -8,7 +8,8 @@ import { make, onFrame } from "./view.js";
 
 const SHOWN_REJECTED = 3;
 
-const NAMES = {
+// What each kind of token is, in words.
+export const NAMES = {
   accepted: "accepted draft token",
   bonus: "bonus token",
   residual: "token sampled from the residual",

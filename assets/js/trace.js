@@ -16,7 +16,7 @@ const show = (value) => {
 };
 
 function must(holds, where, value, wanted) {
-  if (!holds) throw new Mistake(`${where} is ${show(value)}; it should be ${wanted}`);
+  if (!holds) throw new Mistake(`${where || "the file"} is ${show(value)}; it should be ${wanted}`);
 }
 
 // One checker per type: each gets the value and where it stands.
@@ -82,9 +82,14 @@ function checkRound(item, i) {
   });
 }
 
+export function checkSize(bytes, most) {
+  const megabytes = (count) => (count / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 });
+  if (bytes > most) throw new Mistake(`the file has ${megabytes(bytes)} MB; at most ${megabytes(most)} MB can be opened`);
+}
+
 // The run in a file's text; an Error says in words what does not fit.
-export function parse(source) {
-  if (source.length > MOST_BYTES) throw new Mistake(`the file has ${(source.length / 1e6).toFixed(1)} MB; at most ${MOST_BYTES / 1e6} MB can be opened`);
+export function parse(source, most = MOST_BYTES) {
+  checkSize(source.length, most);
   let value;
   try {
     value = JSON.parse(source);

@@ -12,7 +12,8 @@ import { Zoom } from "./zoom.js";
 const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are drawn above earlier ones
 const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
 const SIZE = { root: 6, unvisited: 4.5, rejected: 5.5, accepted: 7, last: 6.5 };
-const LINE = 13; // pixels that a label needs
+const LINE = 13; // pixels that a label needs downwards
+const CHARACTER = 8; // and for each of its characters
 const CROWDED = 23; // rows nearer than this have their labels beside the nodes, not above them
 const MARGIN = { left: 14, right: 70, top: 26, bottom: 14 };
 
@@ -73,21 +74,20 @@ export function layout(round, decision, { width, height, zoom }) {
       const status = node.status === "last" ? "last" : statusAt(node, decision);
       return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
     });
-  const room = Math.max(4, Math.floor((inner.x * zoom.scale) / 8));
+  const room = Math.max(4, Math.floor((inner.x * zoom.scale) / CHARACTER));
   return { root: at([]), nodes, spacing: inner.y * zoom.scale, room };
 }
 
-// Labels that do not touch: what decides the round first, then in order as far as there is room.
-export function thinned(nodes) {
-  const columns = new Map();
+// Labels that do not touch, each `reach` pixels wide: what decides the round first, then in order as far as there is room.
+export function thinned(nodes, reach) {
+  const kept = [];
   const important = (item) => STATES.indexOf(item.status);
   const order = [...nodes].sort((a, b) => important(b) - important(a));
   return new Set(
-    order.filter(({ x, y }) => {
-      const taken = columns.get(x) ?? [];
-      if (taken.some((other) => Math.abs(other - y) < LINE)) return false;
-      columns.set(x, [...taken, y]);
-      return true;
+    order.filter((item) => {
+      const free = kept.every(({ x, y }) => Math.abs(y - item.y) >= LINE || Math.abs(x - item.x) >= reach);
+      if (free) kept.push(item);
+      return free;
     }),
   );
 }
@@ -116,7 +116,7 @@ class TreeView {
     this.svg.append(...this.edges, this.root, this.nodes);
     this.plot.append(this.svg);
     this.zoom = new Zoom(this.plot, () => this.drawing.draw());
-    this.drawing = new Drawing(this.plot, (width) => this.draw(width));
+    this.drawing = new Drawing(this.plot, (width, height) => this.draw(width, height));
     this.meaning = new WeakMap();
   }
 
@@ -126,10 +126,11 @@ class TreeView {
     return Math.min(Math.max(170, 60 + 34 * (height + 1)), 640);
   }
 
-  draw(width) {
+  draw(width, given) {
     const round = selectedRound();
     if (!round) return;
-    const { height, zoom } = this;
+    const { zoom } = this;
+    const height = given ?? this.height;
     this.plot.style.height = `${height}px`;
     setAll(this.svg, { width, height });
     const { root, nodes, spacing, room } = layout(round, selectedDecision(), { width, height, zoom });
@@ -143,7 +144,7 @@ class TreeView {
   }
 
   drawNodes(shown, spacing, room) {
-    const labelled = thinned(shown);
+    const labelled = thinned(shown, room * CHARACTER);
     const small = Math.min(1, Math.max(0.35, spacing / 16));
     const beside = { y: 4, "text-anchor": "start" };
     const above = { x: 0, y: -9, "text-anchor": "middle" };

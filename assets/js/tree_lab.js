@@ -3,9 +3,11 @@
 import { Figure } from "./figure.js";
 import { digits } from "./labels.js";
 import { onWidth, reducedMotion } from "./lab_view.js";
+import { offer } from "./setup.js";
 import { Totals } from "./statistics.js";
 import { state as run, subscribe } from "./store.js";
 import { Growth, nodesOf } from "./tree_growth.js";
+import { setupOf } from "./tree_setup.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "./view.js";
 import { Zoom } from "./zoom.js";
 
@@ -65,7 +67,7 @@ function rateRow() {
 
 class TreeLab {
   constructor(element, props, server) {
-    Object.assign(this, { server, presets: props.presets, rates: [], tail: 0.5, k: 12, result: null, nodes: null, asked: 0, width: 0 });
+    Object.assign(this, { server, presets: props.presets, preset: null, rates: [], tail: 0.5, k: props.k, result: null, nodes: null, asked: 0, width: 0 });
     this.find = (selector) => element.querySelector(selector);
     this.canvas = this.find(".canvas");
     this.zoom = new Zoom(this.canvas, () => this.redraw());
@@ -80,16 +82,18 @@ class TreeLab {
     this.listenToTree();
     this.inspect(null);
     this.load(this.presets[0]);
+    offer("trees", setupOf(this, { k: props.k, most: MOST }));
   }
 
   listenToRates() {
     const select = this.find(".presets select");
-    select.append(...this.presets.map((preset, i) => new Option(preset.name, i)));
+    select.append(...this.presets.map(({ id, name }) => new Option(name, id)));
     select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
-    select.addEventListener("change", () => this.load(this.presets[Number(select.value)]));
+    select.addEventListener("change", () => this.load(this.presets.find(({ id }) => id === select.value)));
     const rows = this.find(".rates");
     rows.addEventListener("input", (event) => {
       this.setRate([...rows.children].indexOf(event.target.closest(".rate")), Number(event.target.value));
+      this.preset = null;
       select.value = "own";
       setText(this.find(".preset-note"), "");
       this.changed();
@@ -120,8 +124,10 @@ class TreeLab {
     this.find(".node-table").addEventListener("toggle", () => this.redraw());
   }
 
-  load({ rates, tail, note }) {
-    Object.assign(this, { rates: [...rates], tail });
+  // id: of the example that it is, if it is one.
+  load({ id = null, rates, tail, note }) {
+    Object.assign(this, { preset: id, rates: [...rates], tail });
+    this.find(".presets select").value = id ?? "own";
     setText(this.find(".preset-note"), note);
     this.changed();
   }

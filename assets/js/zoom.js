@@ -21,7 +21,7 @@ export class Zoom {
   }
 
   pressed(name) {
-    const { width, height } = this.element.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = this.element;
     if (name === "out") this.by(1 / 1.6, width / 2, height / 2);
     if (name === "in") this.by(1.6, width / 2, height / 2);
     if (name === "reset") this.reset();
@@ -32,7 +32,7 @@ export class Zoom {
     if (!event.ctrlKey) return;
     event.preventDefault();
     const box = this.element.getBoundingClientRect();
-    this.by(Math.exp(-event.deltaY / 200), event.clientX - box.left, event.clientY - box.top);
+    this.by(Math.exp(-event.deltaY / 200), (event.clientX - box.left) / this.enlarged, (event.clientY - box.top) / this.enlarged);
   }
 
   moved(event) {
@@ -41,7 +41,12 @@ export class Zoom {
     const now = at(event);
     this.pointers.set(event.pointerId, now);
     if (this.pointers.size === 2) this.pinched(before, now, event.pointerId);
-    else if (this.scale > 1) this.move(now.x - before.x, now.y - before.y);
+    else if (this.scale > 1) this.move((now.x - before.x) / this.enlarged, (now.y - before.y) / this.enlarged);
+  }
+
+  // Projector mode enlarges the drawing's own pixels.
+  get enlarged() {
+    return this.element.getBoundingClientRect().width / this.element.offsetWidth;
   }
 
   pinched(before, now, id) {

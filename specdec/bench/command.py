@@ -21,8 +21,9 @@ from specdec.bench.profile import profile
 from specdec.bench.report import machine, mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, Preset, Shape, synthetic_pair
 from specdec.checks import whole
+from specdec.loading import EMBEDDED, load_pair
 from specdec.models.load import DTYPES
-from specdec.pair import EMBEDDED, ModelPair, load_pair
+from specdec.pair import ModelPair
 from specdec.probs import Sampling
 
 PROMPTS = EMBEDDED.parent / "prompts.txt"

@@ -18,7 +18,8 @@ from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, h
 from specdec.experiments.settings import PROMPTS, STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
-from specdec.pair import ModelPair, load_pair
+from specdec.loading import load_pair
+from specdec.pair import ModelPair
 
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 

@@ -28,8 +28,9 @@ from specdec.experiments.estimates import Estimate, Z, ratio
 from specdec.experiments.settings import PROMPTS, read_prompts
 from specdec.experiments.store import Record, Store
 from specdec.learn import learn_context
+from specdec.loading import EMBEDDED, load_pair
 from specdec.optimal import optimal_topology
-from specdec.pair import EMBEDDED, ModelPair, load_pair
+from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.topology import Topology
 

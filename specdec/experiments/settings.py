@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specdec.decode import METHODS
-from specdec.pair import EMBEDDED
+from specdec.loading import EMBEDDED
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 

@@ -67,6 +67,17 @@ class HFModel:
         """A new empty cache, which grows with its tokens."""
         return self._open_session()
 
+    def to(self, device: str | torch.device) -> HFModel:
+        """Move to another device; what the self-check found where it was loaded is taken to hold there too.
+
+        For GPUs that are lent only while something runs: nothing can be checked on them before.
+        """
+        self.module.to(device)
+        self.device = torch.device(device)
+        if self.lean is not None:
+            self.lean = LeanDecoder(self.module)  # its packed weights are for a CPU
+        return self
+
     def check_room(self, position: int) -> None:
         """Raise ValueError where a position lies beyond the context."""
         if position >= self.context_length:

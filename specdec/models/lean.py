@@ -33,6 +33,8 @@ FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
 """Rotary embeddings whose angles depend on the position alone, not on the length of the text."""
 LARGEST_PACKED = 4 << 30
 """Bytes of weights up to which they are packed once more for the CPU."""
+PACKED_DTYPES = ("float32", "bfloat16")
+"""What oneDNN multiplies packed; bfloat16 where the processor does."""
 
 Project = Callable[[Tensor], Tensor]
 
@@ -192,7 +194,7 @@ def _packs(model: PreTrainedModel) -> bool:
         return False
     if weight.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
-    if weight.dtype not in (torch.float32, torch.bfloat16):
+    if str(weight.dtype).removeprefix("torch.") not in PACKED_DTYPES:
         return False
     return sum(p.numel() * p.itemsize for p in model.parameters()) <= LARGEST_PACKED
 

@@ -3,58 +3,53 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils.logging import set_tqdm_hook
 
 from specdec.models.hf import HFModel
+from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
 
 def load_hf_model(
-    name_or_path: str | os.PathLike[str],
+    name_or_path: str | os.PathLike[str] | Source,
     device: str | torch.device = "auto",
     dtype: str | torch.dtype = "auto",
+    revision: str | None = None,
+    report: Report = silent,
     **kwargs,
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
-    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16" or a torch dtype. Further
-    arguments go to `from_pretrained`. Raises ValueError naming what does not fit.
+    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16" or a torch dtype. revision: of a hub
+    id. report: is told how far loading is, and may raise to end it. Further arguments go to
+    `from_pretrained`. Raises ValueError naming what does not fit.
     """
-    placement = _placement(device)
-    folder = os.fspath(name_or_path)
-    if os.path.isdir(folder):
-        _check_folder(Path(folder))
-    elif _looks_like_path(folder):
-        raise ValueError(
-            f"{folder!r} is not there; give a folder with config.json and model.safetensors, or a hub id"
-        )
-    options = {"dtype": _checked_dtype(dtype), "use_safetensors": True, "trust_remote_code": False}
+    placement, dtype = checked_device(device), checked_dtype(dtype)
+    is_source = not isinstance(name_or_path, (str, os.PathLike))
+    source = name_or_path if is_source else find_source(name_or_path, revision)
+    folder = source.fetch(report)
+    options = {"dtype": dtype, "use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
     if placement is None:
         options["device_map"] = "auto"
-    try:
-        model, info = AutoModelForCausalLM.from_pretrained(
-            folder, **(kwargs | options), output_loading_info=True
-        )
-    except torch.OutOfMemoryError:
-        raise
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ValueError(_load_problem(folder, error)) from error
-    if missing := sorted(info["missing_keys"]):
-        # transformers would go on with random numbers in their place
-        raise ValueError(f"{folder!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")
-    # where a folder lies on this machine is nobody else's business: records and pages show its last names
-    name = "/".join(Path(folder).parts[-2:]) if os.path.isdir(folder) else folder
-    return HFModel(model if placement is None else model.to(placement), name=name)
+    with _weights_reported(source.name, report):
+        model = _read(source.name, folder, kwargs | options)
+    model = model if placement is None else model.to(placement)
+    report(Progress("checking", source.name))
+    return HFModel(model, name=_shown_name(source.name))
 
 
-def _placement(device: str | torch.device) -> torch.device | None:
-    """The device to load to; None to spread the model over the GPUs."""
+def checked_device(device: str | torch.device) -> torch.device | None:
+    """The device to load to; None to spread the model over the GPUs. ValueError where it is not here."""
     if device == "auto":
         return None if torch.cuda.is_available() else torch.device("cpu")
     try:
@@ -70,7 +65,8 @@ def _placement(device: str | torch.device) -> torch.device | None:
     return placement
 
 
-def _checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
+def checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
+    """ "auto", or a dtype of `DTYPES`; ValueError lists them."""
     if dtype == "auto" or dtype in DTYPES.values():
         return dtype
     if dtype not in DTYPES:
@@ -78,31 +74,48 @@ def _checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
     return DTYPES[dtype]
 
 
-def _looks_like_path(name: str) -> bool:
-    return name.startswith((".", "~", os.sep)) or name.count("/") > 1 or os.path.exists(name)
+@contextmanager
+def _weights_reported(name: str, report: Report) -> Iterator[None]:
+    """Report the weights as transformers reads them, where it would draw a bar: a raised error ends it."""
+
+    def told(_factory: Any, args: tuple, kwargs: dict) -> Iterator[Any]:
+        items = list(args[0] if args else kwargs["iterable"])
+        for index, item in enumerate(items):
+            report(Progress("reading", name, index, len(items)))
+            yield item
+
+    report(Progress("reading", name))
+    previous = set_tqdm_hook(None if report is silent else told)
+    try:
+        yield
+    finally:
+        set_tqdm_hook(previous)
 
 
-def _check_folder(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"folder {str(folder)!r} has no config.json: it holds no Hugging Face model")
-    if any(folder.glob("*.safetensors")):
-        return
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
-        raise ValueError(
-            f"folder {str(folder)!r} holds pickled weights, which can run code when loaded; "
-            "save the model again as safetensors (save_pretrained does)"
-        )
-    raise ValueError(f"folder {str(folder)!r} has no weights: model.safetensors is missing")
+def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(folder, **options, output_loading_info=True)
+    except torch.OutOfMemoryError:
+        raise
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ValueError(_load_problem(name, folder, error)) from error
+    if missing := sorted(info["missing_keys"]):
+        # transformers would go on with random numbers in their place
+        raise ValueError(f"{name!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")
+    return model
 
 
-def _load_problem(name: str, error: Exception) -> str:
-    text = next(iter(str(error).splitlines()), type(error).__name__)
+def _shown_name(name: str) -> str:
+    # where a folder lies on this machine is nobody else's business: records and pages show its last names
+    return "/".join(Path(name).parts[-2:]) if os.path.isdir(name) else name
+
+
+def _load_problem(name: str, folder: Path, error: Exception) -> str:
+    text = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), name)
     if "trust_remote_code" in text or "custom code" in text:
-        return f"{name!r} needs code of its own, which is never run; choose a model that transformers knows"
+        return config_problem(name, folder, error)
     if isinstance(error, SafetensorError) or "No such file" in text or "ignore_mismatched_sizes" in text:
         return f"{name!r} has weights that are broken, missing or of other sizes than its config: {text}"
     if "safetensors" in text:
         return f"{name!r} has no safetensors weights; pickled ones are never loaded: {text}"
-    if isinstance(error, OSError) and not os.path.isdir(name):
-        return f"{name!r} is not a local folder, and not found on the hub, or the hub is out of reach: {text}"
     return f"{name!r} can't be loaded as a causal language model: {text}"

@@ -1,0 +1,44 @@
+// What all columns go on from: prompt, seed, length and temperature.
+
+// As the address has them; their defaults are the form's own.
+export const fieldsOf = (shared, mostTokens) => ({
+  prompt: { kind: "text", default: shared.values.prompt },
+  seed: { kind: "number", default: shared.values.seed, least: 0, most: Number.MAX_SAFE_INTEGER, whole: true },
+  length: { kind: "number", default: shared.values.length, least: 1, most: mostTokens, whole: true },
+  temperature: { kind: "number", default: shared.values.temperature, least: 0, most: 2 },
+});
+
+const NAMES = ["prompt", "seed", "length", "temperature"];
+const orNull = (number) => (Number.isFinite(number) ? number : null);
+
+export class Shared {
+  constructor(element, mostTokens, changed) {
+    this.inputs = Object.fromEntries(NAMES.map((name) => [name, element.querySelector(`[name=${name}]`)]));
+    this.inputs.length.max = mostTokens;
+    for (const input of Object.values(this.inputs)) input.addEventListener("input", changed);
+    element.querySelector(".dice").addEventListener("click", () => {
+      this.inputs.seed.valueAsNumber = Math.floor(Math.random() * 2 ** 31);
+      changed();
+    });
+  }
+
+  get values() {
+    const { prompt, ...numbers } = this.inputs;
+    const entries = Object.entries(numbers).map(([name, input]) => [name, orNull(input.valueAsNumber)]);
+    return { prompt: prompt.value, ...Object.fromEntries(entries) };
+  }
+
+  set values(values) {
+    for (const name of NAMES) this.inputs[name].value = values[name] ?? "";
+  }
+
+  // An empty seed was drawn.
+  drawn(seed) {
+    if (this.inputs.seed.value === "") this.inputs.seed.valueAsNumber = seed;
+  }
+
+  // Whether a run went on from what the form says now.
+  fits(run) {
+    return run !== null && JSON.stringify(this.values) === JSON.stringify(run);
+  }
+}

@@ -1,0 +1,42 @@
+// What this visitor predicted so far: { lesson: { question: value } }, kept in this browser where it may be.
+
+const PLACE = "specdec.lessons";
+const listeners = new Set();
+let answers = stored();
+
+function stored() {
+  try {
+    const value = JSON.parse(localStorage.getItem(PLACE));
+    return value && typeof value === "object" ? value : {};
+  } catch {
+    return {}; // a browser that keeps nothing, or something else's value
+  }
+}
+
+function keep() {
+  try {
+    localStorage.setItem(PLACE, JSON.stringify(answers));
+  } catch {
+    // then it lasts as long as the page
+  }
+  for (const listener of listeners) listener();
+}
+
+export const answerOf = (lesson, question) => answers[lesson]?.[question];
+
+export function answer(lesson, question, value) {
+  answers[lesson] = { ...answers[lesson], [question]: value };
+  keep();
+}
+
+// One lesson's answers, or all.
+export function forget(lesson) {
+  if (lesson) delete answers[lesson];
+  else answers = {};
+  keep();
+}
+
+export function onProgress(listener) {
+  listeners.add(listener);
+  listener();
+}

@@ -1,0 +1,100 @@
+"""Pairs of models that are known to share a vocabulary, with what a visitor wants to know before loading one.
+
+Sizes are those of the architectures, so that memory can be told before anything is fetched; a test builds the
+architectures and counts again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specdec.models.memory import Shape
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model on the hub. Counts as in `specdec.models.memory.Shape`; context in tokens.
+
+    gated: its licence has to be accepted on the hub first.
+    """
+
+    hub_id: str
+    licence: str
+    parameters: int
+    matrices: int
+    cached: int
+    vocab_size: int
+    context_length: int
+    gated: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        """What its memory depends on."""
+        from specdec.models.memory import Shape
+
+        return Shape(self.parameters, self.matrices, self.cached, self.vocab_size, self.context_length)
+
+
+@dataclass(frozen=True)
+class KnownPair:
+    """A target and a draft with one vocabulary; without them, the embedded pair. title: for the page."""
+
+    name: str
+    title: str
+    target: Known | None = None
+    draft: Known | None = None
+
+    @property
+    def stored(self) -> int:
+        """Bytes on the hub, where all of these are kept in bfloat16."""
+        return 2 * sum(model.parameters for model in (self.target, self.draft) if model is not None)
+
+    def memory(self, dtype: str, on_cpu: bool) -> int:
+        """Bytes that both take, in this dtype."""
+        from specdec.models.memory import need_of
+
+        models = [model for model in (self.target, self.draft) if model is not None]
+        return sum(need_of(model.shape, dtype, on_cpu).total for model in models)
+
+
+_QWEN3, _LLAMA = 151_936, 128_256
+_SMOLLM2_DRAFT = Known(
+    "HuggingFaceTB/SmolLM2-135M-Instruct", "Apache 2.0", 134_515_008, 134_479_872, 11_520, 49_152, 8192
+)
+_SMOLLM2 = Known(
+    "HuggingFaceTB/SmolLM2-1.7B-Instruct", "Apache 2.0", 1_711_376_384, 1_711_276_032, 98_304, 49_152, 8192
+)
+_QWEN3_600M = Known("Qwen/Qwen3-0.6B", "Apache 2.0", 596_049_920, 595_984_384, 57_344, _QWEN3, 40_960)
+_QWEN3_8B = Known("Qwen/Qwen3-8B", "Apache 2.0", 8_190_735_360, 7_568_097_280, 73_728, _QWEN3, 40_960)
+_QWEN25_DRAFT = Known(
+    "Qwen/Qwen2.5-0.5B-Instruct", "Apache 2.0", 494_032_768, 493_961_216, 6_144, _QWEN3, 32_768
+)
+_QWEN25 = Known(
+    "Qwen/Qwen2.5-7B-Instruct", "Apache 2.0", 7_615_616_512, 7_070_285_824, 28_672, 152_064, 32_768
+)
+_LLAMA_1B = Known(
+    "meta-llama/Llama-3.2-1B-Instruct",
+    "Llama 3.2 Community",
+    *(1_235_814_400, 1_235_746_816, 16_384, _LLAMA, 131_072),
+    gated=True,
+)
+_LLAMA_8B = Known(
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "Llama 3.1 Community",
+    *(8_030_261_248, 7_504_658_432, 65_536, _LLAMA, 131_072),
+    gated=True,
+)
+
+EMBEDDED = KnownPair("embedded", "Embedded story models, 8.6 M with 0.5 M")
+PAIRS = (
+    EMBEDDED,
+    KnownPair("smollm2-1.7b", "SmolLM2, 1.7 B with 135 M", _SMOLLM2, _SMOLLM2_DRAFT),
+    KnownPair("qwen2.5-7b", "Qwen 2.5, 7 B with 0.5 B", _QWEN25, _QWEN25_DRAFT),
+    KnownPair("qwen3-8b", "Qwen 3, 8 B with 0.6 B", _QWEN3_8B, _QWEN3_600M),
+    KnownPair("llama-3.1-8b", "Llama, 3.1 8 B with 3.2 1 B", _LLAMA_8B, _LLAMA_1B),
+)
+BY_NAME = {pair.name: pair for pair in PAIRS}

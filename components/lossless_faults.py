@@ -1,0 +1,48 @@
+"""What a visitor reads about the faults of `specdec.faults`: a title, what is wrong, why it matters."""
+
+from __future__ import annotations
+
+FAULT_WORDS = {
+    "kept-target": (
+        "The residual is forgotten",
+        "After a rejection the next token is sampled from P itself instead of the residual max(P − Q, 0). "
+        "What the draft likes had its chance already, so it comes out too often.",
+    ),
+    "kept-draft": (
+        "A rejected token stays in Q",
+        "Siblings are drawn without replacement, so after a rejection Q must be renormalised without the "
+        "rejected token. Here it is not: the next sibling is tested against too small a q, and accepted too "
+        "often.",
+    ),
+    "shared-uniform": (
+        "One random number for all siblings",
+        "The second child is tested with the same u that has just rejected the first one. That u is known to "
+        "be large by then, so the second child is rejected too often.",
+    ),
+    "uniform-from-race": (
+        "The test reuses the race's noise",
+        "The number u comes from the race that chose the draft, so that test and draft are no longer "
+        "independent: what chose the draft also leans its test.",
+    ),
+    "residual-from-race": (
+        "The residual reuses the race's noise",
+        "After a rejection the residual is sampled with the noise that the draft won with. Those who lost "
+        "that race carry their bad luck along. The error is small: too small for a reader, not for a count.",
+    ),
+    "race-under-draft": (
+        "The race is run under Q",
+        "Verification divides the noise by q instead of p, as a slip in the paper's Algorithm 5 has it. The "
+        "draft then always wins: most tokens per target call, and the draft's law instead of the target's.",
+    ),
+    "new-race": (
+        "The correction is drawn anew",
+        "Where nobody drafted the winner, the decoder emits a new sample of P instead of the winner itself. "
+        "What is easily accepted gets a second chance there and comes out too often.",
+    ),
+    "one-race": (
+        "One race for all positions",
+        "All positions of a round race on the noise of the first. The first token is still right; those "
+        "after it depend on it wrongly. With one token per decode the check finds nothing.",
+    ),
+}
+"""(title, explanation) of every fault."""

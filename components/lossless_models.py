@@ -1,0 +1,64 @@
+"""The small models of the losslessness check: tomorrow's weather from today's, and drafts that guess it.
+
+The table of the default draft is made so that every fault of `specdec.faults` shows in some thousand decodes:
+two faults need a draft that bets on an unlikely token, and alternatives that share what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+import specdec
+from specdec.models import MarkovModel
+
+TOKENS = ("sun", "cloud", "rain", "snow")
+TODAY = 0
+"""The prompt: today the sun shines."""
+
+# rows: today; columns: tomorrow
+_TARGET = torch.tensor(
+    [[0.35, 0.30, 0.25, 0.10], [0.20, 0.35, 0.40, 0.05], [0.15, 0.30, 0.50, 0.05], [0.05, 0.25, 0.35, 0.35]],
+    dtype=torch.float64,
+)
+_OTHER_CLIMATE = torch.tensor(
+    [[0.05, 0.15, 0.75, 0.05], [0.15, 0.05, 0.25, 0.55], [0.10, 0.20, 0.05, 0.65], [0.60, 0.10, 0.25, 0.05]],
+    dtype=torch.float64,
+)
+
+
+def _normalised(table: Tensor) -> Tensor:
+    return table / table.sum(-1, keepdim=True)
+
+
+def _blind(table: Tensor) -> Tensor:
+    """Every row the weather of a day long after."""
+    return torch.linalg.matrix_power(table, 64)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A draft to choose. label: what a visitor reads; table: tomorrow's probabilities given today."""
+
+    label: str
+    table: Tensor
+
+
+DRAFTS = {
+    "same": Draft("perfect: the target itself", _TARGET),
+    "near": Draft("near: a little off", _normalised(0.8 * _TARGET + 0.2 * _OTHER_CLIMATE)),
+    "blind": Draft("blind: does not know today's weather", _blind(_TARGET)),
+    "climate": Draft("far: from another climate", _OTHER_CLIMATE),
+    "hostile": Draft("hostile: bets on what the target thinks unlikely", _normalised(1 / _TARGET)),
+}
+
+
+@cache
+def pair(draft: str) -> specdec.ModelPair:
+    """The target with the draft of that name; ValueError lists the names there are."""
+    if draft not in DRAFTS:
+        raise ValueError(f"draft = {draft!r} is none of {', '.join(DRAFTS)}")
+    return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(DRAFTS[draft].table, draft))

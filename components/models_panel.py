@@ -1,0 +1,176 @@
+"""The models that everybody on this server uses: which they are, and another pair to load."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import gradio as gr
+from gradio.context import Context
+
+from components import known_pairs, page
+from components.access import FIXED, OWN, Access
+from components.lazy import LazyPair
+from components.loading import Loading
+
+EVERY = 0.5
+"""Seconds between two reports of a load."""
+FIRST = 60
+"""Most seconds that a page waits for the pair that the server starts with, to name it."""
+OPENED_WITH = "smollm2-1.7b"
+
+_SHARED = (
+    "Every visitor of this server uses the same pair. Loading another one changes it for all; runs that have "
+    "begun end with the models they began with."
+)
+_SHARED_FIXED = "Every visitor of this server uses this pair. Who runs the server has chosen it."
+_DTYPE_INFO = "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter."
+_CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
+_TEMPLATE = """
+<section aria-label="Models">
+  <div class="loading" hidden><p class="stage"></p><progress></progress></div>
+  <p class="outcome" role="status"></p>
+  <p class="models-error" role="alert" hidden></p>
+  <h3>In use</h3>
+  <ul class="now"></ul>
+  <p class="shared">{shared}</p>
+</section>
+"""
+
+Fields = dict[str, Any]
+
+
+def panel(pair: LazyPair, access: Access) -> Fields:
+    """The panel, closed at first. Returns its components by their names in the page's address."""
+    loading = Loading(pair)
+    with gr.Accordion(_label(loading.state()), open=False, elem_id="models-accordion") as accordion:
+        chat = gr.Checkbox(
+            True, label="Use the chat template", info=_CHAT_INFO, visible=_chats(pair), elem_id="chat"
+        )
+        fields = _choice(access, accordion) if access.rule != FIXED else {}
+        with gr.Row(visible=bool(fields)):
+            load = gr.Button("Load", variant="primary", size="sm", elem_id="load-models", min_width=90)
+            cancel = gr.Button("Cancel", size="sm", interactive=False, elem_id="cancel-load", min_width=90)
+        view = page.panel(
+            "models", _TEMPLATE.format(shared=_SHARED_FIXED if access.rule == FIXED else _SHARED)
+        )
+    shown = [view, accordion, chat, load, cancel]
+    _connect(_Watch(pair, loading), access, fields, shown)
+    return fields | {"chat": chat}
+
+
+def _choice(access: Access, accordion: gr.Accordion) -> Fields:
+    own = [("Own models: hub ids or folders", OWN)] if access.rule == OWN else []
+    listed = [(known.title, known.name) for known in known_pairs.PAIRS]
+    pair = gr.Dropdown(listed + own, value=OPENED_WITH, label="Pair to load", elem_id="pair")
+    target = gr.Textbox(
+        label="Target", placeholder="Qwen/Qwen3-8B, or a folder", visible=False, elem_id="target"
+    )
+    draft = gr.Textbox(
+        label="Draft", placeholder="Qwen/Qwen3-0.6B, or a folder", visible=False, elem_id="draft"
+    )
+    with gr.Row():
+        dtype = gr.Dropdown(
+            ["auto", *known_pairs.DTYPES], value="auto", label="dtype", info=_DTYPE_INFO, elem_id="dtype"
+        )
+        devices = _devices()
+        device = gr.Dropdown(
+            devices, value="auto", label="Device", visible=len(devices) > 2, min_width=100, elem_id="device"
+        )
+    about = gr.Markdown(elem_id="about-pair")
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    own_fields = [target, draft]
+    pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
+    # not before it is opened: the page does not wait for what counts memory
+    gr.on([accordion.expand, pair.change, device.change], _about, [pair, device], about, **quiet)
+    return {"pair": pair, "target": target, "draft": draft, "dtype": dtype, "device": device}
+
+
+def _connect(watch: _Watch, access: Access, fields: Fields, shown: list[Any]) -> None:
+    view, accordion, _, load, cancel = shown
+    quiet = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+
+    async def begin(*values: str) -> AsyncIterator[list[Any]]:
+        try:
+            watch.loading.begin(access.choice(*values))
+        except ValueError as error:
+            yield watch.update(refused=str(error))
+            return
+        async for update in watch():
+            yield update
+
+    async def look() -> AsyncIterator[list[Any]]:
+        async for update in watch():
+            yield update
+
+    if fields:
+        load.click(begin, list(fields.values()), shown, preprocess=False, **quiet)
+        cancel.click(watch.loading.cancel, None, None, **quiet)
+    gr.on([Context.root_block.load, accordion.expand, view.submit], look, None, shown, **quiet)
+
+
+class _Watch:
+    """What the page shows of a load, until it ends."""
+
+    def __init__(self, pair: LazyPair, loading: Loading):
+        self.pair, self.loading = pair, loading
+
+    async def __call__(self) -> AsyncIterator[list[Any]]:
+        first = FIRST
+        while self.loading.active or (not self.pair.loaded and first > 0):
+            yield self.update()
+            await asyncio.sleep(EVERY)
+            first -= EVERY
+        yield self.update()
+
+    def update(self, refused: str | None = None) -> list[Any]:
+        """The view's value, and changes of accordion, chat switch and buttons."""
+        state = self.loading.state() | ({} if refused is None else {"refused": refused})
+        active = state["status"] in ("loading", "cancelling")
+        return [
+            json.dumps(state),
+            gr.update(label=_label(state)),
+            gr.update(visible=_chats(self.pair)),
+            gr.update(interactive=not active),
+            gr.update(interactive=state["status"] == "loading"),
+        ]
+
+
+def _label(state: dict[str, Any]) -> str:
+    if state["status"] in ("loading", "cancelling"):
+        return f"Models: loading {state['title']} …"
+    names = [model["name"] for model in state["models"]]
+    return f"Models: {' with '.join(names)}" if names else "Models"
+
+
+def _chats(pair: LazyPair) -> bool:
+    return pair.loaded and pair.load().chats
+
+
+def _about(name: str, device: str) -> str:
+    """Licence and memory of a pair, and what is free, in Markdown; nothing of it is typed by a visitor."""
+    known = known_pairs.BY_NAME.get(name)
+    if known is None:
+        return "Both models need the same vocabulary. Weights are read from safetensors only."
+    if known.target is None:
+        return "Small models of stories for children, part of this project; no download."
+    from specdec.models import memory
+
+    where = memory.place(device)
+    needs = [
+        f"{memory.gigabytes(known.memory(each, where == 'cpu'))} in {each}" for each in known_pairs.DTYPES[:2]
+    ]
+    gated = "; its licence has to be accepted on the hub first" if known.target.gated else ""
+    return (
+        f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}.\n\n"
+        f"Download {memory.gigabytes(known.stored)}. Memory about {' or '.join(needs)}; "
+        f"{memory.gigabytes(memory.free(where))} are free."
+    )
+
+
+def _devices() -> list[str]:
+    import torch
+
+    return ["auto", "cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]

@@ -1,0 +1,90 @@
+"""Pairs of models from a hub, a folder, or the embedded one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from specdec.models import HFModel, load_hf_model
+from specdec.models.load import checked_device, checked_dtype
+from specdec.models.memory import Plan, check_fits, shape_of, stored_dtype
+from specdec.models.source import Progress, Report, Source, find_source, silent
+from specdec.pair import ModelPair
+
+EMBEDDED = Path(__file__).resolve().parent.parent / "assets" / "tiny"
+"""The pair that ships with the project: folders `target` and `draft`."""
+
+
+def load_pair(
+    target: str | Path | None = None,
+    draft: str | Path | None = None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    draft_device: str | None = None,
+    draft_dtype: str | None = None,
+    report: Report = silent,
+) -> ModelPair:
+    """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
+
+    device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
+    `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
+    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
+    are loaded, and never remote code. A target without a draft decodes autoregressively. report: is told how
+    far loading is (`specdec.models.source.Progress`), and may raise to end it. ValueError names what is
+    missing or does not fit; it is raised before weights are fetched or read where the memory is too small.
+    """
+    if target is None:
+        if draft is not None:
+            raise ValueError(
+                f"draft = {str(draft)!r} needs a target; without both, the embedded pair is loaded"
+            )
+        target, draft = EMBEDDED / "target", EMBEDDED / "draft"
+        dtype = "float32" if dtype == "auto" else dtype
+    parts = [_Part(target, device, dtype)]
+    if draft is not None:
+        parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))
+    for part in parts:
+        report(Progress("asking", str(part.name)))
+        part.find()
+    check_fits(part.plan() for part in parts)
+    loaded = [(part.load(report), _load_tokenizer(part.source)) for part in parts]
+    (target_model, tokenizer), (draft_model, draft_tokenizer) = (*loaded, (None, None))[:2]
+    return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
+
+
+class _Part:
+    """A model of a pair on its way into memory. ValueError where device or dtype are none."""
+
+    source: Source
+
+    def __init__(self, name: str | Path, device: str, dtype: str):
+        # by their names, as a plan has them, also where torch's own objects are given
+        self.name, self.device, self.dtype = name, str(device), str(dtype).removeprefix("torch.")
+        checked_device(self.device), checked_dtype(self.dtype)
+
+    def find(self) -> None:
+        self.source = find_source(self.name)
+
+    def plan(self) -> Plan:
+        config = self.source.config()
+        try:
+            shape = shape_of(config)
+        except ValueError as error:
+            raise ValueError(f"{self.source.name!r}: {error}") from error
+        dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
+        return Plan(self.source.name, shape, dtype, self.device)
+
+    def load(self, report: Report) -> HFModel:
+        return load_hf_model(self.source, device=self.device, dtype=self.dtype, report=report)
+
+
+def _load_tokenizer(source: Source) -> Any:
+    folder = source.fetch()
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # the Rust tokenizers raise a plain Exception for a broken file
+        cause = next(iter(str(error).splitlines()), type(error).__name__).replace(str(folder), source.name)
+        raise ValueError(f"no tokenizer in {source.name!r}, or a broken one: {cause}") from error

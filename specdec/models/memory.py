@@ -1,0 +1,187 @@
+"""How much memory a model takes, from its config alone, and how much is free: known before it is loaded.
+
+weights    every parameter once, in its dtype
+packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
+cache      keys and values of `TOKENS` tokens, twice: a buffer that grows is copied
+round      logits, probabilities and noise of one target evaluation over `ROWS` tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig
+
+from specdec.models import lean
+
+TOKENS = 2048
+"""Tokens of prompt and answer to have room for."""
+ROWS = 65
+"""The most tokens that the page has the target score at once: the root and 64 drafted ones."""
+BYTES_PER_LOGIT = 36
+"""Logits in the model's dtype and in float32, probabilities, and races in float64 (measured: 36)."""
+_CGROUPS = (
+    (".", "memory.max", "memory.current", "inactive_file"),
+    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Where Linux tells a container's limit (version 2, version 1), what is taken, and what of that files keep
+cached, which is given back when it is needed."""
+
+
+class Shape(NamedTuple):
+    """What of an architecture its memory depends on. All but the last two are counts of numbers.
+
+    parameters: shared ones once. matrices: those of them that `lean` packs on a CPU, 0 where it does not
+    know the model. cached: keys and values per token, all layers.
+    """
+
+    parameters: int
+    matrices: int
+    cached: int
+    vocab_size: int
+    context_length: int
+
+
+class Need(NamedTuple):
+    """Bytes that a model takes, by what they are for."""
+
+    weights: int
+    packed: int
+    cache: int
+    round: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self)
+
+
+class Plan(NamedTuple):
+    """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: a name of one."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    device: str
+
+    @property
+    def need(self) -> Need:
+        """What it takes there."""
+        return need_of(self.shape, self.dtype, on_cpu=place(self.device) == "cpu")
+
+
+def shape_of(config: PreTrainedConfig) -> Shape:
+    """The shape of a causal language model, built without memory for its weights.
+
+    ValueError where transformers knows no such model, or its config contradicts itself.
+    """
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        vocab_size = model.get_output_embeddings().weight.shape[0]
+    except Exception as error:  # each architecture fails in its own way
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(
+            f"config.json describes no causal language model of transformers: {cause}"
+        ) from error
+    linear = [module.weight.numel() for module in model.modules() if type(module) is nn.Linear]
+    text = config.get_text_config(decoder=True)
+    return Shape(
+        parameters=sum(tensor.numel() for tensor in model.parameters()),
+        matrices=sum(linear) if type(model) in lean.KNOWN else 0,
+        cached=_cached_per_token(text),
+        vocab_size=vocab_size,
+        context_length=getattr(text, "max_position_embeddings", None) or TOKENS,
+    )
+
+
+def need_of(shape: Shape, dtype: str, on_cpu: bool) -> Need:
+    """Bytes that a model of this shape takes in this dtype, by its name."""
+    size = getattr(torch, dtype).itemsize
+    weights = shape.parameters * size
+    packs = on_cpu and dtype in lean.PACKED_DTYPES and weights <= lean.LARGEST_PACKED
+    return Need(
+        weights=weights,
+        packed=shape.matrices * size if packs else 0,
+        cache=2 * min(TOKENS, shape.context_length) * shape.cached * size,
+        round=ROWS * shape.vocab_size * BYTES_PER_LOGIT,
+    )
+
+
+def stored_dtype(config: PreTrainedConfig) -> str:
+    """The dtype that "auto" loads: the one that the config names, else float32."""
+    return str(config.dtype or torch.float32).removeprefix("torch.")
+
+
+def place(device: str) -> str:
+    """ "cpu", "cuda:0", ...; "auto" where accelerate spreads a model over the GPUs and the CPU."""
+    if device == "auto":
+        return "auto" if torch.cuda.is_available() else "cpu"
+    return {"cuda": "cuda:0", "cpu:0": "cpu"}.get(device, device)
+
+
+def free(where: str) -> int:
+    """Bytes of memory that are free at a `place`."""
+    if where == "cpu":
+        return min(psutil.virtual_memory().available, _container_limit())
+    if where == "auto":
+        return free("cpu") + sum(free(f"cuda:{index}") for index in range(torch.cuda.device_count()))
+    # what torch keeps for itself, but uses for nothing now, is free as well
+    kept = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
+    return torch.cuda.mem_get_info(where)[0] + kept
+
+
+def check_fits(plans: Iterable[Plan]) -> None:
+    """Raise ValueError where these models, together, need more memory than is free, and say how much."""
+    at: dict[str, list[Plan]] = {}
+    for plan in plans:
+        at.setdefault(place(plan.device), []).append(plan)
+    for where, models in at.items():
+        needed, there = sum(model.need.total for model in models), free(where)
+        if needed > there:
+            each = " and ".join(_told(model) for model in models)
+            raise ValueError(
+                f"not enough memory: {each}; {gigabytes(there)} are free{_named(where)}. Nothing was loaded"
+            )
+
+
+def gigabytes(number: int) -> str:
+    """Bytes in GB of 10^9, as sellers of memory count."""
+    return f"{number / 1e9:,.1f} GB" if number >= 1e8 else f"{number / 1e6:,.0f} MB"
+
+
+def _told(plan: Plan) -> str:
+    total, weights = gigabytes(plan.need.total), gigabytes(plan.need.weights)
+    return f"{plan.name} needs about {total} in {plan.dtype} (weights {weights})"
+
+
+def _named(where: str) -> str:
+    return {"cpu": "", "auto": " on the GPUs and in main memory"}.get(where, f" on {where}")
+
+
+def _cached_per_token(config: PreTrainedConfig) -> int:
+    """Numbers that the cache holds per token. Windowed layers count in full, states that do not grow too."""
+    layers = getattr(config, "num_hidden_layers", 0)
+    heads = getattr(config, "num_attention_heads", None) or 1
+    width = getattr(config, "hidden_size", 0)
+    size = getattr(config, "head_dim", None) or width // heads
+    return layers * 2 * (getattr(config, "num_key_value_heads", None) or heads) * size
+
+
+def _container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that this process's container may still take; endless without a limit."""
+    for folder, limit, used, given_back in _CGROUPS:
+        try:
+            most = (root / folder / limit).read_text().strip()
+            taken = int((root / folder / used).read_text())
+            entries = dict(line.split() for line in (root / folder / "memory.stat").read_text().splitlines())
+        except OSError:
+            continue
+        if most != "max":
+            return int(most) - taken + int(entries[given_back])
+    return 1 << 62

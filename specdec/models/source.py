@@ -1,0 +1,250 @@
+"""Where a model's files are: in a folder, or on the hub, from where they are fetched into its cache first.
+
+All that follows reads local files, so that a network which is not there, or not for long, costs one short
+question and not a retry for each of twenty files. Only safetensors are fetched, next to small text files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub.utils import validate_repo_id
+from tqdm import tqdm
+from transformers import AutoConfig, PreTrainedConfig
+
+TIMEOUT = 5
+"""Seconds that the hub may take to begin an answer."""
+_UNREACHABLE = (*HfHubHTTPError.__bases__, OSError)
+"""What the hub's client raises without a network; the HTTP library below it differs between its versions."""
+_WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
+_TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
+
+
+class Progress(NamedTuple):
+    """How far the loading of a model is. done, total: bytes fetched, weights read; 0 where nothing counts."""
+
+    stage: str
+    """`asking` (the hub for a list of files), `fetching`, `reading` (weights), `checking` (the model)."""
+    name: str
+    done: int = 0
+    total: int = 0
+
+
+Report = Callable[[Progress], None]
+"""Called while something is loaded; what it raises ends the loading and reaches the caller."""
+
+
+def silent(progress: Progress) -> None:
+    """The report of nobody."""
+
+
+class Source(Protocol):
+    """A model's files. name: what was asked for, the only name that messages give."""
+
+    name: str
+
+    def config(self) -> PreTrainedConfig:
+        """Its architecture, from config.json alone."""
+        ...
+
+    def fetch(self, report: Report = silent) -> Path:
+        """The folder that holds all of its files."""
+        ...
+
+
+def find_source(name_or_path: str | os.PathLike[str], revision: str | None = None) -> Source:
+    """The folder of that name, else the model of that id on the hub, else what is left of it in the cache.
+
+    revision: of a hub id, a branch, tag or commit. Raises ValueError that names what is missing.
+    """
+    name = os.fspath(name_or_path)
+    if os.path.isdir(name):
+        return FolderSource(name, Path(name))
+    if _looks_like_path(name):
+        raise ValueError(
+            f"{name!r} is not there; give a folder with config.json and model.safetensors, or a hub id"
+        )
+    try:
+        validate_repo_id(name)
+        info = HfApi().model_info(name, revision=revision, files_metadata=True, timeout=TIMEOUT)
+    except HFValidationError as error:
+        raise ValueError(f"{name!r} is not a local folder, and no hub id like Qwen/Qwen3-8B") from error
+    except GatedRepoError as error:
+        raise ValueError(_gated(name)) from error
+    except RepositoryNotFoundError as error:
+        raise ValueError(
+            f"{name!r} is not a local folder, and not found on the hub (a private model needs HF_TOKEN)"
+        ) from error
+    except _UNREACHABLE as error:
+        return _cached(name, revision, error)
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
+    return HubSource(name, revision, info.sha, sizes)
+
+
+class FolderSource:
+    """Files that are here. Raises ValueError where they are no model with safetensors weights."""
+
+    def __init__(self, name: str, folder: Path):
+        self.name, self._folder = name, folder
+        _check_folder(folder, name)
+
+    def config(self) -> PreTrainedConfig:
+        """Its architecture; ValueError where config.json is broken or unknown."""
+        return _read_config(self._folder, self.name)
+
+    def fetch(self, report: Report = silent) -> Path:  # noqa: ARG002
+        """The folder."""
+        return self._folder
+
+
+class HubSource:
+    """Files on the hub at one commit, of which only those that loading needs are fetched.
+
+    revision: as asked for, at this commit now. sizes: bytes of every file there. Raises ValueError where
+    there are no safetensors weights.
+    """
+
+    def __init__(self, name: str, revision: str | None, commit: str | None, sizes: Mapping[str, int]):
+        self.name, self._revision, self._commit = name, revision, commit
+        texts = [file for file in sizes if _TEXTS.fullmatch(file)]
+        weights = [file for file in sizes if _WEIGHTS.fullmatch(file)]
+        if "config.json" not in texts:
+            raise ValueError(f"{name!r} has no config.json on the hub: it is no model of transformers")
+        if not weights:
+            raise ValueError(f"{name!r} has no safetensors weights on the hub; pickled ones are never loaded")
+        self.sizes = {file: sizes[file] for file in texts + weights}
+
+    def config(self) -> PreTrainedConfig:
+        """Its architecture; ValueError where config.json can't be had, is broken or unknown."""
+        # by its revision's own name: so the cache remembers which commit that is, for days without a network
+        return _read_config(self._download("config.json", self._revision).parent, self.name)
+
+    def fetch(self, report: Report = silent) -> Path:
+        """Fetch what is not in the cache yet; ValueError where the disk or the hub does not allow it."""
+        self._check_disk()
+        done, total = 0, sum(self.sizes.values())
+        report(Progress("fetching", self.name, done, total))
+        for file, size in self.sizes.items():
+            start = done
+
+            def show(n: int, start: int = start) -> None:
+                report(Progress("fetching", self.name, min(start + n, total), total))
+
+            folder = self._download(file, self._commit, _bar(show)).parent
+            done += size
+            show(size)
+        return folder
+
+    def _download(self, file: str, revision: str | None, bar: type[tqdm] | None = None) -> Path:
+        try:
+            path = hf_hub_download(self.name, file, revision=revision, etag_timeout=TIMEOUT, tqdm_class=bar)
+        except GatedRepoError as error:
+            raise ValueError(_gated(self.name)) from error
+        except _UNREACHABLE as error:
+            raise ValueError(
+                f"{file} of {self.name!r} could not be fetched: {_first_line(error)}; what has come is kept, "
+                "so try again"
+            ) from error
+        return Path(path)
+
+    def _check_disk(self) -> None:
+        cached = [
+            file
+            for file in self.sizes
+            if isinstance(try_to_load_from_cache(self.name, file, revision=self._commit), str)
+        ]
+        needed = sum(size for file, size in self.sizes.items() if file not in cached)
+        there = next(folder for folder in _and_parents(constants.HF_HUB_CACHE) if folder.exists())
+        free = shutil.disk_usage(there).free
+        if needed > free:
+            raise ValueError(
+                f"{self.name!r} needs {needed / 1e9:.1f} GB on disk, and {free / 1e9:.1f} GB are free"
+            )
+
+
+def _cached(name: str, revision: str | None, error: Exception) -> FolderSource:
+    """What an earlier download left, while the hub is out of reach."""
+    config = try_to_load_from_cache(name, "config.json", revision=revision)
+    if isinstance(config, str):
+        return FolderSource(name, Path(config).parent)
+    raise ValueError(
+        f"{name!r} is not a local folder and was not downloaded before, and the hub is out of reach: "
+        f"{_first_line(error)}"
+    ) from error
+
+
+def _bar(show: Callable[[int], None]) -> type[tqdm]:
+    """A progress bar for the hub's client that draws nothing and shows how many bytes of a file are there."""
+
+    class Bar(tqdm):
+        def __init__(self, *args: Any, **kwargs: Any):
+            kwargs.pop("name", None)  # of the client's own bars
+            super().__init__(*args, **(kwargs | {"disable": True}))
+            self.bytes = kwargs.get("initial") or 0
+
+        def update(self, n: float | None = 1) -> None:
+            self.bytes += int(n or 0)
+            show(self.bytes)
+
+        def update_transfer(self, n: float | None = 1) -> None:
+            """Bytes on the wire, where the client counts them apart."""
+
+        def set_transfer_postfix_str(self, *args: Any, **kwargs: Any) -> None:
+            """Their speed."""
+
+    return Bar
+
+
+def _looks_like_path(name: str) -> bool:
+    return name.startswith((".", "~", os.sep)) or name.count("/") > 1 or os.path.exists(name)
+
+
+def _check_folder(folder: Path, name: str) -> None:
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
+    if any(folder.glob("*.safetensors")):
+        return
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
+        raise ValueError(
+            f"folder {name!r} holds pickled weights, which can run code when loaded; "
+            "save the model again as safetensors (save_pretrained does)"
+        )
+    raise ValueError(f"folder {name!r} has no weights: model.safetensors is missing")
+
+
+def _read_config(folder: Path, name: str) -> PreTrainedConfig:
+    try:
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # each architecture checks its own entries, in its own way
+        raise ValueError(config_problem(name, folder, error)) from error
+
+
+def config_problem(name: str, folder: Path, error: Exception) -> str:
+    """Why a config was refused, without the place of the folder on this machine."""
+    text = _first_line(error).replace(str(folder), name)
+    if "trust_remote_code" in text or "custom code" in text:
+        return f"{name!r} needs code of its own, which is never run; choose a model that transformers knows"
+    return f"{name!r} has a config.json that transformers can't read: {text}"
+
+
+def _gated(name: str) -> str:
+    return (
+        f"{name!r} is gated: accept its licence on its page on the hub, then start the server with an access "
+        "token of yours in HF_TOKEN"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _and_parents(path: str) -> list[Path]:
+    whole = Path(path).absolute()
+    return [whole, *whole.parents]

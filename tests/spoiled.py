@@ -1,0 +1,29 @@
+"""Records in which one value is another one, for tests of those who read them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+WRONG = (None, -1, 1.5, [], {}, [[[]]], 10**30, True, "\x00")
+
+
+def spoiled(text: str, count: int, wrong: Sequence[Any]) -> Iterator[str]:
+    """`count` times the JSON text, with one value anywhere in it exchanged for one of `wrong`."""
+    draw = random.Random(0)
+    for _ in range(count):
+        record = json.loads(text)
+        container, key = draw.choice(_places(record, []))
+        container[key] = draw.choice(wrong)
+        yield json.dumps(record)
+
+
+def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Every place in nested data, as (container, key)."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        found.append((value, key))
+        if isinstance(item, dict | list):
+            _places(item, found)
+    return found

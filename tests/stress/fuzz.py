@@ -1,0 +1,228 @@
+"""Bad requests to a running page: `python -m tests.stress.fuzz`, 5,000 of them in some minutes.
+
+Every event, server function, endpoint and file address of the page gets values of the wrong type, out of
+range, huge, empty, in odd Unicode, and with markup and templates in them. No answer may show internals, the
+server must live, and afterwards generate the text that it generated before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+import specdec
+from tests.stress.load import alone
+from tests.stress.visitors import PLAIN, PROMPT, RESULTS, ROOT, Site, client, serving, stream, write
+
+INTERNALS = re.compile(r"Traceback|File \\?\"/|site-packages|\b[A-Z][A-Za-z]+(?:Error|Exception)\b")
+"""What no answer may hold."""
+TEXTS = [
+    *("", " ", "\x00", "\x1b[31m", "\ud800", "\u202e\u2066", "a\u0300" * 500, "𝔘𝔫𝔦 🏁 ﷽", "\r\n\r\n"),
+    *("%s%n{0}", "null", "-1e999", "'; DROP TABLE runs; --", "../../../../etc/passwd", "x" * 100_000),
+    *("<img src=x onerror=window.hacked=1>", "</script><script>window.hacked=1</script>"),
+    *("${window.hacked=1}", "{{7*7}}", "{% import os %}"),
+]
+NUMBERS = [
+    *(0, -1, 1, 0.5, -0.5, 1e-300, 1e308, float("nan"), float("inf")),
+    *(2**31, 2**53 + 1, 2**64, 10**30, -(10**30)),
+]
+OTHERS = [
+    *(None, True, False, [], {}, [[]], [1, "a"], [0] * 5000),
+    *({"a": {"b": [None]}}, {"__type__": "update"}),
+]
+NAMES = [
+    *("ersd", "gsd", "ar", "simple", "batch", "specinfer", "optimal", "context", "auto"),
+    *("own", "target", "noisy", "uniform"),
+]
+PRIVATE = ["app.py", ".git/config", "assets/js", "assets/results/load.json", "assets/tiny/target/config.json"]
+PATHS = [
+    *("/etc/passwd", "../app.py", "app.py", "/proc/self/environ", "\x00", "a" * 5000),
+    *("http://127.0.0.1:1/x", "file:///etc/passwd"),
+    *(str(ROOT / path) for path in PRIVATE),
+    *(f"{ROOT}/assets/js/../../{path}" for path in PRIVATE),
+    *(f"{ROOT}/assets/js/%2e%2e/%2e%2e/{path}" for path in PRIVATE),
+    *(f"{ROOT}/{path}\x00.js" for path in PRIVATE),
+]
+FIELDS = [
+    *("run", "seq", "text", "name", "p", "q", "e", "k", "rates", "weights", "word", "seed", "method"),
+    *("sentence", "codec", "races", "acceptance"),
+]
+"""What server functions read from their one argument."""
+
+
+@dataclass
+class Found:
+    """What was sent and answered, by kind of request; faults should be empty."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def judge(self, kind: str, answer: str, text: str, sent: Any) -> None:
+        """Count an answer; one that shows internals is a fault."""
+        self.sent[kind] += 1
+        self.answers[f"{kind}: {answer}"] += 1
+        if match := INTERNALS.search(text):
+            self.faults.append(f"{kind}: {text[max(0, match.start() - 60) :][:160]!r} to {str(sent)[:120]!r}")
+
+
+class Fuzzer:
+    """Draws requests for one page and sends them; the same seed draws the same ones."""
+
+    def __init__(self, site: Site, http: httpx.AsyncClient, seed: int):
+        self.site, self.http, self.random, self.found = site, http, random.Random(seed), Found()
+        self.functions = [
+            (c["id"], name) for c in site.config["components"] for name in c["props"].get("server_fns") or []
+        ]
+        self.kinds: list[Callable[[], Any]] = [
+            *3 * [self.decode], *3 * [self.server_function], *2 * [self.generate], self.event, self.compare,
+            self.file, self.raw,
+        ]  # fmt: skip
+
+    def value(self) -> Any:
+        """Something that no visitor would send, or a name that one would."""
+        chosen = self.random.choice([TEXTS, NUMBERS, OTHERS, NAMES])
+        return self.random.choice(chosen)
+
+    def spoiled(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The same with one to three values replaced."""
+        count = self.random.randint(1, 3)
+        return values | {name: self.value() for name in self.random.sample(list(values), count)}
+
+    async def one(self) -> None:
+        """One request of a kind drawn at random; an answer within a minute."""
+        send = self.random.choice(self.kinds)
+        try:
+            await asyncio.wait_for(send(), 60)
+        except TimeoutError:
+            self.found.faults.append(f"{send.__name__}: no answer within a minute")
+        except httpx.RemoteProtocolError:
+            self.found.faults.append(f"{send.__name__}: the server hung up")
+
+    async def decode(self) -> None:
+        """Generate on the Decode tab."""
+        data = self.spoiled(self.site.defaults | PLAIN | {"length": 2})
+        await self._event("decode", self.site.decode, list(data.values()))
+
+    async def compare(self) -> None:
+        """Compare: its request is the event's data."""
+        column = {"name": "a", "method": "ersd", "topology": "sequence", "k": 2, "draft": "own"}
+        request = {"prompt": PROMPT, "seed": 1, "max_new_tokens": 2, "temperature": 1, "reference": True}
+        request = self.spoiled(request | {"columns": [self.spoiled(column)]})
+        await self._event("compare", self.site.compare, [], self.random.choice([request, self.value()]))
+
+    async def event(self) -> None:
+        """Any event of the page, with any number of values."""
+        event = self.random.choice(self.site.events)
+        await self._event("event", event["id"], [self.value() for _ in event["inputs"]], self.value())
+
+    async def _event(self, kind: str, number: int, data: Any, event_data: Any = None) -> None:
+        texts, most = [], self.random.choice([1, 3, 10**9, 10**9])  # some visitors leave early
+        async for message in stream(self.http, number, data, event_data):
+            texts.append(json.dumps(message))
+            if len(texts) >= most:
+                break
+        last = json.loads(texts[-1]) if texts else {"msg": "nothing"}
+        answer = f"{last.get('status', '')} {last['msg']}".strip()
+        self.found.judge(kind, answer, " ".join(texts), data)
+
+    async def server_function(self) -> None:
+        """A panel's question to the server."""
+        component, name = self.random.choice(self.functions)
+        some = {key: self.value() for key in self.random.sample(FIELDS, 4)}
+        data = self.random.choice([some, some, self.value()])
+        body = {"session_hash": "f", "component_id": component, "fn_name": name, "data": data}
+        await self._post("server function", "/gradio_api/component_server", body)
+
+    async def generate(self) -> None:
+        """The public endpoint, by plain HTTP."""
+        plain = [PROMPT, "ersd", "sequence", 2, 2, 1.0, 0, 1.0, 0, False]
+        whole = len(plain)
+        data = list(self.spoiled(dict(enumerate(plain))).values())[: self.random.choice([*[whole] * 3, 3, 0])]
+        answer = await self._post("/generate", "/gradio_api/call/generate", {"data": data})
+        if answer.status_code == 200:
+            path = f"/gradio_api/call/generate/{answer.json()['event_id']}"
+            self.found.judge("/generate", "stream", (await self.http.get(path)).text, data)
+
+    async def file(self) -> None:
+        """A file that is nobody's business."""
+        path = f"/gradio_api/file={quote(self.random.choice(PATHS))}"
+        answer = await self.http.get(path)
+        self.found.judge("file", str(answer.status_code), answer.text, path)
+        if answer.status_code == 200:
+            self.found.faults.append(f"file: {path} was served")
+
+    async def raw(self) -> None:
+        """Bodies that are no requests."""
+        paths = ["queue/join", "component_server", "call/generate", "run/generate", "cancel", "upload"]
+        spoiled = json.dumps(self.value()).encode()
+        bodies = [b"", b"{", b"\xff\xfe", b"[" * 20_000, b"null", b"9" * 5000, spoiled]
+        path = f"/gradio_api/{self.random.choice(paths)}"
+        await self._post("raw", path, self.random.choice(bodies))
+
+    async def _post(self, kind: str, path: str, body: Any) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        answer = await self.http.post(path, content=content, headers={"content-type": "application/json"})
+        self.found.judge(kind, str(answer.status_code), answer.text, body)
+        return answer
+
+
+async def fuzz(site: Site, requests: int, seed: int = 0, at_once: int = 8) -> Found:
+    """Send so many requests, a few at a time."""
+    async with client(site.address, keep=0) as http:
+        fuzzer, left = Fuzzer(site, http, seed), iter(range(requests))
+
+        async def worker() -> None:
+            for number in left:
+                await fuzzer.one()
+                if number % 500 == 499:
+                    print(f"{number + 1} of {requests}, {len(fuzzer.found.faults)} faults", flush=True)
+
+        await asyncio.gather(*(worker() for _ in range(at_once)))
+        return fuzzer.found
+
+
+async def generates(site: Site, pair: Any) -> bool:
+    """Whether the page still writes what the decoder writes."""
+    async with client(site.address) as http:
+        visit = await site.generate(http, seed=11)
+    return not visit.failure and visit.token_ids == alone(pair, visit)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve, send, look whether it lives, write."""
+    parser = argparse.ArgumentParser(description="Bad requests to a running page.")
+    parser.add_argument("--requests", type=int, default=5000, help="how many (default: 5000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the requests (default: 0)")
+    parser.add_argument("--out", default=RESULTS / "fuzz.json", help="JSON file (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    pair = specdec.load_pair()
+    with serving() as (address, process):
+        site, start = Site(address), time.monotonic()
+        before = process.memory_info().rss
+        found = asyncio.run(fuzz(site, options.requests, options.seed))
+        report = {
+            "requests": found.sent.total(),
+            "seconds": time.monotonic() - start,
+            "sent": dict(found.sent.most_common()),
+            "answers": dict(sorted(found.answers.items())),
+            "faults": found.faults,
+            "same_text_afterwards": asyncio.run(generates(site, pair)),
+            "server_megabytes": {"before": before >> 20, "after": process.memory_info().rss >> 20},
+        }
+    write(options.out, report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Many visitors at once: `python -m tests.stress.load`, about a minute on two cores.
+
+40 visitors press Generate at the same moment and 200 open a recorded run meanwhile, all on the real app in a
+process of its own. Every text is compared with what its seed and topology give alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import httpx
+
+import specdec
+from tests.stress.visitors import PROMPT, RESULTS, ROOT, Site, Visit, client, serving, write
+
+METHODS = ("ersd", "gsd", "ersd", "ar")
+
+
+def asked(visitor: int, length: int) -> dict[str, Any]:
+    """What one visitor sets: prompts, seeds and methods differ, the length does not."""
+    prompts = [PROMPT, *(ROOT / "assets" / "prompts.txt").read_text().splitlines()[:39]]
+    method = METHODS[visitor % len(METHODS)]
+    prompt = prompts[visitor % len(prompts)]
+    return {
+        "prompt": prompt,
+        "method": method,
+        "length": length,
+        "seed": visitor,
+        "topology": "optimal",
+        "k": 8,
+    }
+
+
+def alone(pair: Any, visit: Visit) -> list[int]:
+    """The tokens that the set-up of a run gives by itself."""
+    setup = visit.setup
+    names = ("method", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
+    topology = specdec.Topology(setup["paths"])
+    settings = {name: setup[name] for name in names}
+    return specdec.generate(pair, setup["prompt"], topology=topology, **settings).token_ids
+
+
+async def together(
+    site: Site, generating: int, replaying: int, length: int
+) -> tuple[list[Visit], list[float]]:
+    """All visitors at once: what those who generate saw, and the seconds of those who replay."""
+    async with client(site.address) as http:
+        await site.generate(http, length=2, topology="optimal")  # models are loaded, trees are measured
+        await site.generate(http, length=2, topology="optimal", method="gsd")
+        runs = [site.generate(http, **asked(visitor, length)) for visitor in range(generating)]
+        replays = [_later(site, http, 5 * visitor / max(replaying, 1)) for visitor in range(replaying)]
+        found = await asyncio.gather(*runs, *replays)
+    return found[:generating], found[generating:]
+
+
+async def _later(site: Site, http: httpx.AsyncClient, seconds: float) -> float:
+    await asyncio.sleep(seconds)
+    return await site.replay(http)
+
+
+def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict[str, Any]:
+    """The figures; `different` and `failures` should be empty and `slowest_over_median` at most 2."""
+    seconds = sorted(visit.seconds for visit in visits)
+    first = [visit.first_token_seconds for visit in visits if visit.first_token_seconds is not None]
+    whole = [i for i, visit in enumerate(visits) if not visit.failure]
+    return {
+        "generating": len(visits),
+        "failures": [visit.failure for visit in visits if visit.failure],
+        "different": [i for i in whole if visits[i].token_ids != alone(pair, visits[i])],
+        "tokens": sum(len(visit.token_ids) for visit in visits),
+        "seconds": {"fastest": seconds[0], "median": median(seconds), "slowest": seconds[-1]},
+        "slowest_over_median": seconds[-1] / median(seconds),
+        "first_token_seconds": {"median": median(first), "slowest": max(first)},
+        "told_a_place": sum(bool(visit.places) for visit in visits),
+        "replaying": len(replays),
+        "replay_seconds": {"median": median(replays), "slowest": max(replays)} if replays else None,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve, visit, compare, write."""
+    parser = argparse.ArgumentParser(description="Many visitors at once.")
+    parser.add_argument("--generating", type=int, default=40, help="visitors who generate (default: 40)")
+    parser.add_argument("--replaying", type=int, default=200, help="visitors who replay (default: 200)")
+    parser.add_argument("--length", type=int, default=64, help="tokens of each run (default: 64)")
+    parser.add_argument("--out", default=RESULTS / "load.json", help="JSON file (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    with serving() as (address, process):
+        site = Site(address)
+        before, start = process.memory_info().rss, time.monotonic()
+        visits, replays = asyncio.run(together(site, options.generating, options.replaying, options.length))
+        print(f"{time.monotonic() - start:.0f} s; comparing with runs alone …", flush=True)
+        memory = {"before": before >> 20, "after": process.memory_info().rss >> 20}
+    found = report(visits, replays, specdec.load_pair()) | {
+        "server_megabytes": memory,
+        "length": options.length,
+    }
+    write(options.out, found)
+
+
+if __name__ == "__main__":
+    main()

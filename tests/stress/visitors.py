@@ -1,0 +1,198 @@
+"""Visitors of a running page without a browser: what a tab sends and what it gets, over HTTP.
+
+Shared by the commands of this folder and by the tests that need many visitors at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import torch
+
+from specdec.bench.report import machine
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RESULTS = ROOT / "assets" / "results"
+PATIENCE = httpx.Timeout(30, read=600, pool=600)
+PROMPT = "Once upon a time"
+PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "length": 32, "baseline": False, "seed": 7}
+"""A short run; what it leaves out stays as the page sets it."""
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[tuple[str, psutil.Process]]:
+    """The real app in a process of its own: its address and the process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_for(address, server)
+        yield address, psutil.Process(server.pid)
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end and server.poll() is None:
+        with contextlib.suppress(httpx.HTTPError):
+            httpx.get(address, timeout=5).raise_for_status()
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"the app at {address} did not answer")
+
+
+def write(path: Any, found: dict[str, Any]) -> None:
+    """Keep a report, with the machine it was made on, and print it."""
+    text = json.dumps(
+        _rounded(found) | {"machine": machine(torch.device("cpu"))}, indent=1, ensure_ascii=False
+    )
+    Path(path).write_text(text + "\n")
+    print(text)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def client(address: str, keep: int = 64) -> httpx.AsyncClient:
+    """Connections for as many visitors as there are; `keep` of them stay open between requests."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep)
+    return httpx.AsyncClient(base_url=address, timeout=PATIENCE, limits=limits)
+
+
+@dataclass
+class Visit:
+    """One run as its visitor saw it; seconds count from pressing Generate. places: those in line."""
+
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    places: list[dict[str, Any]] = field(default_factory=list)
+    first_token_seconds: float | None = None
+    seconds: float = 0.0
+    failure: str = ""
+    value: str = ""
+
+    @property
+    def setup(self) -> dict[str, Any]:
+        """The last set-up that was sent, with the topology that was used."""
+        return next(update["setup"] for update in reversed(self.updates) if update.get("setup"))
+
+    @property
+    def token_ids(self) -> list[int]:
+        """New tokens of the run, without those of the baseline."""
+        rounds = [r for update in self.updates if update["phase"] != "baseline" for r in update["rounds"]]
+        return [token["id"] for r in rounds for token in r["tokens"]]
+
+    def take(self, text: str, seconds: float) -> None:
+        """One update as the feed gets it."""
+        update = json.loads(text)
+        if update.get("place"):
+            self.places.append(update["place"])
+            return
+        if update["rounds"] and self.first_token_seconds is None:
+            self.first_token_seconds = seconds
+        self.updates.append(update)
+
+
+class Site:
+    """A page's events by what they do, read from its own config."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self.config = httpx.get(f"{address}/config", timeout=30).json()
+        ids = {c["props"].get("elem_id"): c["id"] for c in self.config["components"]}
+        self.components = {name: number for name, number in ids.items() if name}
+        self.events = [event for event in self.config["dependencies"] if event["backend_fn"]]
+        decode = next(event for event in self.events if event["outputs"] == [ids["feed"]])
+        self.decode = decode["id"]
+        comparing = [event["id"] for event in self.events if event["outputs"] == [ids["compare"]]]
+        self.compare = comparing[0]
+        props = {c["id"]: c["props"] for c in self.config["components"]}
+        self.traces = props[ids["replay"]]["props"]["folder"]
+        self.defaults = {_name(props[number]): props[number].get("value") for number in decode["inputs"]}
+
+    async def generate(self, http: httpx.AsyncClient, **changes: Any) -> Visit:
+        """Press Generate with these settings and watch until the run ends."""
+        visit, start = Visit(), time.monotonic()
+        data = list((self.defaults | PLAIN | changes).values())
+        async for message in stream(http, self.decode, data):
+            if message["msg"] in ("process_generating", "process_completed"):
+                _take(visit, message, time.monotonic() - start)
+        visit.seconds = time.monotonic() - start
+        if visit.updates and visit.updates[-1]["phase"] == "error":
+            visit.failure = visit.updates[-1]["message"]
+        return visit
+
+    async def replay(self, http: httpx.AsyncClient, name: str = "opening") -> float:
+        """Open the page with a recorded run: seconds until everything that it needs is there."""
+        start = time.monotonic()
+        html = (await http.get("/")).raise_for_status().text
+        main = re.search(r"(gradio_api/file=[^\"'\\]+)/main\.js", html)[1]
+        styles = re.findall(r"gradio_api/file=[^\"'\\]+\.css", html)
+        scripts = [f"{main}/{path.name}" for path in (ROOT / "assets" / "js").glob("*.js")]
+        for path in [*styles, *scripts, f"{self.traces}/{name}.json"]:
+            (await http.get(f"/{path}")).raise_for_status()
+        return time.monotonic() - start
+
+
+def _name(props: dict[str, Any]) -> str:
+    """What a control is called here: its name in the page, else the first word of its label."""
+    name = props.get("elem_id") or props["label"].split()[0].lower()
+    return "baseline" if name == "measure" else name
+
+
+async def stream(
+    http: httpx.AsyncClient, fn_index: int, data: Any, event_data: Any = None
+) -> AsyncIterator[dict[str, Any]]:
+    """The messages of one event of the page, from a tab of its own, until it is completed."""
+    session = {"session_hash": secrets.token_hex(8)}
+    body = {"fn_index": fn_index, "data": data, "event_data": event_data} | session
+    # not httpx's own: its JSON refuses what is sent here on purpose
+    content, headers = json.dumps(body).encode(), {"content-type": "application/json"}
+    answer = await http.post("/gradio_api/queue/join", content=content, headers=headers)
+    if answer.status_code != 200:
+        yield {"msg": "refused", "status": answer.status_code, "text": answer.text}
+        return
+    async with http.stream("GET", "/gradio_api/queue/data", params=session) as lines:
+        async for line in lines.aiter_lines():
+            if line.startswith("data:"):
+                message = json.loads(line[5:])
+                yield message
+                if message["msg"] in ("process_completed", "close_stream"):
+                    return
+
+
+def _take(visit: Visit, message: dict[str, Any], seconds: float) -> None:
+    if message["msg"] == "process_completed":
+        if not message.get("success"):
+            visit.failure = str(message["output"].get("error"))
+        return  # its value is the last update once more
+    [value] = message["output"]["data"]
+    visit.value = value if isinstance(value, str) else _patched(visit.value, value)
+    visit.take(visit.value, seconds)
+
+
+def _patched(before: str, changes: list[Any]) -> str:
+    """Gradio sends how a value differs from the one before."""
+    for action, _, value in changes:
+        before = before + value if action == "append" else value
+    return before

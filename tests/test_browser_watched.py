@@ -1,0 +1,14 @@
+"""The command that measures what watching costs, in small."""
+
+import pytest
+
+from tests.stress.watched import compare
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url):
+    found = compare(page, url, repeats=1, length=24)
+    for method in ("ersd", "gsd"):
+        assert found[method]["watched_tokens_per_second"] > 0
+        assert found[method]["alone_tokens_per_second"] > 0

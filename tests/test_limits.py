@@ -1,0 +1,158 @@
+"""Limits come from one place, and each says its name and value where it bites."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+import specdec
+from components import limits, run
+
+NAMES = [limit.name for limit in fields(limits.Limits)]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.fixture
+def bounds():
+    """Changes the limits in force for one test."""
+    before = limits.current()
+    yield lambda **changes: limits.use(replace(before, **changes))
+    limits.use(before)
+
+
+def options(arguments, environment=None):
+    parser = argparse.ArgumentParser()
+    limits.add_options(parser, limits.from_environment(environment or {}))
+    return limits.from_options(parser.parse_args(arguments))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_limit_is_an_option_and_a_variable(name):
+    option, variable = "--" + name.replace("_", "-"), f"SPECDEC_{name.upper()}"
+    assert getattr(options([option, "17"]), name) == 17
+    assert getattr(options([], {variable: "18"}), name) == 18
+    assert getattr(options([option, "17"], {variable: "18"}), name) == 17
+    assert options([]) == limits.Limits()
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "8"])
+def test_a_limit_is_a_whole_number_from_one_up(value):
+    with pytest.raises(ValueError, match=r"seats = .* is not a whole number from 1 up"):
+        limits.Limits(seats=value)
+
+
+def test_a_variable_that_is_no_number_is_named():
+    with pytest.raises(ValueError, match="SPECDEC_SEATS = 'many' is not a whole number"):
+        limits.from_environment({"SPECDEC_SEATS": "many"})
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "message"),
+    [
+        ({"new_tokens": 10}, {"max_new_tokens": 11}, "length = 11 tokens is above the limit of 10"),
+        ({"draft_tokens": 3}, {"k": 4}, "k = 4 is above the limit of 3"),
+        (
+            {"prompt_characters": 5},
+            {"prompt": "123456"},
+            "prompt = 6 characters is above the limit of 5",
+        ),
+        (
+            {"prompt_tokens": 2},
+            {"prompt": "Once upon a time"},
+            "prompt = 4 tokens is above the limit of 2",
+        ),
+    ],
+)
+def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
+    bounds(**limit)
+    settings = run.Settings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | asked))
+    last = json.loads(list(run.updates(pair, settings))[-1])
+    assert last["phase"] == "error"
+    assert last["message"].removesuffix(" here") == message
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"prompt": None}, "prompt = None is not a text"),
+        ({"prompt": {"a": "x" * 1000}}, "prompt = {'a'"),
+        ({"method": ["ersd"]}, "method = ['ersd'] is not a text"),
+        ({"topology": "x" * 10**6}, "topology = 1,000,000 characters is above the limit of 40 here"),
+        ({"temperature": float("nan")}, "temperature = nan is not a number"),
+        ({"k": float("inf")}, "k = inf is not a number"),
+        ({"seed": 10**400}, "seed = 1000"),
+        ({"top_k": True}, "top-k = True is not a number"),
+        ({"top_p": "0.5"}, "top-p = '0.5' is not a number"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
+    settings = run.Settings(**({"prompt": "Once", "max_new_tokens": 4} | asked))
+    last = json.loads(list(run.updates(pair, settings))[-1])
+    assert last["phase"] == "error"
+    assert last["message"].startswith(message)
+    assert len(last["message"]) < 200
+
+
+def request(body, headers, app=None):
+    """The answer of `BoundedRequests` in front of an app that reads the whole body."""
+    sent, chunks = [], list(body)
+
+    async def receive():
+        if not chunks:
+            await asyncio.sleep(60)  # a server waits here until the client leaves
+        return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
+
+    async def reads_all(scope, receive, send):
+        while (await receive())["more_body"]:
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "headers": headers}
+    bounded = limits.BoundedRequests(app or reads_all)(scope, receive, send)
+    asyncio.run(asyncio.wait_for(bounded, 10))
+    return sent
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_request_too_large_is_refused_by_its_stated_and_by_its_true_length(bounds, stated):
+    bounds(request_bytes=100)
+    headers = [(b"content-length", b"120")] if stated else []
+    start, body = request([b"x" * 60, b"x" * 60], headers)
+    assert start["status"] == 413
+    assert json.loads(body["body"]) == {"detail": "the request is larger than 100 bytes"}
+    assert request([b"x" * 60, b"x" * 40], [])[0]["status"] == 200
+
+
+def test_whoever_sends_too_much_at_once_does_not_wait_for_the_answer(bounds):
+    bounds(request_bytes=100)
+    assert request([b"x" * 120], [])[0]["status"] == 413
+
+
+def test_an_app_that_catches_the_error_does_not_answer_instead(bounds):
+    async def catches(scope, receive, send):
+        with contextlib.suppress(Exception):
+            await receive()
+        await send({"type": "http.response.start", "status": 400, "headers": []})
+
+    bounds(request_bytes=100)
+    assert [message.get("status") for message in request([b"x" * 120], [], catches)] == [413, None]
+
+
+def test_an_error_of_the_app_itself_stays_one(bounds):
+    async def fails(scope, receive, send):
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        request([b"x"], [], fails)

@@ -1,0 +1,155 @@
+"""The stress commands in small, against one server with a single seat."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import specdec
+from tests.stress import fuzz, load, soak
+from tests.stress.visitors import ROOT, Site, client, serving, stream
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.fixture(scope="module")
+def site():
+    with serving("--seats", "1", "--waiting", "3", "--new-tokens", "300") as (address, process):
+        served = Site(address)
+        served.process = process
+        yield served
+
+
+def visiting(site, visit):
+    async def visited():
+        async with client(site.address) as http:
+            return await visit(http)
+
+    return asyncio.run(visited())
+
+
+def test_visitors_at_once_see_their_place_and_get_the_text_of_a_run_alone(site, pair):
+    visits, replays = asyncio.run(load.together(site, generating=4, replaying=3, length=24))
+    report = load.report(visits, replays, pair)
+    assert (report["failures"], report["different"]) == ([], [])
+    assert report["tokens"] == 4 * 24
+    assert report["told_a_place"] == 3
+    assert len(replays) == 3
+
+
+def test_a_text_that_differs_is_found(site, pair):
+    visits, _ = asyncio.run(load.together(site, generating=1, replaying=0, length=8))
+    visits[0].updates[-1]["rounds"].append({"tokens": [{"id": 1}]})
+    assert load.report(visits, [], pair)["different"] == [0]
+
+
+def test_a_full_line_is_told_and_places_count_down(site):
+    async def visit(http):
+        return await asyncio.gather(*(site.generate(http, length=100, seed=i) for i in range(6)))
+
+    visits = visiting(site, visit)
+    failures = [visit.failure for visit in visits if visit.failure]
+    assert len(failures) == 2
+    assert all("3 runs wait for the model already, which is the limit here" in text for text in failures)
+    last = max((visit for visit in visits if visit.places), key=lambda visit: len(visit.places))
+    numbers = [place["number"] for place in last.places]
+    assert numbers == sorted(numbers, reverse=True)
+    assert all(place["of"] <= 3 for place in last.places)
+
+
+def test_whoever_leaves_frees_the_model(site):
+    async def visit(http):
+        data = list((site.defaults | {"length": 300, "baseline": True}).values())
+        async for message in stream(http, site.decode, data):
+            if message["msg"] == "process_generating" and '"number"' in str(message):
+                break  # the tab is closed
+        return await site.generate(http, length=2)
+
+    left = visiting(site, visit)
+    assert not left.failure
+    assert left.seconds < 5  # the rest of the first would have taken longer, and its baseline
+
+
+def test_bad_requests_show_no_internals_and_leave_the_server_whole(site, pair):
+    found = asyncio.run(fuzz.fuzz(site, requests=120, seed=1))
+    assert found.faults == []
+    assert found.sent.total() >= 120
+    assert len(found.sent) == 7
+    assert asyncio.run(fuzz.generates(site, pair))
+
+
+def test_visitors_for_a_while(site, pair):
+    report = asyncio.run(soak.soak(site, site.process, pair, minutes=0.08, pause=0.2))
+    assert sum(report["done"].values()) >= 3
+    assert (report["failures"], report["different"], report["faults"]) == ([], 0, [])
+    assert len(report["megabytes"]) >= 3
+
+
+def test_growth_is_the_slope_of_the_second_half():
+    samples = [(minute, 500 + (50 if minute > 2 else 0) + 3 * minute) for minute in range(10)]
+    assert soak.growth(samples) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"detail": "KeyError: 4"}', "Traceback (most", 'File "/srv/app.py", line 3']
+)
+def test_internals_are_recognised(text):
+    found = fuzz.Found()
+    found.judge("kind", "500", text, "sent")
+    assert len(found.faults) == 1
+
+
+@pytest.mark.parametrize("path", [path for path in fuzz.PATHS if not path.startswith("a" * 9)])
+def test_nothing_but_the_pages_own_files_is_served(site, path):
+    async def visit(http):
+        return await http.get(f"/gradio_api/file={fuzz.quote(path)}")
+
+    answer = visiting(site, visit)
+    assert answer.status_code == 403
+    assert "location" not in answer.headers
+
+
+def test_the_pages_own_files_are_served(site):
+    async def visit(http):
+        return await http.get(f"/gradio_api/file={ROOT}/assets/js/main.js")
+
+    assert visiting(site, visit).status_code == 200
+
+
+def test_no_file_is_taken_and_no_address_is_fetched_for_a_visitor(site):
+    async def visit(http):
+        upload = await http.post("/gradio_api/upload", files={"files": ("a.txt", b"x" * 10)})
+        return upload, await http.get("/gradio_api/proxy=http://127.0.0.1:1/")
+
+    upload, proxied = visiting(site, visit)
+    assert upload.status_code == 413
+    assert proxied.status_code == 400
+
+
+def test_too_much_at_once_is_refused(site):
+    async def visit(http):
+        return await http.post("/gradio_api/queue/join", content=b"x" * 24_000_001)
+
+    answer = visiting(site, visit)
+    assert answer.status_code == 413
+    assert "24,000,000 bytes" in answer.text
+
+
+def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
+    async def visit(http):
+        answers = []
+        for length in (8, 301):
+            body = {"data": ["Once upon a time", "ersd", "sequence", 4, length, 1.0, 0, 1.0, 0, False]}
+            joined = await http.post("/gradio_api/call/generate", json=body)
+            answer = await http.get(f"/gradio_api/call/generate/{joined.json()['event_id']}")
+            answers.append(answer.text)
+        return answers
+
+    whole, refused = visiting(site, visit)
+    expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
+    assert whole.count("event: generating") == len(expected.rounds)
+    assert "length = 301 tokens is above the limit of 300 here" in refused
