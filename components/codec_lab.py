@@ -8,21 +8,21 @@ draws.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, wraps
+from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import Annotated, Any
 
 import gradio as gr
 import numpy as np
+from pydantic import Field
 
 from components import codec_figures, page, paper
 from components.codec_record import RECORDED
 from components.figures import skeleton
+from components.questions import Answer, Question, answers
 from specdec import channel, theory
-from specdec.checks import whole
 
 MOST_TOKENS, MOST_SYMBOLS, MOST_K, MOST_LETTERS = 40, 8, 64, 400
 """Limits: of an own P and Q, of a Tunstall source, its k and its word."""
@@ -54,23 +54,9 @@ PRESETS = [
 """Name, tokens, P, Q; the words of the first are those of the paper's Figure 2, the numbers are ours."""
 
 View = dict[str, Any]
-Request = Mapping[str, Any]
 
-
-def _answers(function: Callable[[Request], View]) -> Callable[[Request], View]:
-    """What a visitor got wrong is a message; a failure of ours shows no internals."""
-
-    @wraps(function)
-    def answer(request: Request) -> View:
-        try:
-            return function(request)
-        except ValueError as error:
-            return {"message": str(error)}
-        except Exception:
-            logging.getLogger(__name__).exception("the codec laboratory failed")
-            return {"message": "This could not be computed. Try other values."}
-
-    return answer
+_Weight = Annotated[float, Field(ge=0, lt=1e9)]
+_Weights = Annotated[list[_Weight], Field(min_length=2, max_length=MOST_TOKENS)]
 
 
 @cache
@@ -82,12 +68,21 @@ def recorded() -> dict[str, Any]:
 # ---------------------------------------------------------------- a sentence
 
 
-@_answers
-def sent(request: Request) -> View:
-    """One recorded sentence through its codec, token by token; `seed` None is the recorded one."""
-    number = whole("sentence", request.get("sentence"), 0, len(recorded()["sentences"]) - 1)
-    sentence, seed = recorded()["sentences"][number], request.get("seed")
-    seed = recorded()["seed"] if seed is None else whole("seed", seed, 0, 2**53)
+class Sentence(Question):
+    """A recorded sentence by its number; seed: None is the recorded one."""
+
+    sentence: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
+
+
+@answers
+def sent(asked: Sentence) -> Answer:
+    """One recorded sentence through its codec, token by token."""
+    sentences = recorded()["sentences"]
+    if asked.sentence >= len(sentences):
+        raise ValueError(f"sentence = {asked.sentence} is not there; the last one is {len(sentences) - 1}")
+    sentence = sentences[asked.sentence]
+    seed = recorded()["seed"] if asked.seed is None else asked.seed
     method, positions = sentence["method"], sentence["positions"]
     messages = [
         channel.ENCODERS[method](at["p"], at["q"], seed, n) for n, at in enumerate(positions)
@@ -202,13 +197,18 @@ def _bits_plot(tokens: Sequence[View], method: str) -> View:
 # ---------------------------------------------------------------- laws of the index
 
 
-@_answers
-def laws(request: Request) -> View:
-    """The index laws of one P and Q, given as weights, with and without replacement."""
-    method = request.get("method")
-    if method not in channel.METHODS:
-        raise ValueError(f"method = {method!r} is none of {', '.join(channel.METHODS)}")
-    p, q = _weights("P", request.get("p")), _weights("Q", request.get("q"))
+class Laws(Question):
+    """A codec, and the weights of each token under P and Q."""
+
+    method: channel.Method
+    p: _Weights
+    q: _Weights
+
+
+@answers
+def laws(asked: Laws) -> Answer:
+    """The index laws of one P and Q, with and without replacement."""
+    method, p, q = asked.method, _shares("P", asked.p), _shares("Q", asked.q)
     if len(p) != len(q):
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
     both = channel.index_laws(p, q, method)
@@ -265,29 +265,29 @@ _REPLACEMENT = {
 """How an index comes about, with replacement and without."""
 
 
-def _weights(name: str, values: Any) -> list[float]:
-    if not isinstance(values, list) or not 2 <= len(values) <= MOST_TOKENS:
-        raise ValueError(f"{name} needs from 2 to {MOST_TOKENS} weights")
-    for i, value in enumerate(values, start=1):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-            raise ValueError(f"{name}, token {i}: {value!r} is not a weight from 0 up")
-    total = math.fsum(values)
+def _shares(name: str, weights: Sequence[float]) -> list[float]:
+    total = math.fsum(weights)
     if not total:
         raise ValueError(f"all weights of {name} are 0; one at least must be above")
-    return [value / total for value in values]
+    return [weight / total for weight in weights]
 
 
 # ---------------------------------------------------------------- Tunstall codes
 
 
-@_answers
-def tunstall(request: Request) -> View:
+class Word(Question):
+    """The weights of a source's letters a, b, ..., the inner nodes of its code's tree, and a word of its."""
+
+    weights: Annotated[list[_Weight], Field(min_length=2, max_length=MOST_SYMBOLS)]
+    k: Annotated[int, Field(ge=0, le=MOST_K)]
+    word: Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
+
+
+@answers
+def tunstall(asked: Word) -> Answer:
     """A word through a Tunstall code: phrases, codewords, and the rate beside the entropy."""
-    weights = request.get("weights")
-    if isinstance(weights, list) and len(weights) > MOST_SYMBOLS:
-        raise ValueError(f"{len(weights)} letters are too many; from 2 to {MOST_SYMBOLS} can be shown")
-    rates, k = _weights("the source", weights), whole("k", request.get("k"), 0, MOST_K)
-    symbols = _symbols(request.get("word"), len(rates))
+    rates, k = _shares("the source", asked.weights), asked.k
+    symbols = _symbols(asked.word, len(rates))
     codes = {n: channel.TunstallCode(rates, n) for n in range(MOST_K + 1)}
     code = codes[k]
     bits = code.encode(symbols)
@@ -305,9 +305,7 @@ def tunstall(request: Request) -> View:
     }
 
 
-def _symbols(word: Any, count: int) -> list[int]:
-    if not isinstance(word, str) or not 1 <= len(word) <= MOST_LETTERS:
-        raise ValueError(f"the word needs from 1 to {MOST_LETTERS} letters")
+def _symbols(word: str, count: int) -> list[int]:
     for letter in word:
         if not 0 <= ord(letter) - ord("a") < count:
             raise ValueError(f"the word has {letter!r}; this source has the letters {_letters(range(count))}")

@@ -8,12 +8,12 @@ first, and a ValueError names the first one that does not fit.
 from __future__ import annotations
 
 import json
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from components.page import ASSETS
+from components.questions import Strict, check
 
 SHIPPED = ASSETS / "results" / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
@@ -28,11 +28,7 @@ _Method = Literal["gsd", "ersd"]
 _Strategy = Literal["sequence", "batch", "specinfer", "optimal"]
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class _Estimate(_Checked):
+class _Estimate(Strict):
     value: _Number
     low: _Number | None
     high: _Number | None
@@ -59,45 +55,45 @@ class _Difference(_Estimate):
     k: _K
 
 
-class _Rate(_Checked):
+class _Rate(Strict):
     index: _Count
     rate: _Number | None
     low: _Number | None
     high: _Number | None
 
 
-class _Contexts(_Checked):
+class _Contexts(Strict):
     positions: _Count
     by_index: list[_Number]
 
 
-class _Acceptance(_Checked):
+class _Acceptance(Strict):
     by_index: list[_Number]
     batch: list[_Rate]
     entropy_of_mean: _Number
     contexts: _Contexts | None
 
 
-class _Bound(_Checked):
+class _Bound(Strict):
     k: _K
     minimal: _Number | None
     fixed_m: _Number | None
     tunstall: _Number | None
 
 
-class _Bounds(_Checked):
+class _Bounds(Strict):
     fixed_m: int | None
     by_k: list[_Bound]
 
 
-class _Finding(_Checked):
+class _Finding(Strict):
     name: str
     statement: str
     found: bool | None
     numbers: dict[str, Any]
 
 
-class _Summary(_Checked):
+class _Summary(Strict):
     pair: dict[str, str | int]
     settings: dict[str, Any]
     versions: dict[str, str]
@@ -110,7 +106,7 @@ class _Summary(_Checked):
     findings: Annotated[list[_Finding], Field(max_length=100)]
 
 
-class _RunSettings(_Checked):
+class _RunSettings(Strict):
     """What is summarised takes time in proportion to these: a stranger's must be bounded."""
 
     tokens: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -124,13 +120,13 @@ class _RunSettings(_Checked):
     optimal: _Grid
 
 
-class _Header(_Checked):
+class _Header(Strict):
     settings: _RunSettings
     pair: dict[str, str | int]
     versions: dict[str, str]
 
 
-class _Run(_Checked):
+class _Run(Strict):
     method: _Method
     tree: str
     prompt: _Count
@@ -143,7 +139,7 @@ class _Run(_Checked):
     accepted: _Counts
 
 
-class _Context(_Checked):
+class _Context(Strict):
     """Acceptance computed at moments of a text; its numbers by method are checked when they are summed."""
 
     method: Literal["contexts"]
@@ -226,12 +222,6 @@ def _no_number(name: str) -> None:
 
 
 def _checked(adapter: TypeAdapter[Any], value: dict[str, Any], where: str = "") -> dict[str, Any]:
-    try:
-        adapter.validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        message = re.sub(" or instance of .*", "", first["msg"])
-        shown = "" if first["type"] == "missing" else f" = {str(first['input'])[:60]}"
-        raise ValueError(f"{where}{name}{shown}: {message.lower()}") from None
+    """The value as it came: what reads it expects plain data, and more of it than is checked."""
+    check(adapter, value, where)
     return value

@@ -6,8 +6,6 @@ draws.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import gradio as gr
@@ -17,6 +15,7 @@ from components import experiment_files as files
 from components import experiment_words as words
 from components import page, paper
 from components.figures import skeleton
+from components.questions import Answer, Question, answers
 
 NO_RESULTS = (
     "This copy has no shipped results. Run python -m specdec.experiments, then open its results file here."
@@ -60,31 +59,29 @@ def panel() -> gr.HTML:
     )
 
 
-def shipped(_: Any = None) -> View:
-    """The view of the committed results, or a message where there are none."""
-    return _told(lambda: _view_or_none(files.shipped()))
+class File(Question):
+    """A file that a visitor chose. name: only to speak of it."""
+
+    name: str = "file"
+    text: str
 
 
-def opened(request: Mapping[str, Any]) -> View:
-    """The view of a visitor's file: its name and text. A file that does not fit gives a message."""
-    name, text = str(request.get("name", "file"))[:80], request.get("text")
-    if not isinstance(text, str):
-        return {"message": f"{name} is not a text file"}
-    return _told(lambda: view(files.read(text)), f"{name}: ")
+@answers
+def shipped(_: Any) -> Answer:
+    """The view of the committed results, or an error where there are none."""
+    summary = files.shipped()
+    if summary is None:
+        raise ValueError(NO_RESULTS)
+    return view(summary)
 
 
-def _view_or_none(summary: words.Summary | None) -> View:
-    return {"message": NO_RESULTS} if summary is None else view(summary)
-
-
-def _told(make: Callable[[], View], where: str = "") -> View:
+@answers
+def opened(file: File) -> Answer:
+    """The view of a visitor's file; what does not fit in it is told with its name."""
     try:
-        return make()
+        return view(files.read(file.text))
     except ValueError as error:
-        return {"message": f"{where}{error}"}
-    except Exception:
-        logging.getLogger(__name__).exception("results could not be shown")
-        return {"message": f"{where}these results do not fit together, so no figure can be drawn from them"}
+        raise ValueError(f"{file.name:.80}: {error}") from None
 
 
 def view(summary: words.Summary) -> View:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components import lossless_models, run, topologies
-from specdec import checks
 from specdec.faults import FAULTS
 from specdec.losslessness import Check
 
@@ -46,10 +45,10 @@ class Settings:
             raise ValueError(f"topology = {self.topology!r} is none of {', '.join(TOPOLOGIES)}")
         changes = {
             "draft": run.words("draft", self.draft),
-            "k": _whole("k", self.k, 1, MOST_K),
-            "tokens": _whole("tokens", self.tokens, 1, MOST_TOKENS),
-            "decodes": _whole("decodes", self.decodes, FEWEST, MOST),
-            "seed": _whole("seed", self.seed, 0, 2**53),
+            "k": run.whole("k", self.k, 1, MOST_K),
+            "tokens": run.whole("tokens", self.tokens, 1, MOST_TOKENS),
+            "decodes": run.whole("decodes", self.decodes, FEWEST, MOST),
+            "seed": run.whole("seed", self.seed, 0, 2**53),
             "fault": self._fault(),
         }
         return Settings(**(asdict(self) | changes))
@@ -63,10 +62,6 @@ class Settings:
                 f"fault = {self.fault!r} is none that {self.method!r} can have: {', '.join(own)}"
             )
         return self.fault
-
-
-def _whole(name: str, value: Any, least: int, most: int) -> int:
-    return checks.whole(name, run.whole(name, value), least, most)
 
 
 def new_check(settings: Settings) -> Check:

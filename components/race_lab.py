@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import gradio as gr
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from components import figures, lab_figures, page
 from components.paper import reference
+from components.questions import Answer, Question, answers
 from specdec import theory
 from specdec.race import Stream, log_exponentials
 from specdec.stats import IndexAcceptance
@@ -108,17 +110,31 @@ def presets() -> list[Preset]:
     ]
 
 
-def exact(request: dict[str, Any]) -> dict[str, Any]:
-    """What the theory says about request["p"] and request["q"]; {"error": ...} where they do not fit.
+class Laws(Question):
+    """The target's and the draft's probabilities of each token."""
+
+    p: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
+    q: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
+
+
+class Simulation(Laws):
+    """The same, and the seed of races to repeat; without one, it is drawn."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+
+
+@answers
+def exact(laws: Laws) -> Answer:
+    """What the theory says about p and q.
 
     ersd, gsd: first acceptance. apart: how often two races with noise of their own agree. tv, harmonic,
     tv_bound, kl (null if infinite): the bounds around it.
     by_index: R(0), R(1), ... of both methods, one entry a token.
     """
-    try:
-        p, q = _pair(request)
-    except ValueError as error:
-        return {"error": str(error)}
+    return _exact(*theory.divergences.checked_pair(laws.p, laws.q))
+
+
+def _exact(p: Tensor, q: Tensor) -> Answer:
     kl = float(theory.kl_divergence(p, q))
     return {
         "tv": float(theory.total_variation(p, q)),
@@ -135,21 +151,19 @@ def exact(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def simulated(request: dict[str, Any]) -> dict[str, Any]:
-    """10,000 races under request["p"] and request["q"], by both methods; beside `exact`'s values.
+@answers
+def simulated(simulation: Simulation) -> Answer:
+    """10,000 races under p and q, by both methods; beside `exact`'s values.
 
     Both verify the same drafts; GSD's tests have uniforms of their own. measured, by method: running, rows
     [races, rate, low, high] of the first draft's acceptance, and by_index, rows of the same for each child
-    index. Intervals are Wilson's, 95%. request["seed"] repeats a simulation; without one, it is drawn.
+    index. Intervals are Wilson's, 95%.
     """
-    result = exact(request)
-    if "error" in result:
-        return result
-    p, q = _pair(request)
-    seed = int(request.get("seed") or secrets.randbits(31))
+    p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
+    seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
     indices = accepted_indices(p, q, RACES, seed)
     measured = {name: _counted(of, len(p)) for name, of in indices.items()}
-    return result | {"seed": seed, "races": RACES, "measured": measured}
+    return _exact(p, q) | {"seed": seed, "races": RACES, "measured": measured}
 
 
 def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
@@ -181,14 +195,6 @@ def _rate(accepted: int, offered: int) -> list[float]:
 def checkpoints(races: int) -> list[int]:
     """Numbers of races at which the running rate is shown: even on a logarithmic axis."""
     return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
-
-
-def _pair(request: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    for name in ("p", "q"):
-        values = request.get(name)
-        if not isinstance(values, list) or not FEWEST <= len(values) <= MOST:
-            raise ValueError(f"{name} must be a list of {FEWEST} to {MOST} probabilities, not {values!r:.80}")
-    return theory.divergences.checked_pair(request["p"], request["q"])
 
 
 def _table(caption: str, *columns: str) -> str:

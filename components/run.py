@@ -13,12 +13,12 @@ import random
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gradio as gr
 import torch
@@ -26,6 +26,7 @@ import torch
 import specdec
 from components import limits, page, topologies, turns, zero_gpu
 from components.lazy import present
+from specdec.trace import Method
 
 INTERVAL = 0.1
 """Seconds between two updates: what a browser draws comfortably and an eye still follows."""
@@ -56,19 +57,19 @@ class Settings:
     def checked(self) -> Settings:
         """The same with whole numbers as `int`; ValueError names what is missing, not whole or too much.
 
-        Other ranges are checked where they matter, in `specdec`.
+        Ranges that depend on the models are checked where they matter, in `specdec`.
         """
         changes: dict[str, Any] = {
             "prompt": words("prompt", self.prompt, limits.current().prompt_characters),
-            "method": words("method", self.method),
-            "topology": words("topology", self.topology),
+            "method": one_of("method", self.method, get_args(Method)),
+            "topology": one_of("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
             "chat": bool(self.chat),
-            "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k),
-            "max_new_tokens": whole("length", self.max_new_tokens),
+            "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k, 1),
+            "max_new_tokens": whole("length", self.max_new_tokens, 1),
             "temperature": number("temperature", self.temperature),
             "top_k": whole("top-k", self.top_k),
-            "top_p": number("top-p", self.top_p),
+            "top_p": number("top-p", self.top_p, 0, 1),
             "seed": random.randrange(2**31) if self.seed is None else whole("seed", self.seed),
         }
         settings = Settings(**changes)
@@ -85,22 +86,30 @@ def words(name: str, value: Any, most: int = 40) -> str:
     return value
 
 
-_LARGEST = 2**64
+def one_of(name: str, value: Any, names: Sequence[str]) -> str:
+    """`value`, one of the names; ValueError lists them."""
+    if value not in names:
+        raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
+    return value
+
+
+_LARGEST = 2**64 - 1
 """Seeds are the largest numbers that anybody needs."""
 
 
-def number(name: str, value: Any) -> float:
-    """`value` as a float; ValueError says that it is missing or no number."""
+def number(name: str, value: Any, least: int = 0, most: int = _LARGEST, kind: str = "number") -> float:
+    """`value` as a float; ValueError says that it is missing, or no number from `least` to `most`."""
     if value is None or value == "":
-        raise ValueError(f"{name} is empty; give a number")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST:
-        raise ValueError(f"{name} = {value!r:.60} is not a number that can be used here")
+        raise ValueError(f"{name} is empty; give a {kind}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        end = "2⁶⁴ − 1" if most == _LARGEST else f"{most:,}"
+        raise ValueError(f"{name} = {value!r:.60} is not a {kind} from {least:,} to {end}")
     return float(value)
 
 
-def whole(name: str, value: Any) -> int:
-    """`value` as an int; ValueError says that it is missing or not whole."""
-    if not number(name, value).is_integer():
+def whole(name: str, value: Any, least: int = 0, most: int = _LARGEST) -> int:
+    """`value` as an int; ValueError says that it is missing, or no whole number from `least` to `most`."""
+    if not number(name, value, least, most, "whole number").is_integer():
         raise ValueError(f"{name} = {value!r} is not a whole number")
     return int(value)
 

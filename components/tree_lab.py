@@ -11,13 +11,15 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated
 
 import gradio as gr
 import numpy as np
+from pydantic import Field
 
 from components import figures, lab_figures, page
 from components.paper import reference
+from components.questions import Answer, Question, answers
 from specdec import optimal, theory, topology
 
 MOST = 384
@@ -108,17 +110,27 @@ def acceptance(preset: Preset) -> tuple[float, ...]:
     return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
 
 
-def grown(request: dict[str, Any]) -> dict[str, Any]:
-    """Everything about the best trees of 0 to 384 tokens for request["acceptance"], R by child index.
+class Rates(Question):
+    """R by child index."""
+
+    acceptance: Annotated[list[float], Field(min_length=1, max_length=_MOST_INDICES)]
+
+
+class Size(Rates):
+    """The same, and the drafted tokens of the tree."""
+
+    k: Annotated[int, Field(ge=1, le=MOST)]
+
+
+@answers
+def grown(rates: Rates) -> Answer:
+    """Everything about the best trees of 0 to 384 tokens.
 
     order: rows [parent, child index] in the order in which the queue pops them, row 0 the root; null where R
     increases, when `best_tree` gives the tree of one k. tokens: expected tokens by topology, for each k.
-    bounds: rows [k, Lemma 4.2, Theorem 4.1], null where infinite. {"error": ...} where R does not fit.
+    bounds: rows [k, Lemma 4.2, Theorem 4.1], null where infinite.
     """
-    try:
-        vector = _acceptance(request)
-    except ValueError as error:
-        return {"error": str(error)}
+    vector = optimal.checked_acceptance(rates.acceptance)
     algorithm = optimal.chosen_algorithm(vector, MOST)
     return {
         "algorithm": algorithm,
@@ -130,22 +142,11 @@ def grown(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def best_tree(request: dict[str, Any]) -> dict[str, Any]:
-    """rows: [parent, child index] of the best tree of request["k"] tokens for request["acceptance"]."""
-    try:
-        tree = optimal.optimal_topology(_acceptance(request), min(int(request.get("k", 1)), MOST))
-    except (TypeError, ValueError) as error:
-        return {"error": str(error)}
+@answers
+def best_tree(size: Size) -> Answer:
+    """rows: [parent, child index] of the best tree of k tokens."""
+    tree = optimal.optimal_topology(size.acceptance, size.k)
     return {"rows": list(zip(tree.parents, tree.child_indices))}
-
-
-def _acceptance(request: dict[str, Any]) -> np.ndarray:
-    values = request.get("acceptance")
-    if not isinstance(values, list) or not 1 <= len(values) <= _MOST_INDICES:
-        raise ValueError(
-            f"acceptance must be a list of 1 to {_MOST_INDICES} probabilities, not {values!r:.80}"
-        )
-    return optimal.checked_acceptance(values)
 
 
 def _tokens(vector: np.ndarray) -> dict[str, list[float]]:

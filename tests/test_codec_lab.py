@@ -137,35 +137,63 @@ def test_a_word_comes_back_from_its_phrases(weights, k, word):
     ("function", "request_", "message"),
     [
         (lab.sent, {"sentence": 99}, "sentence = 99"),
-        (lab.sent, {"sentence": "x"}, "sentence = 'x'"),
+        (lab.sent, {"sentence": "x"}, "sentence = 'x': should be a valid integer"),
         (lab.sent, {"sentence": 0, "seed": -1}, "seed = -1"),
-        (lab.laws, {"method": "gsd", "p": [1, 1], "q": [1, 1]}, "method = 'gsd'"),
-        (lab.laws, {"method": "greedy_rejection", "p": [1], "q": [1, 1]}, "P needs from 2 to 40"),
-        (lab.laws, {"method": "greedy_rejection", "p": [1, None], "q": [1, 1]}, "P, token 2: None"),
-        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, -2]}, "Q, token 2: -2"),
-        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, math.nan]}, "Q, token 2: nan"),
+        (
+            lab.laws,
+            {"method": "gsd", "p": [1, 1], "q": [1, 1]},
+            "method = 'gsd': should be 'greedy_rejection' or",
+        ),
+        (
+            lab.laws,
+            {"method": "greedy_rejection", "p": [1], "q": [1, 1]},
+            "p = [1]: list should have at least 2 items",
+        ),
+        (
+            lab.laws,
+            {"method": "greedy_rejection", "p": [1, None], "q": [1, 1]},
+            "p, entry 2 = None: should be a valid number",
+        ),
+        (
+            lab.laws,
+            {"method": "greedy_rejection", "p": [1, 1], "q": [1, -2]},
+            "q, entry 2 = -2: should be greater than or equal to 0",
+        ),
+        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, math.nan]}, "q, entry 2 = nan"),
         (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [0, 0]}, "all weights of Q are 0"),
         (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, 1, 1]}, "P has 2 tokens and Q has 3"),
         (lab.laws, {"method": "poisson_functional", "p": [1, 1], "q": [1, 0]}, "q[1] is 0 where p is 0.5"),
         (lab.tunstall, {"weights": [1, 1], "k": 3, "word": "abc"}, "the word has 'c'"),
-        (lab.tunstall, {"weights": [1, 1], "k": 3, "word": ""}, "from 1 to 400 letters"),
-        (lab.tunstall, {"weights": [1, 1], "k": 65, "word": "a"}, "k = 65"),
+        (
+            lab.tunstall,
+            {"weights": [1, 1], "k": 3, "word": ""},
+            "word = '': string should have at least 1 character",
+        ),
+        (
+            lab.tunstall,
+            {"weights": [1, 1], "k": 65, "word": "a"},
+            "k = 65: should be less than or equal to 64",
+        ),
         (lab.tunstall, {"weights": [1, 1], "k": None, "word": "a"}, "k = None"),
-        (lab.tunstall, {"weights": [1, "x"], "k": 1, "word": "a"}, "the source, token 2: 'x'"),
-        (lab.tunstall, {"weights": [1] * 9, "k": 1, "word": "a"}, "9 letters are too many"),
+        (
+            lab.tunstall,
+            {"weights": [1, "x"], "k": 1, "word": "a"},
+            "weights, entry 2 = 'x': should be a valid number",
+        ),
+        (lab.tunstall, {"weights": [1] * 9, "k": 1, "word": "a"}, "list should have at most 8 items, not 9"),
     ],
 )
 def test_a_mistake_is_a_message_that_names_the_value(function, request_, message):
     answer = function(request_)
-    assert list(answer) == ["message"]
-    assert message in answer["message"]
+    assert list(answer) == ["error"]
+    assert message in answer["error"]
 
 
 def test_a_failure_of_ours_shows_no_internals(monkeypatch, caplog):
     monkeypatch.setattr(channel, "index_laws", lambda *_: 1 / 0)
     answer = lab.laws({"method": "greedy_rejection", "p": [1, 1], "q": [1, 1]})
-    assert "division" not in answer["message"]
-    assert "codec laboratory failed" in caplog.text
+    assert "division" not in answer["error"]
+    assert "laws failed" in caplog.text
 
 
 def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):

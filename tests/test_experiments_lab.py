@@ -109,7 +109,7 @@ def test_numbers_are_told_with_three_significant_digits(value, shown):
 
 def test_without_shipped_results_the_panel_says_how_to_make_them(monkeypatch, tmp_path):
     monkeypatch.setattr(files, "SHIPPED", tmp_path / "none.json")
-    assert lab.shipped() == {"message": lab.NO_RESULTS}
+    assert lab.shipped() == {"error": lab.NO_RESULTS}
 
 
 def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
@@ -121,7 +121,7 @@ def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
 
 @pytest.mark.skipif(not files.SHIPPED.is_file(), reason="no results are shipped yet")
 def test_the_shipped_results_can_be_read():
-    assert "message" not in lab.shipped()
+    assert "error" not in lab.shipped()
 
 
 def changed(summary, *path, value):
@@ -137,13 +137,13 @@ def changed(summary, *path, value):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("points", 0, "value"), "x", "points.0.value = x"),
+        (("points", 0, "value"), "x", "points.0.value = 'x'"),
         (("points", 1, "k"), -3, "points.1.k = -3"),
-        (("points", 0, "strategy"), "best", "points.0.strategy = best"),
+        (("points", 0, "strategy"), "best", "points.0.strategy = 'best'"),
         (("points",), [], "points = []"),
         (("acceptance",), {"ar": {}}, "acceptance.ar"),
-        (("bounds", "gsd", "by_k", 0, "minimal"), "1", "bounds.gsd.by_k.0.minimal = 1"),
-        (("findings", 3, "found"), "yes", "findings.3.found = yes"),
+        (("bounds", "gsd", "by_k", 0, "minimal"), "1", "bounds.gsd.by_k.0.minimal = '1'"),
+        (("findings", 3, "found"), "yes", "findings.3.found = 'yes'"),
         (("findings", 0, "numbers"), {"gsd_minus_ersd": 1}, "the numbers of 'batch_1'"),
         (("findings", 0, "name"), "<b>", "the numbers of '<b>'"),
         (("differences", 0), None, "differences.0 = None"),
@@ -152,9 +152,9 @@ def changed(summary, *path, value):
 )
 def test_what_does_not_fit_in_a_summary_is_named(summary, path, value, message):
     answer = lab.opened({"name": "mine.json", "text": changed(summary, *path, value=value)})
-    assert answer["message"].startswith("mine.json: ")
-    assert message in answer["message"]
-    assert list(answer) == ["message"]
+    assert answer["error"].startswith("mine.json: ")
+    assert message in answer["error"]
+    assert list(answer) == ["error"]
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_what_does_not_fit_in_a_summary_is_named(summary, path, value, message):
     ],
 )
 def test_a_file_that_is_no_results_file_is_told(text, message):
-    assert message in lab.opened({"name": "f", "text": text})["message"]
+    assert message in lab.opened({"name": "f", "text": text})["error"]
 
 
 def test_a_file_that_is_too_large_is_not_read():
     answer = lab.opened({"name": "f", "text": "x" * (files.MAX_BYTES + 1)})
-    assert answer == {"message": "f: the file is larger than 20 MB"}
+    assert answer == {"error": "f: the file is larger than 20 MB"}
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_a_file_that_is_too_large_is_not_read():
     [
         (0, "settings", {"tokens": 10**12}, "line 1: settings.tokens = 1000000000000"),
         (3, "tokens", 0, "line 4: tokens = 0"),
-        (3, "method", "ar", "line 4: method = ar"),
-        (3, "accepted", [1, "2"], "line 4: accepted.1 = 2"),
+        (3, "method", "ar", "line 4: method = 'ar'"),
+        (3, "accepted", [1, "2"], "line 4: accepted.1 = '2'"),
         (3, "prompt", None, "line 4: prompt = None"),
     ],
 )
@@ -194,23 +194,24 @@ def test_what_does_not_fit_in_a_results_file_is_named_with_its_line(results, lin
     records = [json.loads(text) for text in results[0].splitlines()]
     records[line][name] = records[line][name] | value if isinstance(value, dict) else value
     text = "".join(json.dumps(record) + "\n" for record in records)
-    assert message in lab.opened({"name": "f", "text": text})["message"]
+    assert message in lab.opened({"name": "f", "text": text})["error"]
 
 
 def test_results_without_calibration_are_told(results):
     head = "".join(line + "\n" for line in results[0].splitlines()[:3])
-    assert "calibration runs are not finished" in lab.opened({"name": "f", "text": head})["message"]
+    assert "calibration runs are not finished" in lab.opened({"name": "f", "text": head})["error"]
 
 
 def test_a_request_of_another_form_gives_a_message():
-    assert lab.opened({"name": 5, "text": None}) == {"message": "5 is not a text file"}
+    assert lab.opened({"name": "f", "text": None}) == {"error": "text = None: should be a valid string"}
+    assert lab.opened(5) == {"error": "the question = 5: should be a valid dictionary"}
 
 
 def test_a_failure_of_ours_shows_no_internals(summary, monkeypatch, caplog):
     monkeypatch.setattr(lab, "view", lambda _: 1 / 0)
     answer = lab.opened({"name": "f", "text": json.dumps(summary)})
-    assert "division" not in answer["message"]
-    assert "could not be shown" in caplog.text
+    assert "division" not in answer["error"]
+    assert "opened failed" in caplog.text
 
 
 def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):

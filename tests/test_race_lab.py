@@ -147,10 +147,10 @@ def test_disjoint_supports_accept_nothing():
     ("request_", "parts"),
     [
         ({"p": [0.5, 0.6], "q": [0.5, 0.5]}, ["p is not a distribution", "1.1"]),
-        ({"p": [0.5, 0.5], "q": [1.0]}, ["q must be a list of 2 to 8"]),
-        ({"p": [0.1] * 10, "q": [0.1] * 10}, ["p must be a list of 2 to 8"]),
-        ({"p": [0.5, 0.5], "q": [0.5, None]}, ["q"]),
-        ({"q": [0.5, 0.5]}, ["p must be a list"]),
+        ({"p": [0.5, 0.5], "q": [1.0]}, ["q = [1.0]: list should have at least 2 items, not 1"]),
+        ({"p": [0.1] * 10, "q": [0.1] * 10}, ["p = [0.1, ", "at most 8 items, not 10"]),
+        ({"p": [0.5, 0.5], "q": [0.5, None]}, ["q, entry 2 = None: should be a valid number"]),
+        ({"q": [0.5, 0.5]}, ["p: field required"]),
     ],
 )
 def test_what_is_no_distribution_is_named(request_, parts):

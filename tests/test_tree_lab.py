@@ -107,9 +107,9 @@ def test_without_measurements_the_other_presets_remain(monkeypatch, tmp_path):
         ([0.9, 0.9], "sum to at most 1"),
         ([0.0, 0.5], "acceptance[0] = 0.0"),
         ([-0.1, 0.5], "must be in [0, 1]"),
-        ([], "list of 1 to 64"),
-        ("half", "list of 1 to 64"),
-        ([0.001] * 65, "list of 1 to 64"),
+        ([], "acceptance = []: list should have at least 1 item"),
+        ("half", "acceptance = 'half': should be a valid list"),
+        ([0.001] * 65, "at most 64 items, not 65"),
     ],
 )
 def test_what_is_no_acceptance_is_named(acceptance, part):

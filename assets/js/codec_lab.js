@@ -28,13 +28,13 @@ class Asker {
     try {
       answer = await question();
     } catch {
-      answer = { message: "The server did not answer. Try again." };
+      answer = { error: "The server did not answer. Try again." };
     }
     if (number !== this.number) return;
     this.element.removeAttribute("aria-busy");
-    message.hidden = !answer.message;
-    setText(message, answer.message ?? "");
-    if (!answer.message) take(answer);
+    message.hidden = !answer.error;
+    setText(message, answer.error ?? "");
+    if (!answer.error) take(answer);
   }
 }
 

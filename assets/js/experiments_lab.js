@@ -45,9 +45,9 @@ export function mountExperimentsLab(element, props, server) {
 
   // A message leaves what was shown before.
   function take(answer, own) {
-    find(".message").hidden = !answer.message;
-    setText(find(".message"), answer.message ?? "");
-    if (answer.message) return;
+    find(".message").hidden = !answer.error;
+    setText(find(".message"), answer.error ?? "");
+    if (answer.error) return;
     view = answer;
     find(".shipped").hidden = !own;
     const known = view.methods.map(([id]) => id);
@@ -64,7 +64,7 @@ export function mountExperimentsLab(element, props, server) {
     try {
       take(await request(), own);
     } catch {
-      take({ message: "The server did not answer. Try again." }, own);
+      take({ error: "The server did not answer. Try again." }, own);
     } finally {
       element.removeAttribute("aria-busy");
     }
@@ -75,7 +75,7 @@ export function mountExperimentsLab(element, props, server) {
     const [file] = input.files;
     input.value = ""; // the same file can be chosen again
     if (!file) return;
-    if (file.size > MAX_BYTES) return take({ message: `${file.name} has ${(file.size / 2 ** 20).toFixed(1)} MB; the limit is 20 MB.` });
+    if (file.size > MAX_BYTES) return take({ error: `${file.name} has ${(file.size / 2 ** 20).toFixed(1)} MB; the limit is 20 MB.` });
     ask(async () => server.opened({ name: file.name, text: await file.text() }), true);
   });
   find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));

@@ -1,0 +1,93 @@
+"""What a panel asks its server function: checked here for all of them, whoever asks.
+
+    class Laws(Question):
+        p: Weights
+        q: Weights
+
+    @answers
+    def laws(asked: Laws) -> Answer: ...
+
+A server function has one argument, whatever JSON a stranger sends. What does not fit is answered, not raised:
+`{"error": ...}` names the value and what would be right, and nothing is told of a failure of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+Answer = dict[str, Any]
+"""Plain data for JSON; {"error": words} where there is none."""
+_FAILED = "This could not be computed; the server's log says why. Other values may work."
+_Path = tuple[int | str, ...]
+_T = TypeVar("_T")
+
+
+class Strict(BaseModel):
+    """Data of a stranger. Nothing is converted: "3" is no number, and 1 no truth value."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class Question(Strict):
+    """The one argument of a server function: its parts, and what each must be."""
+
+
+def check(
+    adapter: TypeAdapter[_T], value: Any, where: str = "", name: Callable[[_Path], str] | None = None
+) -> _T:
+    """The value as the adapter's type. ValueError says where, names the first part that does not fit, and
+    what would be right. name: of a part by its path of keys and indices, by default with dots between."""
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    shown = "" if first["type"] == "missing" else f" = {first['input']!r:.60}"
+    right = re.sub("^Input | after validation| or instance of .*", "", first["msg"])
+    raise ValueError(f"{where}{(name or _dotted)(first['loc'])}{shown}: {right[:1].lower()}{right[1:]}")
+
+
+def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """The server function that hands on to `function` what fits the type of its argument."""
+    [kind] = [kind for name, kind in get_type_hints(function).items() if name != "return"]
+    adapter = TypeAdapter(kind)
+
+    @wraps(function)
+    def answer(question: Any = None) -> Answer:
+        try:
+            return _sendable(function(check(adapter, question, name=_in_words)))
+        except ValueError as error:
+            # of half a character, which no answer can hold, the number
+            return {"error": str(error).encode(errors="backslashreplace").decode()}
+        except Exception:
+            logging.getLogger(__name__).exception("%s failed", function.__name__)
+            return {"error": _FAILED}
+
+    return answer
+
+
+def _dotted(path: _Path) -> str:
+    return ".".join(map(str, path)) or "all of it"
+
+
+def _in_words(path: _Path) -> str:
+    """As a visitor counts, who sees rows of a table."""
+    return (
+        ", ".join(part if isinstance(part, str) else f"entry {part + 1}" for part in path) or "the question"
+    )
+
+
+def _sendable(answer: Answer) -> Answer:
+    """The answer itself; ValueError where something of a stranger in it has half a character."""
+    try:
+        json.dumps(answer, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"{half!r} is half a character, which no text can hold; leave it out") from None
+    return answer
