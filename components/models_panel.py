@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 from gradio.context import Context
 
-from components import known_pairs, page
+from components import known_pairs, page, run
 from components.access import FIXED, OWN, Access
 from components.lazy import LazyPair
 from components.loading import Loading
@@ -80,7 +80,8 @@ def _choice(access: Access, accordion: gr.Accordion) -> Fields:
             devices, value="auto", label="Device", visible=len(devices) > 2, min_width=100, elem_id="device"
         )
     about = gr.Markdown(elem_id="about-pair")
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    # Gradio's own check of a choice breaks at a text that can't be sent back
+    quiet = {"show_progress": "hidden", "api_visibility": "private", "preprocess": False}
     own_fields = [target, draft]
     pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
     # not before it is opened: the page does not wait for what counts memory
@@ -150,10 +151,18 @@ def _chats(pair: LazyPair) -> bool:
 
 
 def _about(name: str, device: str) -> str:
-    """Licence and memory of a pair, and what is free, in Markdown; nothing of it is typed by a visitor."""
-    known = known_pairs.BY_NAME.get(name)
-    if known is None:
+    """Licence and memory of a pair, and what is free, in Markdown; nothing of it is typed by a visitor.
+
+    `gr.Error` names a pair or a device that is not there.
+    """
+    try:
+        run.one_of("pair", name, (*known_pairs.BY_NAME, OWN))
+        run.one_of("device", device, _devices())
+    except ValueError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    if name == OWN:
         return "Both models need the same vocabulary. Weights are read from safetensors only."
+    known = known_pairs.BY_NAME[name]
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."
     from specdec.models import memory

@@ -411,6 +411,9 @@ def test_the_panel_tells_about_each_known_pair():
             assert known.target.licence in about
             assert about.count("GB") >= 4
     assert "vocabulary" in models_panel._about(OWN, "cpu")
+    for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
+        with pytest.raises(gr.Error, match=r"(pair|device) = .* is none of"):
+            models_panel._about(pair, device)
 
 
 def test_a_failure_of_ours_shows_no_internals(embedded, caplog):

@@ -94,6 +94,27 @@ def test_growth_is_the_slope_of_the_second_half():
     assert soak.growth(samples) == pytest.approx(3)
 
 
+def test_no_event_breaks_off_at_half_a_character(site):
+    """Gradio writes a refused choice into its answer as it is, and then can't encode that."""
+
+    async def ends(http, event):
+        half = ["\ud800"] * len(event["inputs"])
+        return [message["msg"] async for message in stream(http, event["id"], half, "\ud800")][-1]
+
+    async def visit(http):
+        return await asyncio.gather(*(ends(http, event) for event in site.events))
+
+    assert set(visiting(site, visit)) == {"process_completed"}
+
+
+def test_a_failure_told_by_its_number_alone_is_a_fault():
+    found = fuzz.Found()
+    found.judge("server function", "200", '{"error": "k = 5"}', {})
+    assert found.faults == []
+    found.judge("server function", "500", "Internal Server Error", {})
+    assert len(found.faults) == 1
+
+
 @pytest.mark.parametrize(
     "text", ['{"detail": "KeyError: 4"}', "Traceback (most", 'File "/srv/app.py", line 3']
 )

@@ -70,9 +70,11 @@ class Found:
     faults: list[str] = field(default_factory=list)
 
     def judge(self, kind: str, answer: str, text: str, sent: Any) -> None:
-        """Count an answer; one that shows internals is a fault."""
+        """Count an answer; a fault is one that shows internals, and a failure of the server."""
         self.sent[kind] += 1
         self.answers[f"{kind}: {answer}"] += 1
+        if answer.startswith("5"):
+            self.faults.append(f"{kind}: {answer} {text[:60]!r} to {str(sent)[:120]!r}")
         if match := INTERNALS.search(text):
             self.faults.append(f"{kind}: {text[max(0, match.start() - 60) :][:160]!r} to {str(sent)[:120]!r}")
 
@@ -107,8 +109,8 @@ class Fuzzer:
             await asyncio.wait_for(send(), 60)
         except TimeoutError:
             self.found.faults.append(f"{send.__name__}: no answer within a minute")
-        except httpx.RemoteProtocolError:
-            self.found.faults.append(f"{send.__name__}: the server hung up")
+        except httpx.RemoteProtocolError as error:
+            self.found.faults.append(f"{send.__name__}: the server hung up: {error}")
 
     async def decode(self) -> None:
         """Generate on the Decode tab."""
@@ -129,10 +131,13 @@ class Fuzzer:
 
     async def _event(self, kind: str, number: int, data: Any, event_data: Any = None) -> None:
         texts, most = [], self.random.choice([1, 3, 10**9, 10**9])  # some visitors leave early
-        async for message in stream(self.http, number, data, event_data):
-            texts.append(json.dumps(message))
-            if len(texts) >= most:
-                break
+        try:
+            async for message in stream(self.http, number, data, event_data):
+                texts.append(json.dumps(message))
+                if len(texts) >= most:
+                    break
+        except httpx.RemoteProtocolError:
+            self.found.faults.append(f"{kind}: the server hung up at {str(data)[:120]!r} after {texts[-1:]}")
         last = json.loads(texts[-1]) if texts else {"msg": "nothing"}
         answer = f"{last.get('status', '')} {last['msg']}".strip()
         self.found.judge(kind, answer, " ".join(texts), data)
