@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdec.models import Model
 from specdec.probs import Sampling, log_probs
-from specdec.race import arrivals
+from specdec.race import Noise, arrivals
 from specdec.topology import Topology
 
 
@@ -38,12 +38,13 @@ class Drafter:
         self._pending: dict[int, int] = {}  # row of the tree -> number in the session
         self._lag = 0
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Tensor) -> Drafted:
+    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise) -> Drafted:
         """Race each level's inner nodes in one forward; a node's children are its first arrivals.
 
-        log_e: [depth + 1, vocabulary], the race of each depth.
+        log_e: the race of each depth, depth + 1 of them.
         """
-        log_e = log_e.to(self.model.device)
+        if isinstance(log_e, Tensor):
+            log_e = log_e.to(self.model.device)
         lag = text_ids[self.session.length :]
         self._lag, self._pending = len(lag), {0: len(lag) - 1}
         logits = self._forward(lag, range(-1, len(lag) - 1))[-1:]

@@ -21,7 +21,7 @@ from specdec.context_draft import ContextDrafter
 from specdec.detail import drafted_nodes, verified_steps
 from specdec.draft import Drafted, Drafter
 from specdec.probs import Sampling, log_probs
-from specdec.race import Races, Stream, uniform
+from specdec.race import Noise, Races, Stream, uniform
 from specdec.text import TextStream
 from specdec.topology import Topology
 from specdec.trace import Method, Round, Seconds, Token
@@ -114,8 +114,8 @@ class Engine:
             room = min(room, self.pair.draft.context_length - length + 1)
         return max(room, 0)
 
-    def _draft(self, position: int) -> tuple[Drafted, Tensor]:
-        """The drafted tree and the races of its depths, [depth + 1, vocabulary]."""
+    def _draft(self, position: int) -> tuple[Drafted, Noise]:
+        """The drafted tree and the races of its depths, depth + 1 of them."""
         room = self._room()
         if room and isinstance(self.topology, ContextTree):
             drafted = self.drafter.grow(
@@ -126,7 +126,9 @@ class Engine:
             )
             return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
         topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
-        log_e = self.races.log_exponentials(position, topology.depth + 1)
+        # a record shows the exponentials of all tokens, decoding needs few of them
+        races = self.races.log_exponentials if self.settings.detail else self.races.at
+        log_e = races(position, topology.depth + 1)
         if topology.num_draft_tokens:
             return self.drafter.draft(self.text_ids, topology, log_e), log_e
         return Drafted(topology, [self.text_ids[-1]], [None]), log_e
@@ -140,7 +142,7 @@ class Engine:
         logits = self.target.forward(tokens, drafted.topology.parents)
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Tensor, position: int) -> Verdict:
+    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:
         topology, token_ids, log_q = drafted
         if self.settings.method == "gsd":
             return verify_gsd(
@@ -149,7 +151,7 @@ class Engine:
                 log_p,
                 log_q,
                 uniform=lambda depth, child_index: uniform(self.seed, position + depth, child_index),
-                residual_log_e=lambda depth: self.residual_races.log_exponentials(position + depth)[0],
+                residual_log_e=lambda depth: self.residual_races.at(position + depth)[0],
             )
         verdict = verify_ersd(topology, token_ids, log_p, log_e)
         return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")

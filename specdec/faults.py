@@ -16,9 +16,9 @@ from torch import Tensor
 
 from specdec.draft import Drafted
 from specdec.engine import Engine, LazyLogProbs
-from specdec.race import Stream, uniform, winner
+from specdec.race import Noise, Stream, uniform, winner
 from specdec.trace import Method
-from specdec.verify import Verdict, verify_ersd, verify_gsd
+from specdec.verify import Remaining, Verdict, verify_ersd, verify_gsd
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Gsd(Engine):
 
     verify = staticmethod(verify_gsd)
 
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Tensor, position: int) -> Verdict:
+    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:
         topology, token_ids, log_q = drafted
         return self.verify(
             topology,
@@ -65,10 +65,17 @@ class Gsd(Engine):
         return self.residual_races.log_exponentials(position)[0]
 
 
+class _Kept(Remaining):
+    """A target's distribution that no rejection changes."""
+
+    def reject(self, log_q: Tensor) -> None:
+        pass
+
+
 class _KeptTarget(Gsd):
     """After a rejection the target's distribution stays P instead of becoming the residual."""
 
-    verify = _with(verify_gsd, residual=lambda p, _: p)
+    verify = _with(verify_gsd, Remaining=_Kept)
 
 
 class _KeptDraft(Gsd):
@@ -101,7 +108,7 @@ class _ResidualFromRace(Gsd):
 class _RaceUnderDraft(Engine):
     """ERSD races under Q where it should race under P: so the draft always wins."""
 
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Tensor, position: int) -> Verdict:  # noqa: ARG002
+    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:  # noqa: ARG002
         raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
         return verify_ersd(drafted.topology, drafted.token_ids, raced, log_e)
 
@@ -109,14 +116,14 @@ class _RaceUnderDraft(Engine):
 class _OneRace(Engine):
     """ERSD races at every position of a round on the exponentials of the first."""
 
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Tensor, position: int) -> Verdict:  # noqa: ARG002
+    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:  # noqa: ARG002
         return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e[:1].expand_as(log_e))
 
 
 class _NewRace(Engine):
     """ERSD whose correction is a new sample of P instead of the winner that nobody drafted."""
 
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Tensor, position: int) -> Verdict:
+    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:
         verdict = verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
         if verdict.kind != "correction":
             return verdict

@@ -55,8 +55,9 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     if logits.dtype not in (torch.float32, torch.float64):
         logits = logits.float()
     if sampling.temperature == 0:
-        return _greedy(_checked(logits))
-    result = torch.log_softmax(_tempered(_checked(logits), sampling.temperature), -1)
+        _checked_log_softmax(logits)
+        return _greedy(logits)
+    result = _checked_log_softmax(_tempered(logits, sampling.temperature))
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _kept(result, cutoff)
@@ -107,12 +108,13 @@ def _kept(log_p: Tensor, cutoff: Tensor) -> Tensor:
     return torch.log_softmax(log_p.masked_fill(log_p < cutoff, -math.inf), -1)
 
 
-def _checked(logits: Tensor) -> Tensor:
-    # NaN, +inf and "all -inf" show in the maximum of a row, a cheaper look than isfinite on all of it
-    peaks = logits.amax(-1).flatten().tolist()
-    if not all(map(math.isfinite, peaks)):
+def _checked_log_softmax(logits: Tensor) -> Tensor:
+    """Log-probabilities; ValueError where logits are NaN, +inf or all -inf."""
+    result = torch.log_softmax(logits, -1)
+    # each of these makes all of a row NaN: a cheaper look than one at all logits
+    if any(map(math.isnan, result[..., 0].flatten().tolist())):
         raise ValueError(
             "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
             "too narrow: try float32"
         )
-    return logits
+    return result

@@ -23,7 +23,16 @@ from torch import Tensor
 
 from specdec import splitmix
 from specdec.checks import integer
+from specdec.sparse_race import SparseRace, log_exponential
 from specdec.splitmix import GOLDEN, MASK, mix
+
+LARGE = 1 << 14
+"""Vocabularies above this are raced sparsely on a CPU; below it, that costs as much as it saves."""
+_FEW = 4
+
+
+Noise = Tensor | Sequence[SparseRace]
+"""The races of some positions: log e [positions, vocabulary], or sparse ones."""
 
 
 class Stream(IntEnum):
@@ -55,8 +64,7 @@ def _fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
         return rows.copy_(u.neg_().log1p_().neg_().log_())
     for row, key in zip(rows.numpy(), keys, strict=True):
         for part, u in splitmix.blocks(key, vocab_size):
-            np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
-            np.log(u, out=row[part])
+            row[part] = log_exponential(u)
     return rows
 
 
@@ -70,54 +78,46 @@ def log_arrival_times(log_p: Tensor, log_e: Tensor) -> Tensor:
     return log_e - log_p
 
 
-def winner(log_p: Tensor, log_e: Tensor) -> Tensor:
-    """First arrival, int64 [...], of races [..., vocabulary]: a sample of p."""
+def winner(log_p: Tensor, log_e: Tensor | SparseRace) -> Tensor:
+    """First arrival, int64 [...], of races [..., vocabulary]: a sample of p. A sparse race is one race."""
+    if isinstance(log_e, SparseRace):
+        return torch.as_tensor(log_e.first(log_p.numpy())[1][0])
     if log_p.device.type != "cpu":
         return log_arrival_times(log_p, log_e).argmin(-1)
-    p, e = log_p.numpy(), log_e.numpy()  # numpy's argmin takes a sixth of torch's time
-    parts = splitmix.parts(p.shape[-1])
-    if len(parts) == 1:
-        return torch.as_tensor((e - p).argmin(-1))
-    tokens, earliest = 0, np.inf
-    for part in parts:
-        times = e[..., part] - p[..., part]
-        least = times.min(-1)
-        tokens = np.where(least < earliest, times.argmin(-1) + part.start, tokens)
-        earliest = np.minimum(least, earliest)
-    return torch.as_tensor(tokens)
+    return torch.as_tensor((log_e.numpy() - log_p.numpy()).argmin(-1))  # a sixth of torch's time
 
 
-def arrivals(log_q: Tensor, log_e: Tensor, count: int) -> list[list[int]]:
-    """The first `count` arrivals of each race [n, vocabulary], in order.
+def arrivals(log_q: Tensor, log_e: Tensor | SparseRace, count: int) -> list[list[int]]:
+    """The first `count` arrivals of each race [n, vocabulary], in order; a sparse race is that of all n.
 
     A sample of q without replacement. A race has only as many arrivals as q has support: its list is
     shorter where that is less than `count`.
     """
-    if count == 1:  # the most frequent case, and a third of topk's time
-        tokens = winner(log_q, log_e)[:, None]
-        last = log_q.gather(-1, tokens)[:, 0]
+    if isinstance(log_e, SparseRace):
+        firsts = (log_e.first(row, count) for row in log_q.numpy())
+        return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
+    if log_q.device.type == "cpu" and count <= _FEW:
+        last, lists = _first_few(log_q.numpy(), log_e.numpy(), min(count, log_q.shape[-1]))
     else:
-        times, tokens = _first(log_q, log_e, count)
-        last = times[:, -1]
-    lists = tokens.tolist()
-    if any(map(math.isinf, last.tolist())):
+        times, tokens = log_arrival_times(log_q, log_e).topk(min(count, log_q.shape[-1]), largest=False)
+        last, lists = times[:, -1].tolist(), tokens.tolist()
+    if any(map(math.isinf, last)):
         finite = log_q.isfinite().sum(-1).tolist()
         return [tokens[:n] for tokens, n in zip(lists, finite, strict=True)]
     return lists
 
 
-def _first(log_q: Tensor, log_e: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Log times and tokens of the first `count` arrivals of each race, [n, count] each."""
-    values, indices = [], []
-    for part in splitmix.parts(log_q.shape[-1]) if log_q.device.type == "cpu" else [slice(0, None)]:
-        times = log_arrival_times(log_q[:, part], log_e[..., part])
-        found = times.topk(min(count, times.shape[-1]), largest=False)
-        values.append(found.values)
-        indices.append(found.indices + part.start)
-    if len(values) == 1:
-        return values[0], indices[0]
-    best = torch.cat(values, -1).topk(min(count, log_q.shape[-1]), largest=False)
-    return best.values, torch.cat(indices, -1).gather(-1, best.indices)
+def _first_few(log_q: np.ndarray, log_e: np.ndarray, count: int) -> tuple[list[float], list[list[int]]]:
+    """Log time of the last of the first `count` arrivals, and the arrivals, of each race [n, vocabulary].
+
+    One look for each arrival: for few of them, half of the time that torch's topk takes.
+    """
+    times, races, found = log_e - log_q, np.arange(len(log_q)), []
+    for _ in range(count):
+        found.append(times.argmin(-1))
+        last = times[races, found[-1]]
+        times[races, found[-1]] = np.inf
+    return last.tolist(), np.stack(found, -1).tolist()
 
 
 def checked_seed(seed: int) -> int:
@@ -146,6 +146,20 @@ class Races:
         # positions from _origin to before _end lie in the rows from 0 on
         self._origin = self._end = 0
         self._rows = torch.empty(0, vocab_size, dtype=torch.float64, device=device)
+        self._sparse: dict[int, SparseRace] = {}
+
+    def at(self, position: int, count: int = 1) -> Noise:
+        """The races of `count` positions from `position`, as `winner` and `arrivals` take them one by one.
+
+        log e [count, vocabulary], or sparse ones. Valid until a later position is asked for; earlier ones
+        are forgotten.
+        """
+        if torch.device(self.device).type != "cpu" or self.vocab_size <= LARGE:
+            return self.log_exponentials(position, count)
+        known, self._sparse = self._sparse, {}
+        for n in range(position, position + count):
+            self._sparse[n] = known.get(n) or SparseRace(_key(self.seed, self.stream, n), self.vocab_size)
+        return list(self._sparse.values())
 
     def log_exponentials(self, position: int, count: int = 1) -> Tensor:
         """log e [count, vocabulary] of `count` positions from `position`; earlier ones are forgotten.

@@ -17,6 +17,8 @@ GOLDEN = 0x9E3779B97F4A7C15
 MASK = (1 << 64) - 1
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
+COARSE = 31
+"""Bits of a number that the last step of the hash leaves alone: these can be compared without it."""
 _BLOCK = 1 << 14  # numbers that stay in a CPU's cache
 _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
@@ -46,19 +48,41 @@ def blocks(key: int, count: int) -> Iterator[tuple[slice, np.ndarray]]:
         yield part, _to_unit(_mixed(_counters(part.start, part.stop) + np.uint64(key)))
 
 
+def below(key: int, count: int, limit: int) -> np.ndarray:
+    """Which of the numbers 0 to count - 1 of this key are below limit / 2**COARSE, on a CPU; int64, in order.
+
+    limit: an integer from 0 to 2**COARSE - 1.
+    """
+    bound = np.uint64(limit << (64 - COARSE))
+    found = [
+        np.flatnonzero(_mixed(_counters(part.start, part.stop) + np.uint64(key), last=False) < bound)
+        + part.start
+        for part in parts(count)
+    ]
+    return np.concatenate(found)
+
+
+def at(key: int, indices: np.ndarray) -> np.ndarray:
+    """The numbers of this key at `indices`, float64, on a CPU."""
+    states = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(key)
+    return _to_unit(_mixed(states))
+
+
 @lru_cache(maxsize=32)
 def _counters(start: int, stop: int) -> np.ndarray:
     return np.arange(start + 1, stop + 1, dtype=np.uint64) * np.uint64(GOLDEN)
 
 
-def _mixed(z: np.ndarray) -> np.ndarray:
-    """`mix` on uint64, in place; their products wrap around."""
+def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
+    """`mix` on uint64, in place; their products wrap around. last: with its last step."""
     shifted = np.empty_like(z)
-    for bits, factor in zip(_SHIFTS, (*_FACTORS, None), strict=True):
+    for bits, factor in zip(_SHIFTS, _FACTORS, strict=False):
         np.right_shift(z, np.uint64(bits), out=shifted)
         np.bitwise_xor(z, shifted, out=z)
-        if factor:
-            np.multiply(z, np.uint64(factor), out=z)
+        np.multiply(z, np.uint64(factor), out=z)
+    if last:
+        np.right_shift(z, np.uint64(_SHIFTS[2]), out=shifted)
+        np.bitwise_xor(z, shifted, out=z)
     return z
 
 

@@ -11,13 +11,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from specdec.probs import residual
-from specdec.race import winner
+from specdec.race import Noise, winner
+from specdec.sparse_race import SparseRace
 from specdec.topology import Topology
 from specdec.trace import Kind
+
+_ALL = slice(None)
 
 
 class Attempt(NamedTuple):
@@ -45,13 +48,13 @@ class Verdict(NamedTuple):
 
 
 def verify_ersd(
-    topology: Topology, token_ids: Sequence[int], log_p: Sequence[Tensor], log_e: Tensor
+    topology: Topology, token_ids: Sequence[int], log_p: Sequence[Tensor], log_e: Noise
 ) -> Verdict:
     """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected).
 
     token_ids: [1 + k], the root's is not looked at. log_p: [1 + k, vocabulary], row r the target's
-    distribution after row r. log_e: [depth + 1, vocabulary], the race of each depth, the same one that
-    the children of that depth were drafted with.
+    distribution after row r. log_e: the race of each depth, depth + 1 of them, the same ones that the
+    children of that depth were drafted with: log-exponentials [depth + 1, vocabulary], or sparse races.
 
     At each node the race's winner under P is the token of the text. If a child was drafted with that
     token, it is accepted and verification moves on to it; else the winner is emitted.
@@ -72,14 +75,14 @@ def verify_gsd(
     log_p: Sequence[Tensor],
     log_q: Sequence[Tensor | None],
     uniform: Callable[[int, int], float],
-    residual_log_e: Callable[[int], Tensor],
+    residual_log_e: Callable[[int], Tensor | SparseRace],
 ) -> Verdict:
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected).
 
     token_ids, log_p: as in `verify_ersd`. log_q: by row, [vocabulary], the distributions that the
     children were drafted from; those of leaves are not read. uniform(depth, child_index): the acceptance
-    uniform of that child. residual_log_e(depth): log-exponentials [vocabulary] for the last token.
-    Neither may depend on the drafting race.
+    uniform of that child. residual_log_e(depth): the race for the last token, log-exponentials
+    [vocabulary] or sparse. Neither may depend on the drafting race.
 
     At each node the children x are tried in order: accept when u < p[x] / q[x]; on rejection p becomes
     the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
@@ -88,33 +91,86 @@ def verify_gsd(
     row, rows, attempts = 0, [], []
     while True:
         depth, children, accepted = topology.depths[row], topology.children[row], None
-        # a node's whole distributions are touched after a rejection only: until then these stay None;
-        # q stays in logarithms, since at a low temperature all of it but one token may round to zero
-        p: Tensor | None = None
-        left: Tensor | None = None
+        p, q = Remaining(log_p[row]), log_q[row]
         for child_index, child in enumerate(children):
             x = token_ids[child]
-            if p is not None:
-                left = _without(left, token_ids[child - 1])  # children are neighbours
-            p_x = float(log_p[row][x].double().exp() if p is None else p[x])
-            q_x = float((log_q[row] if left is None else left)[x].double().exp())
-            u = uniform(depth, child_index)
+            if child_index:
+                q = _without(q, token_ids[child - 1])  # children are neighbours
+            p_x, q_x, u = p.probability(x), math.exp(q[x]), uniform(depth, child_index)
             attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
             if attempts[-1].accepted:
                 accepted = child
                 break
-            if p is None:
-                p = log_p[row].to(torch.float64, copy=True).exp_()
-                left = log_q[row].to(p.device, torch.float64, copy=True)
-            p = residual(p, left.exp())
+            p.reject(q)
         if accepted is None:
-            token_id = int(winner(log_p[row] if p is None else p.log(), residual_log_e(depth)))
+            token_id = p.sample(residual_log_e(depth))
             return Verdict(tuple(rows), token_id, "residual" if children else "bonus", tuple(attempts))
         rows.append(row := accepted)
 
 
+class Remaining:
+    """The target's distribution at a node after its rejections: max(p - q, 0), normalised, for each.
+
+    Where that is zero everywhere, p stays (Section 2 of the paper). Probabilities are worked out where they
+    are looked at: after the last rejection these are few tokens, not the vocabulary.
+    """
+
+    def __init__(self, log_p: Tensor):
+        self._log_p = log_p
+        self._weights: Tensor | None = None  # after the rejections before the last one, not normalised
+        self._mass = 1.0
+        self._log_q: Tensor | None = None  # of the last rejection
+
+    def probability(self, token_id: int) -> float:
+        """p[token_id]."""
+        self._settle()
+        if self._weights is None:
+            return math.exp(self._log_p[token_id])
+        return float(self._weights[token_id]) / self._mass
+
+    def reject(self, log_q: Tensor) -> None:
+        """Go on with the residual: without what log q [vocabulary] covers."""
+        self._settle()
+        self._log_q = log_q.to(self._log_p.device)
+
+    def sample(self, log_e: Tensor | SparseRace) -> int:
+        """The first arrival in this race."""
+        if isinstance(log_e, SparseRace) and self._log_q is not None:
+            times, token_ids = log_e.first(self._log_p.numpy(), log_weights=self._log_excess)
+            if times[0] < math.inf:
+                return int(token_ids[0])
+        self._settle()
+        log_p = self._log_p if self._weights is None else self._weights.log()
+        return int(winner(log_p, log_e))
+
+    def _settle(self) -> None:
+        """Take in the last rejection for all tokens."""
+        if self._log_q is not None:
+            excess = self._excess(_ALL)
+            mass = float(excess.sum())
+            if mass > 0:
+                self._weights, self._mass = excess, mass
+            self._log_q = None
+
+    def _excess(self, tokens: Tensor | slice) -> Tensor:
+        """Weights after the last rejection, float64."""
+        before = _exp(self._log_p[tokens]) if self._weights is None else self._weights[tokens]
+        return before.sub(_exp(self._log_q[tokens]), alpha=self._mass).clamp_min_(0)
+
+    def _log_excess(self, token_ids: np.ndarray) -> np.ndarray:
+        return self._excess(torch.from_numpy(token_ids)).log_().numpy()
+
+
+def _exp(log_p: Tensor) -> Tensor:
+    return log_p.to(torch.float64, copy=True).exp_()
+
+
 def _without(log_q: Tensor, token_id: int) -> Tensor:
-    """log q conditioned on not being `token_id`, in place."""
+    """log q in float64, conditioned on not being `token_id`.
+
+    It stays in logarithms: at a low temperature all of it but one token may round to zero.
+    """
+    log_q = log_q.to(torch.float64, copy=True)
     log_q[token_id] = -math.inf
-    mass = log_q.logsumexp(-1)
-    return log_q.sub_(mass) if mass.isfinite() else log_q
+    mass = float(log_q.logsumexp(-1))
+    return log_q.sub_(mass) if math.isfinite(mass) else log_q

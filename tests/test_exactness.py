@@ -18,7 +18,7 @@ from laws import (
 )
 
 import specdec
-from specdec import engine, verify
+from specdec import engine, race, sparse_race, verify
 from specdec.faults import FAULTS
 from specdec.losslessness import Check, joint_law
 from specdec.models import MarkovModel
@@ -87,7 +87,7 @@ def gsd_law(pair, topology, prefix, length, monkeypatch):
                 drafted.rows(pair.target),
                 drafted.rows(pair.draft),
                 uniform=lambda depth, child_index: (1e-300, 1 - 2**-53)[choose(2)],
-                residual_log_e=lambda depth: None,
+                residual_log_e=lambda depth: torch.zeros(pair.vocab_size),  # `draw` looks at none
             )
             weight *= drafted.weight * float(sampled[0][verdict.token_id])
             for attempt in verdict.attempts:
@@ -111,10 +111,14 @@ def test_gsd_has_the_targets_joint_law_by_enumeration(topology, monkeypatch):
     assert distance(law, joint_law(pair.target, [0], length)) < 1e-12
 
 
-@pytest.mark.parametrize("broken", ["residual", "_without"])
-def test_enumeration_catches_a_verifier_without_its_updates(broken, monkeypatch):
+@pytest.mark.parametrize(
+    ("owner", "broken", "replacement"),
+    [(verify.Remaining, "reject", lambda _, __: None), (verify, "_without", lambda log_q, _: log_q)],
+    ids=["residual", "without"],
+)
+def test_enumeration_catches_a_verifier_without_its_updates(owner, broken, replacement, monkeypatch):
     pair = markov_pair(3, seed=1)
-    monkeypatch.setattr(verify, broken, lambda distribution, _: distribution)
+    monkeypatch.setattr(owner, broken, replacement)
     law = gsd_law(pair, batch(2), [0], 2, monkeypatch)
     assert distance(law, joint_law(pair.target, [0], 2)) > 1e-3
 
@@ -127,7 +131,7 @@ class TabulatedRaces:
     def __init__(self, *_):
         pass
 
-    def log_exponentials(self, position, count=1):
+    def at(self, position, count=1):
         return self.table[position : position + count].log()
 
 
@@ -141,6 +145,18 @@ def test_ersd_equals_race_decoding_on_every_combination_of_races(topology, monke
         plain = specdec.generate(pair, [0], method="ar", max_new_tokens=3, seed=0)
         speculative = specdec.generate(pair, [0], method="ersd", topology=topology, max_new_tokens=3, seed=0)
         assert speculative.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd"])
+@pytest.mark.parametrize("topology", [sequence(3), batch(4), TREE], ids=str)
+def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypatch):
+    """Sparse races of large vocabularies, on one of sixteen tokens of which about two are early."""
+    pair, settings = adversarial_pair(), {"method": method, "topology": topology, "max_new_tokens": 200}
+    whole = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
+    monkeypatch.setattr(race, "LARGE", 0)
+    monkeypatch.setattr(sparse_race, "EARLY", 2)
+    sparse = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
+    assert [run.token_ids for run in sparse] == [run.token_ids for run in whole]
 
 
 @pytest.mark.parametrize("method", ["ar", "ersd"])

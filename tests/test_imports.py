@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
     {"checks"},
     {"trace", "topology", "probs", "text", "splitmix"},
+    {"sparse_race"},
     {"race"},
     {"verify", "optimal", "stats"},
     {"theory"},

@@ -71,6 +71,17 @@ def test_broken_logits_are_an_error(bad, temperature):
         probs(bad, temperature=temperature)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("place", [0, 1, 4097, 9999])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("temperature", [0, 0.5, 1.0])
+def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, temperature):
+    logits = torch.zeros(2, 10_000, dtype=dtype)
+    logits[1, place] = bad
+    with pytest.raises(ValueError, match="logits"):
+        log_probs(logits, Sampling(temperature))
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [

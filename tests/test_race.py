@@ -8,7 +8,7 @@ import torch
 from laws import FALSE_ALARM
 from scipy import stats
 
-from specdec import splitmix
+from specdec import sparse_race, splitmix
 from specdec.race import (
     Races,
     Stream,
@@ -19,6 +19,7 @@ from specdec.race import (
     uniform,
     winner,
 )
+from specdec.sparse_race import SparseRace
 
 
 def splitmix64(state, count):
@@ -61,13 +62,62 @@ def test_noise_is_the_same_bits_in_numpy_torch_and_python(key):
     assert [splitmix.uniform(key, i) for i in (0, 1 << 14, count - 1)] == found[[0, 1 << 14, -1]].tolist()
 
 
-def test_races_over_a_large_vocabulary_are_searched_in_parts():
-    log_q = torch.log_softmax(torch.randn(2, 40_000, generator=torch.Generator().manual_seed(0)), -1)
-    e = log_exponentials(4, range(2), 40_000)
+def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():
+    key, count = 12345, 40_000
+    whole = splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy()
+    some = np.array([0, 7, 1 << 14, count - 1])
+    assert np.array_equal(splitmix.at(key, some), whole[some])
+    assert np.array_equal(splitmix.below(key, count, 1 << 24), np.flatnonzero(whole < 2.0**-7))
+
+
+def sparse_races_differ(vocab_size=20_000):
+    """How many of 36 races, flat to nearly decided, some with little support, differ from the whole race."""
+    differ = 0
+    for seed in range(36):
+        generator = torch.Generator().manual_seed(seed)
+        scale = (0.0, 0.5, 2.0, 4.0, 10.0, 100.0)[seed % 6]
+        log_p = torch.log_softmax(torch.randn(2, vocab_size, generator=generator) * scale, -1)
+        if seed % 4 == 0:
+            log_p[:, torch.rand(vocab_size, generator=generator) < 0.999] = -math.inf
+        whole = log_exponentials(3, [seed], vocab_size)
+        (sparse,) = Races(3, vocab_size).at(seed)
+        assert isinstance(sparse, SparseRace)
+        assert np.array_equal(sparse.log_exponentials(), whole[0].numpy())
+        same = all(arrivals(log_p, sparse, n) == arrivals(log_p, whole, n) for n in (1, 3, 60))
+        differ += not (same and winner(log_p[1], sparse) == winner(log_p[1], whole[0]))
+    return differ
+
+
+def test_sparse_races_have_the_arrivals_of_whole_ones():
+    assert sparse_races_differ() == 0
+
+
+def test_sparse_races_that_look_at_too_few_tokens_are_noticed(monkeypatch):
+    monkeypatch.setattr(sparse_race, "_SLACK", -3.0)
+    assert sparse_races_differ() > 3
+
+
+def test_a_sparse_race_takes_weights_that_are_nowhere_above_its_probabilities():
+    """As a residual is, which is not normalised either."""
+    log_p = torch.log_softmax(4 * torch.randn(20_000, generator=torch.Generator().manual_seed(1)), -1).numpy()
+    log_q = torch.log_softmax(4 * torch.randn(20_000, generator=torch.Generator().manual_seed(2)), -1).numpy()
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(np.maximum(np.exp(log_p) - np.exp(log_q), 0))
+    for position in range(40):
+        sparse = SparseRace(position, 20_000)
+        times, tokens = sparse.first(log_p, 3, log_weights.__getitem__)
+        order = (sparse.log_exponentials() - log_weights).argsort()
+        assert tokens.tolist() == order[:3].tolist()
+        assert np.all(times < math.inf)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_arrivals_of_several_races_are_in_order(count):
+    log_q = torch.log_softmax(torch.randn(2, 4000, generator=torch.Generator().manual_seed(0)), -1)
+    e = log_exponentials(4, range(2), 4000)
     order = (e - log_q).argsort(-1)
     assert winner(log_q, e).tolist() == order[:, 0].tolist()
-    assert [winner(row, times).item() for row, times in zip(log_q, e, strict=True)] == order[:, 0].tolist()
-    assert arrivals(log_q, e, 5) == order[:, :5].tolist()
+    assert arrivals(log_q, e, count) == order[:, :count].tolist()
 
 
 def test_exponentials_are_exponential():

@@ -75,7 +75,7 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, fl
 
 
 def _places() -> Iterator[tuple[str, Any, str]]:
-    yield "races", Races, "log_exponentials"
+    yield "races", Races, "at"
     yield "draft's choices", specdec.draft, "log_probs"
     yield "draft's choices", specdec.draft, "arrivals"
     for name in ("verify_gsd", "verify_ersd"):
