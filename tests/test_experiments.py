@@ -3,12 +3,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
+import psutil
 import pytest
 import torch
 from laws import markov_pair, random_table
@@ -16,7 +18,17 @@ from tiny_checkpoints import tiny_model
 
 from components import experiment_figures
 from specdec import ModelPair, generate, load_pair, optimal_topology, stats, theory, topology
-from specdec.experiments import Point, Settings, Share, Store, read_prompts, run, smoke_settings, summarize
+from specdec.experiments import (
+    Point,
+    Settings,
+    Share,
+    Store,
+    command,
+    read_prompts,
+    run,
+    smoke_settings,
+    summarize,
+)
 from specdec.experiments.command import as_text, device_of, main, parser, settings_for, settings_of
 from specdec.experiments.estimates import acceptance_vector, combined, mean, ratio
 from specdec.experiments.measure import counts, measure
@@ -377,15 +389,22 @@ SMOKE = ["--smoke", "--tokens=30", "--max-new-tokens=10"]
 SMOKE += ["--batch=1,3", "--sequence=1,3", "--specinfer=4", "--optimal=2,6"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="accelerate starts processes with torchrun")
+TWO_PROCESSES = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+TWO_PROCESSES += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+TWO_PROCESSES += ["--main_process_port", "0", "-m", "specdec.experiments"]
+launched = pytest.mark.skipif(os.name != "posix", reason="accelerate starts processes with torchrun")
+
+
+def on_a_cpu():
+    return os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+@launched
 def test_two_launched_processes_equal_one(tmp_path):
     """`accelerate launch` on a CPU, the embedded pair, against the same experiment here."""
     shared = tmp_path / "shared.jsonl"
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
-    launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
-    launch += ["--main_process_port", "0", "-m", "specdec.experiments", *SMOKE, "--results", str(shared)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    result = subprocess.run(launch, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    launch = [*TWO_PROCESSES, *SMOKE, "--results", str(shared)]
+    result = subprocess.run(launch, cwd=ROOT, env=on_a_cpu(), capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-3000:]
     assert "about" in result.stdout
     assert "Batch, k = 1" in result.stdout
@@ -405,6 +424,45 @@ def test_two_launched_processes_equal_one(tmp_path):
         run(load_pair(device="cpu"), settings, alone, quiet=True)
     assert done(Store(shared)) == done(alone)
     assert json.loads((tmp_path / "shared.summary.json").read_text())["complete"]
+
+
+def wait_until(condition, process, seconds=240):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "it has ended"
+        assert time.monotonic() < end, "this takes too long"
+        time.sleep(0.05)
+
+
+@launched
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_killed_process_ends_the_other_one_with_words(tmp_path, rank):
+    results = tmp_path / "results.jsonl"
+    launch = [*TWO_PROCESSES, "--smoke", "--tokens=5000", "--results", str(results)]
+    store = Store(results)
+    with (tmp_path / "told").open("w+") as told:
+        process = subprocess.Popen(launch, cwd=ROOT, env=on_a_cpu(), stdout=told, stderr=told)
+        try:
+            wait_until(lambda: len(store.read()[1]) >= 2, process)
+            workers = psutil.Process(process.pid).children()
+            [killed] = [worker for worker in workers if worker.environ().get("RANK") == rank]
+            killed.kill()
+            assert process.wait(120) != 0
+        finally:
+            for each in psutil.Process().children(recursive=True):
+                each.kill()
+            process.wait(30)
+        told.seek(0)
+        kept = len(store.read()[1])
+        assert f"stopped: the {kept:,} finished runs in {results} are kept; give the same" in told.read()
+
+
+def test_processes_that_wait_for_one_that_died_end_as_if_stopped():
+    def broken():
+        raise RuntimeError("Connection closed by peer")
+
+    with pytest.raises(KeyboardInterrupt):
+        command._meet(broken)
 
 
 def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):

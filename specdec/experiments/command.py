@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +69,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run or summarise; a user's mistake is told in one line."""
+    """Run or summarise; a user's mistake is told in one line, and so is how to go on after a stop."""
     options = parser().parse_args(arguments)
+    # so a launcher stops the processes that are left when one has died
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.summary:
             report(options.results, settings_for(options.results, options.prompts))
@@ -76,6 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             experiment(options, settings_of(options))
     except ValueError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(f"stopped: {_kept(options.results)}")
+
+
+def _kept(results: Path) -> str:
+    _, runs = Store(results).read()
+    return f"the {len(runs):,} finished runs in {results} are kept; give the same command to go on with them"
 
 
 def settings_for(results: Path, prompts: Path) -> Settings:
@@ -117,7 +128,15 @@ def _share(device: str) -> tuple[Share, str]:
     state = PartialState(cpu=True, timeout=timedelta(days=7))
     gpus = torch.cuda.device_count()
     own = device_of(device, state.local_process_index, gpus)
-    return Share(state.process_index, state.num_processes, state.wait_for_everyone), own
+    return Share(state.process_index, state.num_processes, partial(_meet, state.wait_for_everyone)), own
+
+
+def _meet(wait: Callable[[], None]) -> None:
+    """Wait for the other processes; as if stopped, where one of them has died."""
+    try:
+        wait()
+    except RuntimeError as error:
+        raise KeyboardInterrupt from error
 
 
 def device_of(device: str, index: int, gpus: int) -> str:
