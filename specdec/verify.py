@@ -172,5 +172,5 @@ def _without(log_q: Tensor, token_id: int) -> Tensor:
     """
     log_q = log_q.to(torch.float64, copy=True)
     log_q[token_id] = -math.inf
-    mass = float(log_q.logsumexp(-1))
-    return log_q.sub_(mass) if math.isfinite(mass) else log_q
+    left = log_q.log_softmax(-1)
+    return log_q if math.isnan(left[token_id]) else left  # NaN: that token was all there was
