@@ -36,6 +36,7 @@ from components import (
     lessons,
     limits,
     lossless_lab,
+    memory,
     page,
     projector,
     race,
@@ -116,6 +117,7 @@ def main(arguments: list[str] | None = None) -> None:
     nobody is shown a page whose models do not load.
     """
     options = _options(arguments)
+    memory.share_arenas()
     pair = LazyPair(partial(_load, options))
     try:
         limits.use(limits.from_options(options))

@@ -23,8 +23,6 @@ SCRIPTS = ASSETS / "js"
 STYLES = ASSETS / "css"
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-_REMEMBERED_VISITORS = 500
-
 # What is listed here becomes public: scripts, styles and one file of plotly, never the weights.
 gr.set_static_paths([SCRIPTS, STYLES, PLOTLY])
 
@@ -143,11 +141,12 @@ _THREADS = 40
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
     most = limits.current()
+    threads = most.seats + most.waiting + _THREADS
     # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
     # it waits for nobody.
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     blocks.launch(
-        max_threads=most.seats + most.waiting + _THREADS,
+        max_threads=threads,
         enable_monitoring=False,
         max_file_size=1,  # nothing on the page is uploaded: files are read in the browser
         theme=theme(),
@@ -157,8 +156,10 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         ),
         footer_links=["api", "settings"],
         run_history=False,
-        # Gradio keeps the page's whole config for each visitor, a sixth of a megabyte, and 10,000 of them.
-        state_session_capacity=_REMEMBERED_VISITORS,
+        # Gradio keeps the page's whole config, a sixth of a megabyte, for each of the latest 10,000 visitors.
+        # There is nothing of theirs in it: for one who is forgotten it is made anew, in 10 ms, at the next
+        # event. Only events that run ask for it again and again, and each of them has a thread.
+        state_session_capacity=threads,
         ssr_mode=False,
         app_kwargs={"middleware": [Middleware(limits.BoundedRequests), Middleware(FreshAssets)]},
         **options,

@@ -88,7 +88,8 @@ async def soak(
             print(f"{passed / 60:.1f} min, {samples[-1][1]} MB, {dict(running.done)}", flush=True)
             await asyncio.sleep(min(SAMPLE_EVERY, 20 * minutes))
 
-    async with client(site.address) as http:
+    # a tab that is closed keeps no connection; nor does the page of its own accord (`connect_heartbeat`)
+    async with client(site.address, keep=0) as http:
         running = Soak(site, http, pair, seed=0)
         coming = [running.visitor(start + 60 * minutes, pause) for _ in range(visitors)]
         await asyncio.gather(sample(), *coming)
