@@ -62,9 +62,9 @@ def _fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
     if rows.device.type != "cpu":
         u = splitmix.uniforms_on(rows.device, keys, vocab_size)
         return rows.copy_(u.neg_().log1p_().neg_().log_())
-    for row, key in zip(rows.numpy(), keys, strict=True):
-        for part, u in splitmix.blocks(key, vocab_size):
-            row[part] = log_exponential(u)
+    log_e = rows.numpy()
+    for some, part, u in splitmix.blocks(keys, vocab_size):
+        log_e[some, part] = log_exponential(u)
     return rows
 
 

@@ -39,10 +39,10 @@ class SparseRace:
 
     def log_exponentials(self) -> np.ndarray:
         """log e of all tokens, float64 [vocabulary]."""
-        rows = np.empty(self.vocab_size)
-        for part, u in splitmix.blocks(self.key, self.vocab_size):
-            rows[part] = log_exponential(u)
-        return rows
+        log_e = np.empty(self.vocab_size)
+        for _, part, u in splitmix.blocks([self.key], self.vocab_size):
+            log_e[part] = log_exponential(u[0])
+        return log_e
 
     def first(
         self,

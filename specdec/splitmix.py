@@ -42,10 +42,17 @@ def parts(count: int) -> list[slice]:
     return [slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
 
 
-def blocks(key: int, count: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Numbers 0 to count - 1 of this key on a CPU, part by part: float64, to be changed at will."""
-    for part in parts(count):
-        yield part, _to_unit(_mixed(_counters(part.start, part.stop) + np.uint64(key)))
+def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Numbers 0 to count - 1 of each key on a CPU: some keys, a part of the numbers, and these [keys, part].
+
+    float64, to be changed at will. Several keys at once where they are short: numpy's calls cost as well.
+    """
+    together = max(1, _BLOCK // count)
+    for first in range(0, len(keys), together):
+        some = slice(first, min(first + together, len(keys)))
+        starts = np.array(keys[some], dtype=np.uint64)[:, None]
+        for part in parts(count):
+            yield some, part, _to_unit(_mixed(_counters(part.start, part.stop) + starts))
 
 
 def below(key: int, count: int, limit: int) -> np.ndarray:

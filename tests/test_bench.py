@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import pytest
 import torch
 from tiny_checkpoints import save_checkpoint
 from tokenizers_for_tests import byte_level_tokenizer
 
+from specdec.bench import overhead
 from specdec.bench.command import bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Job, Sample, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE
 from specdec.bench.measure import fastest, interleaved
-from specdec.bench.profile import Parts, profile
+from specdec.bench.profile import Parts, profile, share_of_verification
 from specdec.bench.ratios import median_rate, paired_ratio
-from specdec.bench.report import rows, table
+from specdec.bench.report import profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, Shape, synthetic_pair
 from specdec.decode import generate
+from specdec.models.markov import MarkovSession
 from specdec.probs import Sampling
 from specdec.race import Races
 from specdec.theory import gsd_acceptance
@@ -202,6 +205,31 @@ def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny
     assert min(parts[name] for name in ("target forward", "draft forward", "rest")) > 0
     assert "session" not in vars(pair.target)
     assert not hasattr(Races.at, "__wrapped__")
+
+
+def test_verifications_share_is_of_the_whole_round():
+    parts = {"races": 1.0, "verify": 2.0, "target forward": 50.0, "rest": 7.0, "outside forwards": 10.0}
+    assert share_of_verification(parts) == pytest.approx(5.0)
+    assert "5.0%" in profile_table({"ours": parts})
+
+
+def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, capsys, monkeypatch):
+    forward = MarkovSession.forward
+
+    def slow(*arguments):
+        end = time.process_time() + 0.01
+        while time.process_time() < end:
+            pass
+        return forward(*arguments)
+
+    monkeypatch.setattr(MarkovSession, "forward", slow)
+    arguments = ["--vocabulary", "64", "--tokens", "12", "--repeats", "1"]
+    overhead.main([*arguments, "--json", str(tmp_path / "overhead.json")])
+    found = json.loads((tmp_path / "overhead.json").read_text())["milliseconds"]
+    names = [f"{method} {tree}" for method in ("ERSD", "GSD") for tree in ("sequence(4)", "optimal(8)")]
+    assert [row["name"] for row in found] == names
+    assert all(name in capsys.readouterr().out for name in names[:1])
+    assert all(0 < row["least"] < 10 for row in found)  # a round has five forwards of 10 ms
 
 
 def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):

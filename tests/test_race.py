@@ -52,14 +52,17 @@ def test_noise_of_one_position_is_a_run_of_splitmix64():
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
 
 
-@pytest.mark.parametrize("key", [0, 1, 2**64 - 1, 12345678901234567890])
-def test_noise_is_the_same_bits_in_numpy_torch_and_python(key):
-    count = 3 * (1 << 14) + 5  # several blocks
-    found = np.empty(count)
-    for part, u in splitmix.blocks(key, count):
-        found[part] = u
-    assert np.array_equal(found, splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy())
-    assert [splitmix.uniform(key, i) for i in (0, 1 << 14, count - 1)] == found[[0, 1 << 14, -1]].tolist()
+@pytest.mark.parametrize(
+    "count", [5, 3000, 3 * (1 << 14) + 5]
+)  # keys in one block, in several; several blocks
+def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
+    keys = [0, 1, 2**64 - 1, 12345678901234567890, 7, 8, 9]
+    found = np.empty((len(keys), count))
+    for some, part, u in splitmix.blocks(keys, count):
+        found[some, part] = u
+    assert np.array_equal(found, splitmix.uniforms_on(torch.device("cpu"), keys, count).numpy())
+    for row, key in zip(found, keys, strict=True):
+        assert [splitmix.uniform(key, i) for i in (0, 4, count - 1)] == row[[0, 4, count - 1]].tolist()
 
 
 def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():

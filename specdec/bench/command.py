@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
     print("processor: the ratio to autoregressive in processor time, which other work leaves alone")
     print(f"\n{profile_table(result['profile_ms'])}")
-    print("\nprofile: milliseconds of processor time per round")
+    print("\nprofile: milliseconds of processor time per round; races + verify: their part of the round")
 
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -56,13 +56,21 @@ def profile(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, floa
 
     "outside forwards" is their sum without the forwards; the prompt's prefill is in none of them.
     """
-    return min((_profiled(pair, contestant, job) for _ in range(REPEATS)), key=lambda parts: parts[REST])
+    found = [_profiled(pair, contestant, job, _places()) for _ in range(REPEATS)]
+    return min(found, key=lambda parts: parts[REST])
 
 
-def _profiled(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, float]:
+def outside_forwards(pair: ModelPair, contestant: Contestant, job: Job) -> float:
+    """Milliseconds of processor time per round outside the forwards, of one run with no other clocks in it."""
+    return _profiled(pair, contestant, job, ())["outside forwards"]
+
+
+def _profiled(
+    pair: ModelPair, contestant: Contestant, job: Job, places: Iterable[tuple[str, Any, str]]
+) -> dict[str, float]:
     parts = Parts()
     with ExitStack() as stack:
-        for part, owner, name in _places():
+        for part, owner, name in places:
             stack.enter_context(_replaced(owner, name, parts.timed(part, getattr(owner, name))))
         for part, model in (("target", pair.target), ("draft", pair.draft)):
             if model is not None:
@@ -72,6 +80,12 @@ def _profiled(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, fl
     per_round = {part: spent / sample.target_calls for part, spent in parts.milliseconds.items()}
     outside = sum(spent for part, spent in per_round.items() if part not in FORWARDS)
     return per_round | {"outside forwards": outside}
+
+
+def share_of_verification(parts: Mapping[str, float]) -> float:
+    """Percent of a round that verification and races take together."""
+    whole = sum(spent for part, spent in parts.items() if part != "outside forwards")
+    return 100 * (parts.get("races", 0.0) + parts.get("verify", 0.0)) / whole
 
 
 def _places() -> Iterator[tuple[str, Any, str]]:

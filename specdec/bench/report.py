@@ -16,6 +16,7 @@ import torch
 from specdec.bench.contestants import STAGES, Contestant, Sample
 from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
 from specdec.bench.measure import Samples
+from specdec.bench.profile import share_of_verification
 from specdec.bench.ratios import median_rate, paired_ratio
 
 Row = dict[str, Any]
@@ -77,17 +78,25 @@ def table(found: Sequence[Row]) -> str:
         "memory",
         "dtype",
     ]
-    return _aligned([head, *(_cells(row) for row in found)])
+    return aligned([head, *(_cells(row) for row in found)])
 
 
 def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """Where a round's time goes, a line for each contestant."""
     parts = list(dict.fromkeys(part for found in profiles.values() for part in found))
-    lines = [[name, *(f"{found.get(part, 0):.2f}" for part in parts)] for name, found in profiles.items()]
-    return _aligned([["", *parts], *lines])
+    lines = [
+        [
+            name,
+            *(f"{found.get(part, 0):.2f}" for part in parts),
+            f"{share_of_verification(found):.1f}%",
+        ]
+        for name, found in profiles.items()
+    ]
+    return aligned([["", *parts, "races + verify"], *lines])
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns are as wide as their widest cell; the first line is its head."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     rule = ["-" * width for width in widths]
     return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in (lines[0], rule, *lines[1:]))

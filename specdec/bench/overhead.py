@@ -1,0 +1,85 @@
+"""Our cost per round outside the two models' forwards: `python -m specdec.bench.overhead`.
+
+The models are tables of random probabilities whose forward looks up a row: all other time is ours. It is
+processor time on one thread, which other work on the machine leaves alone but for what it does to caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from specdec.bench.contestants import Contestant, Job, ours
+from specdec.bench.profile import outside_forwards
+from specdec.bench.report import aligned, machine
+from specdec.checks import whole
+from specdec.decode import measure_acceptance
+from specdec.models import MarkovModel
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
+from specdec.topology import sequence
+
+SCALE, DISTURBANCE = 3.3, 1.0
+"""Deviations of the target's logits, and of what the draft's are off by: two of three drafts are accepted."""
+
+
+def table_pair(vocab_size: int) -> ModelPair:
+    """Target and draft with a random row [vocab_size] for each token."""
+    generator = torch.Generator().manual_seed(0)
+    logits = SCALE * torch.randn(vocab_size, vocab_size, generator=generator)
+    target = MarkovModel(logits.softmax(-1), "target")
+    logits += DISTURBANCE * torch.randn(vocab_size, vocab_size, generator=generator)
+    return ModelPair(target, MarkovModel(logits.softmax(-1), "draft"))
+
+
+def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
+    """Milliseconds per round outside the forwards: GSD and ERSD, sequence(4) and optimal(8), in turn."""
+    pair, contestants = table_pair(vocab_size), []
+    for method in ("ersd", "gsd"):
+        rates = measure_acceptance(pair, [0], method=method)
+        for name, topology in (("sequence(4)", sequence(4)), ("optimal(8)", optimal_topology(rates, 8))):
+            run = ours(pair, method, topology, Sampling())
+            contestants.append(Contestant(f"{method.upper()} {name}", "specdec", "float32", 1, run))
+    found: dict[str, list[float]] = {each.name: [] for each in contestants}
+    for seed in range(repeats):
+        for each in contestants:
+            found[each.name].append(outside_forwards(pair, each, Job([0], seed, tokens)))
+    return [{"name": name, "median": median(ms), "least": min(ms)} for name, ms in found.items()]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m specdec.bench.overhead", description=__doc__)
+    parser.add_argument("--vocabulary", type=int, default=4096, help="tokens, up to 8192 (default: 4096)")
+    parser.add_argument("--tokens", type=int, default=400, help="of each run (default: 400)")
+    parser.add_argument("--repeats", type=int, default=20, help="runs of each (default: 20)")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args(arguments)
+    try:
+        settings = {
+            "vocabulary": whole("vocabulary", options.vocabulary, 16, 8192),
+            "tokens": whole("tokens", options.tokens, 8, 100_000),
+            "repeats": whole("repeats", options.repeats, 1, 10_000),
+        }
+    except ValueError as error:
+        parser.error(str(error))
+    torch.set_num_threads(1)
+    rows = measure(*settings.values())
+    lines = [[row["name"], f"{row['median']:.2f}", f"{row['least']:.2f}"] for row in rows]
+    print(aligned([["ms per round outside the forwards", "median", "least"], *lines]))
+    if options.json:
+        about = machine(torch.device("cpu")) | {"load": os.getloadavg()[0]}
+        result = {"machine": about, "settings": settings, "milliseconds": rows}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
