@@ -85,3 +85,28 @@ def test_broken_traces_are_told_and_never_break_the_page(page):
 
 def test_a_trace_above_the_servers_limit_is_not_opened(page):
     assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
+
+
+def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(browser):
+    with serving() as (address, process):
+        page = browser.new_page()
+        page.set_default_timeout(SLOW)
+        page.goto(f"{address}/?length=400&topology=simple")
+        page.wait_for_function("window.specdec?.setup && document.body.dataset.phase === 'idle'")
+        page.locator("#generate").click()
+        begun = "document.body.dataset.phase === 'running' && window.specdec.store.state.rounds.length > 2"
+        page.wait_for_function(begun)
+        process.kill()
+        page.wait_for_function("document.querySelector('.run-error').textContent.includes('is lost')")
+        assert page.locator(".story .token").count() > 2  # what came stays
+        assert page.evaluate("document.body.dataset.phase") == "error"
+    page.evaluate("window.before = true")
+    with serving(port=int(address.rpartition(":")[2])):
+        page.wait_for_function(
+            "!window.before && window.specdec?.setup && document.body.dataset.phase === 'idle'"
+        )
+        page.locator("#length input[type=number]").fill("8")
+        page.locator("#length input[type=number]").blur()
+        page.locator("#generate").click()
+        page.wait_for_function("document.body.dataset.phase === 'done'")
+        page.close()

@@ -74,11 +74,14 @@ export function stopped() {
 
 // The server is through. If its last update does not come, the visitor must know.
 export const ended = () =>
-  updates.ended(isActive, () => {
-    state.message = "The comparison broke off: the server refused it or the connection was lost. Try again.";
-    end("error");
-    notify();
-  });
+  updates.ended(isActive, () => breakOff("The comparison broke off: the server refused it or the connection was lost. Try again."));
+
+// Nothing more comes; what came stays.
+export function breakOff(message) {
+  state.message = message;
+  end("error");
+  notify();
+}
 
 function end(phase) {
   state.phase = phase;

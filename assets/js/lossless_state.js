@@ -56,11 +56,13 @@ export function stop() {
 
 // The server is through. If its last update does not come, the visitor must know.
 export const ended = () =>
-  updates.ended(isActive, () => {
-    state.phase = "error";
-    state.message = "The check broke off: the server refused it or the connection was lost. Try again.";
-    notify();
-  });
+  updates.ended(isActive, () => breakOff("The check broke off: the server refused it or the connection was lost. Try again."));
+
+// Nothing more comes; what came stays.
+export function breakOff(message) {
+  Object.assign(state, { phase: "error", message });
+  notify();
+}
 
 export function clearPast() {
   state.past = [];

@@ -3,14 +3,15 @@
 import * as store from "./store.js";
 import { mountCodecLab } from "./codec_lab.js";
 import { mountCompare } from "./compare.js";
-import { receive as receiveComparison } from "./compare_state.js";
+import * as comparison from "./compare_state.js";
+import { watchConnection } from "./connection.js";
 import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
 import { mountLesson, mountLessons } from "./lessons.js";
 import { mountProjector } from "./projector.js";
 import { mountModels, receive as receiveModels } from "./models.js";
 import { mountLossless } from "./lossless.js";
-import { receive as receiveCheck } from "./lossless_state.js";
+import * as check from "./lossless_state.js";
 import { mountReplay } from "./replay.js";
 import { remember } from "./save.js";
 import { mountRace } from "./race.js";
@@ -48,9 +49,11 @@ export function mount(name, element, props, server, trigger) {
   VIEWS[name](element, props, server, trigger);
 }
 
-const RECEIVERS = { compare: receiveComparison, feed: store.receive, lossless: receiveCheck, models: receiveModels };
+const RECEIVERS = { compare: comparison.receive, feed: store.receive, lossless: check.receive, models: receiveModels };
 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 
 // The buttons' own events reach the store through this: a Gradio event can call no module.
 window.specdec = { begin: store.begin, stop: store.stop, ended: store.ended, store };
+
+watchConnection([{ isActive: store.isExpecting, breakOff: store.breakOff }, comparison, check]);

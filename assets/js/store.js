@@ -55,11 +55,13 @@ const active = () => ["waiting", "choosing", "running", "baseline"].includes(sta
 
 // The server is through with the run. If its last update does not come, the visitor must know.
 export const ended = () =>
-  updates.ended(active, () => {
-    state.phase = "error";
-    state.message = "The run broke off: the server refused it or the connection was lost. Try again.";
-    notify();
-  });
+  updates.ended(active, () => breakOff("The run broke off: the server refused it or the connection was lost. Try again."));
+
+// Nothing more comes; what came stays.
+export function breakOff(message) {
+  Object.assign(state, { phase: "error", place: null, message });
+  notify();
+}
 
 // Takes one update (JSON text).
 export function receive(text, server) {
@@ -191,6 +193,8 @@ export function unpark() {
 export const hasParked = () => parked !== null;
 // Whether the model works for this visitor: recorded runs can be watched until then.
 export const isActive = () => active() && state.phase !== "waiting";
+// Whether the server owes the visitor something.
+export const isExpecting = () => active();
 
 // What the pointer or the focus is on, in every panel: {round, path, step, token_id, index, kind}, or null.
 const lightListeners = new Set();

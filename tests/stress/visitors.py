@@ -33,11 +33,9 @@ PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "length": 32, "baseli
 
 
 @contextlib.contextmanager
-def serving(*options: str) -> Iterator[tuple[str, psutil.Process]]:
-    """The real app in a process of its own: its address and the process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def serving(*options: str, port: int | None = None) -> Iterator[tuple[str, psutil.Process]]:
+    """The real app in a process of its own: its address and the process. port: None takes a free one."""
+    port = port or _free_port()
     command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -47,6 +45,12 @@ def serving(*options: str) -> Iterator[tuple[str, psutil.Process]]:
     finally:
         server.terminate()
         server.wait(30)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
