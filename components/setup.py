@@ -60,9 +60,10 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
     )
     components = [component for of in parts.values() for component in of.values()]
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
-    told = "(...values) => { window.specdec?.setup.heard(values); return []; }"
+    told = "(...values) => { window.specdec?.setup?.heard(values); return []; }"
     gr.on([component.change for component in components], None, components, js=told, **quiet)
-    element.submit(None, None, components, js="() => window.specdec.setup.wanted()", **quiet)
+    wanted = "(...values) => window.specdec.setup.wanted(values)"
+    element.submit(None, components, components, js=wanted, **quiet)
     element.select(None, None, tabs, js="() => window.specdec.setup.wantedTab()", **quiet)
     return element
 

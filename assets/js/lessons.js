@@ -7,7 +7,7 @@ import { misfit } from "./setup_fields.js";
 import { isActive } from "./store.js";
 import { make, onFrame, setText } from "./view.js";
 
-const PATIENCE = 8000; // milliseconds until what is to be looked at must be there
+const PATIENCE = 60_000; // milliseconds until what is to be looked at must be there
 const BUSY = "Your own run is still going on. Stop it, then press “Show it again”.";
 let lessons = [];
 let bar = null;

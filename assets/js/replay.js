@@ -68,11 +68,12 @@ class Replay {
 
   async load(entry, at = null) {
     const asked = (this.asked += 1);
+    const { run } = state;
     try {
       const response = await fetch(new URL(`${this.folder}/${entry.name}.json`, document.baseURI).href);
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
       const value = parse(await response.text());
-      if (asked !== this.asked || isActive()) return;
+      if (asked !== this.asked || isActive() || state.run !== run) return;
       this.present(value, entry, at);
     } catch (error) {
       this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);

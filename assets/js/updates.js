@@ -1,7 +1,7 @@
 // The updates of a run in their order. Gradio may merge two that arrive together, so a gap is filled by asking
 // the server.
 
-const LATE = 3000; // milliseconds that the last update may come after the server is through
+const LATE = 10_000; // milliseconds that the last update may come after the server is through
 
 export class Updates {
   // progress: { run, seq }, the run and the number of its next update. apply takes one; filled is called after a gap.
