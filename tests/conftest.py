@@ -77,8 +77,9 @@ def browser():
         if os.environ.get("CI"):
             pytest.fail("Chromium is missing: install it or set CHROMIUM to its path")
         pytest.skip("Chromium is missing: install it or set CHROMIUM to its path")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=SLOW)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
@@ -95,8 +96,8 @@ def page(browser, url):
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: hosts.add(host_of(request.url)))
     page.goto(url)
-    page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")
-    page.get_by_label("Measure the autoregressive baseline too").uncheck()  # it has a test of its own
+    ready(page)
+    choose(page.get_by_label("Measure the autoregressive baseline too"), False)  # it has a test of its own
     yield page
     context.close()
     assert hosts <= {"127.0.0.1", ""}
@@ -107,10 +108,85 @@ def host_of(address):
     return "" if urlsplit(address).scheme in ("data", "blob") else urlsplit(address).hostname
 
 
+def ready(page):
+    """Wait until a page is there as a whole: its scripts, its set-up and the recorded run it opens with."""
+    page.wait_for_function(
+        """window.specdec?.setup && window.specdec.store.state.recorded
+          && document.body.dataset.phase === "idle" """
+    )
+
+
+FRAMES = 8
+
+
+def settle(control):
+    """Wait until a control is what it will stay without a visitor.
+
+    Gradio mounts what a tab or an accordion hid, and gives it its state once more up to three frames later:
+    whatever is typed between the two is lost.
+    """
+    control.evaluate(
+        """async (_, frames) => {
+          for (let i = 0; i < frames; i++) await new Promise(requestAnimationFrame);
+        }""",
+        FRAMES,
+    )
+
+
+def enter(control, value):
+    """Type a value into one of Gradio's fields and leave it; nothing may replace what was typed."""
+    settle(control)
+    control.fill(value)
+    control.blur()
+    settle(control)
+    assert control.input_value() == value
+
+
+def choose(control, checked=True):
+    """Set one of Gradio's checkboxes or radio buttons; nothing may set it back."""
+    settle(control)
+    control.set_checked(checked)
+    settle(control)
+    assert control.is_checked() == checked
+
+
+def pick(control, option):
+    """Choose an option of one of Gradio's lists by a part of its text; nothing may choose another."""
+    settle(control)
+    control.click()
+    control.page.get_by_role("option", name=option).click()
+    settle(control)
+    assert option in control.input_value()
+
+
+def generate(page, until="done"):
+    """Press Generate and wait for a phase of the run that begins, not of the one before."""
+    page.evaluate(
+        """() => {
+          const passed = (window.passed = []);
+          let last = window.specdec.store.state.phase;
+          window.specdec.store.subscribe(({ phase }) => {
+            if (phase !== last) passed.push(phase);
+            last = phase;
+          });
+        }"""
+    )
+    page.locator("#generate").click()
+    drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
+    page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until)
+
+
 def serious_findings(page, context=None):
-    """What axe-core finds serious or critical on a page, or within a selector of it: rule and places."""
+    """What axe-core finds serious or critical on a page, or within a selector of it: rule and places.
+
+    A colour on its way has too little contrast, so it waits for all changes that come to an end.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
+    page.wait_for_function(
+        """document.getAnimations().every(({ playState, effect }) =>
+          playState !== "running" || effect.getComputedTiming().endTime === Infinity)"""
+    )
     return [
         (found["id"], [(node["target"], node["html"]) for node in found["nodes"]])
         for found in Axe().run(page, context).response["violations"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import serious_findings
+from conftest import SLOW, choose, enter, generate, pick, ready, serious_findings, settle
+from playwright.sync_api import expect
 
 from components import lessons
 
@@ -21,12 +22,12 @@ def visit(browser, url):
 
     def open_page(query="", **options):
         context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], **options)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(SLOW)
         opened.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(query if query.startswith("http") else f"{url}/{query}")
-        page.wait_for_function("window.specdec?.setup && document.body.dataset.phase === 'idle'")
+        ready(page)
         return page
 
     yield open_page
@@ -60,7 +61,7 @@ def decode_controls(page):
     """What a visitor sees in the Decode tab's controls, by their names in the address."""
     if page.locator("#seed").count() == 0:
         page.get_by_role("button", name="Sampling and seed").click()
-    page.wait_for_selector("#seed input")
+    settle(page.locator("#seed input"))
     number = lambda label: page.get_by_label(f"number input for {label}").input_value()  # noqa: E731
     return {
         "prompt": page.locator("#prompt textarea").input_value(),
@@ -78,49 +79,63 @@ def decode_controls(page):
 
 def test_a_copied_link_opens_the_same_set_up(visit):
     page = visit()
-    page.locator("#prompt textarea").fill(DECODE["prompt"])
-    page.get_by_label("GSD", exact=True).first.check()
+    enter(page.locator("#prompt textarea"), DECODE["prompt"])
+    choose(page.get_by_label("GSD", exact=True).first)
     for name in ("k", "length"):
-        page.locator(f"#{name} input[type=number]").fill(DECODE[name])
-        page.locator(f"#{name} input[type=number]").blur()
-    page.locator("#topology input").click()
-    page.get_by_role("option", name="batch").click()
-    page.get_by_label("Measure the autoregressive baseline too").uncheck()
+        enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
+    pick(page.locator("#topology input"), "batch")
+    choose(page.get_by_label("Measure the autoregressive baseline too"), False)
     page.get_by_role("button", name="Sampling and seed").click()
     for label in ("Temperature", "Top-p"):
-        page.get_by_label(f"number input for {label}").fill(DECODE[label.lower()])
-        page.get_by_label(f"number input for {label}").blur()
+        enter(page.get_by_label(f"number input for {label}"), DECODE[label.lower()])
     for name in ("top-k", "seed"):
-        page.locator(f"#{name} input").fill(DECODE[name])
-        page.locator(f"#{name} input").blur()
+        enter(page.locator(f"#{name} input"), DECODE[name])
     page.wait_for_function("new URLSearchParams(location.search).get('seed') === '11'")
     before = decode_controls(page)
     assert before == DECODE
     page.get_by_role("button", name="Copy link to this set-up").click()
     page.wait_for_function("document.querySelector('#setup .copied').textContent === 'Copied.'")
     other = visit(page.evaluate("navigator.clipboard.readText()"))
-    other.wait_for_function("document.querySelector('#k input[type=number]').value === '16'")
+    expect(other.locator("#k input[type=number]")).to_have_value("16")
     assert decode_controls(other) == before
     assert messages(other) == []
 
 
+def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
+    """Its scripts come late over a slow line, long after the controls are there."""
+    context, held = browser.new_context(), []
+    context.set_default_timeout(SLOW)
+    page = context.new_page()
+    page.route("**/js/setup_controls.js", lambda route: held.append(route))
+    page.goto(f"{url}/?k=16&length=32")
+    enter(page.locator("#k input[type=number]"), "5")
+    enter(page.locator("#prompt textarea"), "A bird")
+    for route in held:
+        route.continue_()
+    ready(page)
+    expect(page.locator("#length input[type=number]")).to_have_value("32")  # the address has been read
+    settle(page.locator("#length input[type=number]"))
+    expect(page.locator("#k input[type=number]")).to_have_value("5")
+    expect(page.locator("#prompt textarea")).to_have_value("A bird")
+    page.get_by_role("button", name="Sampling and seed").click()
+    expect(page).to_have_url(re.compile(r"/\?prompt=A\+bird&k=5&length=32$"))
+    context.close()
+
+
 def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
     page = visit("?length=8")
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    generate(page)
     text = page.locator("#text .tokens").text_content()
-    page.locator("#prompt textarea").fill("word " * 20_000)
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'error'")
+    enter(page.locator("#prompt textarea"), "word " * 20_000)
+    generate(page, until="error")
     page.get_by_role("button", name="Copy link to this set-up").click()
     page.wait_for_function("document.querySelector('#setup .copied').textContent.includes('Without prompt')")
     assert page.evaluate("navigator.clipboard.readText()").endswith("/?length=8")
     page.locator("#generate").click()  # the server is asked again, with the page's address
     page.wait_for_function("document.querySelector('.run-error').textContent.includes('100,000 characters')")
     assert page.locator("#text .tokens").text_content() == text  # what was refused never began
-    page.locator("#prompt textarea").fill("A bird")
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    enter(page.locator("#prompt textarea"), "A bird")
+    generate(page)
 
 
 def test_laboratories_and_runs_open_where_they_were_left(visit):
@@ -128,8 +143,8 @@ def test_laboratories_and_runs_open_where_they_were_left(visit):
     page.wait_for_function(
         "document.querySelector('#tree_lab [role=status].verdict')?.textContent.startsWith('k = 40')"
     )
-    assert page.locator("#tree_lab select").input_value() == "coin"
-    assert page.locator("#stepper output").text_content().startswith("round 7 of 14, decision 2/")
+    expect(page.locator("#tree_lab select")).to_have_value("coin")
+    expect(page.locator("#stepper output")).to_have_text(re.compile("^round 7 of 14, decision 2/"))
     number = page.locator("#tree_lab .grow input[type=number]")
     number.fill("20")
     number.press("Enter")
@@ -140,11 +155,11 @@ def test_laboratories_and_runs_open_where_they_were_left(visit):
     page.wait_for_selector("#race_lab .lane")
     page.get_by_role("button", name="Draw a new race").click()
     page.wait_for_url(re.compile(r"race\.seed=\d+"))
-    drawn = page.locator("#race_lab .handle").evaluate_all("rings => rings.map((ring) => ring.ariaValueNow)")
+    rings = "[...document.querySelectorAll('#race_lab .handle')].map((ring) => ring.ariaValueNow).join()"
+    drawn = page.evaluate(rings)
+    assert drawn
     other = visit(page.url)
-    other.wait_for_selector("#race_lab .lane")
-    rings = other.locator("#race_lab .handle")
-    assert rings.evaluate_all("rings => rings.map((ring) => ring.ariaValueNow)") == drawn
+    other.wait_for_function(f"drawn => {rings} === drawn", arg=drawn)
 
 
 def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
@@ -154,8 +169,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     )
     page = visit(f"{query}&projector=yes&lesson=all&tab=race")
     page.wait_for_selector("#race_lab .lane")
-    page.wait_for_function("document.querySelectorAll('#setup .told li').length >= 8")
-    told = "\n".join(messages(page))
+    told = page.locator("#setup .told")
     for part in (
         "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 8 is used",
         "give one of ersd, gsd, ar; ersd is used instead",
@@ -166,13 +180,13 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         "lesson = “\u2068all\u2069” in the address does not fit: give one of race, noise, ",
         "round = “\u20682.5\u2069” in the address does not fit: give a whole number of at least 1",
     ):
-        assert part in told
+        expect(told).to_contain_text(part)
     assert page.locator("#setup img").count() == 0
     assert page.evaluate("window.hacked") is None
     page.get_by_role("tab", name="Decode").click()
-    assert page.locator("#k input[type=number]").input_value() == "8"
+    expect(page.locator("#k input[type=number]")).to_have_value("8")
     page.get_by_role("button", name="Dismiss").click()
-    assert page.locator("#setup .told").is_hidden()
+    expect(told).to_be_hidden()
 
 
 # ---------------------------------------------------------------- lessons
@@ -180,7 +194,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
 
 def predict(page, question):
     """Answers as a student would who is nearly right: the choice, or the slider's nearest step."""
-    assert page.locator(".lesson .reveal").is_disabled()
+    expect(page.locator(".lesson .reveal")).to_be_disabled()
     if "choices" in question:
         page.get_by_role("radio", name=question["choices"][question["answer"]]).check()
     else:
@@ -220,35 +234,38 @@ def walk(page, name):
             arg=[selector, text],
         )
         page.wait_for_selector(f"{question['after']['look']}.lesson-look")
-        assert page.locator(".lesson .outcome").inner_text().endswith(question["why"])
+        expect(page.locator(".lesson .outcome")).to_have_text(re.compile(re.escape(question["why"]) + "$"))
     page.locator(".lesson .next").click()
-    assert "You predicted 3 of 3 right" in page.locator(".lesson .words").inner_text()
+    expect(page.locator(".lesson .words")).to_contain_text("You predicted 3 of 3 right")
 
 
 def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
     page = visit(f"?lesson={next(iter(SHOWN))}")
     for name in SHOWN:  # each follows the one before
-        assert page.locator(".lesson h2").inner_text() == LESSONS[name]["title"]
+        expect(page.locator(".lesson h2")).to_have_text(LESSONS[name]["title"])
         walk(page, name)
         page.get_by_role("button", name="Next lesson").click()
     assert messages(page) == []
     page.get_by_role("button", name="Close the lesson").click()
     page.wait_for_selector(".lessons .card")
     page.reload()  # what was answered is kept in the browser
-    page.wait_for_selector(".lessons .card")
-    cards = dict(zip(LESSONS, page.locator(".lessons .card").all_inner_texts(), strict=True))
-    assert all(("3 of 3 questions answered" in text) == (name in SHOWN) for name, text in cards.items())
+    cards = page.locator(".lessons .card")
+    expect(cards).to_have_count(len(LESSONS))
+    for number, name in enumerate(LESSONS):
+        card = expect(cards.nth(number))
+        says = card.to_contain_text if name in SHOWN else card.not_to_contain_text
+        says("3 of 3 questions answered")
 
 
 def test_before_a_prediction_the_page_gives_nothing_away(visit):
     page = visit("?lesson=acceptance&step=2")
     page.wait_for_selector("#race_lab .lane")
     page.wait_for_function("document.querySelector('#race_lab .gsd-exact').textContent === '50.0%'")
-    assert page.locator("#race_lab .gsd-exact").is_hidden()
+    expect(page.locator("#race_lab .gsd-exact")).to_be_hidden()
     page.get_by_role("slider", name="Your prediction").fill("20")
     page.locator(".lesson .reveal").click()
     page.wait_for_selector("#race_lab .gsd-exact", state="visible")
-    assert "you said 20%, it is 50%: 30 points off" in page.locator(".lesson .verdict").inner_text()
+    expect(page.locator(".lesson .verdict")).to_contain_text("you said 20%, it is 50%: 30 points off")
 
 
 def test_a_lesson_on_a_phone_has_no_serious_findings(visit):
@@ -256,7 +273,7 @@ def test_a_lesson_on_a_phone_has_no_serious_findings(visit):
     page.wait_for_selector("#race_lab .lane")
     page.locator(".lesson .next").click()
     predict(page, LESSONS["drafter"]["questions"][0])
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
     assert serious_findings(page) == []
     page.get_by_role("button", name="Close the lesson").click()
     page.wait_for_selector(".lessons .card")
@@ -271,24 +288,26 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
     page.wait_for_selector("#controls", state="hidden")
     page.keyboard.press("Escape")
     page.wait_for_selector("#controls", state="visible")
-    assert "projector" not in page.url
+    expect(page).not_to_have_url(re.compile("projector"))
     page.get_by_role("button", name="Projector mode", exact=True).click()
     page.wait_for_selector("#controls", state="hidden")
-    assert "projector=1" in page.url
+    expect(page).to_have_url(re.compile("projector=1"))
     for selector in ("#replay", "#statistics", "footer", "#setup", "#tabs > .tab-wrapper"):
         assert page.locator(f"{selector}:visible").count() == 0
     for width, height in ((1920, 1080), (1280, 720)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function("document.documentElement.scrollHeight === innerHeight")
-        boxes = [
-            page.locator(f"#{name}.block").bounding_box() for name in ("text", "tree", "race", "stepper")
-        ]
-        assert all(box["y"] >= 0 and box["y"] + box["height"] <= height for box in boxes)
-        line = page.locator("#text .tokens .token.accepted").first.bounding_box()["height"]
-        assert line > height / 32  # a line of the story: the last row reads it
+        page.wait_for_function(
+            """["text", "tree", "race", "stepper"]
+              .map((name) => document.querySelector(`#${name}.block`).getBoundingClientRect())
+              .every(({ top, bottom }) => top >= 0 && bottom <= innerHeight)"""
+        )
+        # a line of the story: the last row reads it
+        line = "document.querySelector('#text .tokens .token.accepted').getBoundingClientRect().height"
+        page.wait_for_function(f"{line} > innerHeight / 32")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('#stepper output').textContent.includes('decision 3/')")
     assert serious_findings(page) == []
     page.get_by_role("button", name="Leave projector mode").click()
     page.wait_for_selector("#controls")
-    assert "projector" not in page.url
+    expect(page).not_to_have_url(re.compile("projector"))

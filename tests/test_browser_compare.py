@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import serious_findings
+from playwright.sync_api import expect
 
 from components.page import SCRIPTS, file_url
 
@@ -62,8 +63,8 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
         says(compare, number, f"After your change {after}")
     assert tokens(compare, 3) == plain
     assert tokens(compare, 2) != gsd
-    assert "Column 3, ERSD: Same as autoregressive" in compare.locator("#compare .summary").text_content()
-    assert compare.locator("#compare table tbody tr").count() == 3
+    expect(compare.locator("#compare .summary")).to_contain_text("Column 3, ERSD: Same as autoregressive")
+    expect(compare.locator("#compare table tbody tr")).to_have_count(3)
 
 
 def test_without_an_autoregressive_column_it_is_measured_all_the_same(page, url):
@@ -71,11 +72,11 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(page, url)
     page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
     run(page)
     says(page, 1, "Same as autoregressive, all 12 tokens")
-    assert "12 tokens in 12 target calls" in page.locator("#compare .beside").text_content()
+    expect(page.locator("#compare .beside")).to_contain_text("12 tokens in 12 target calls")
     page.get_by_role("button", name="Add a column").click()
     says(page, 3, "Same as autoregressive, all 12 tokens")
     page.get_by_role("button", name="Remove column 2").click()
-    assert page.locator("#compare .column").count() == 2
+    expect(page.locator("#compare .column")).to_have_count(2)
 
 
 def test_stop_ends_it_and_mistakes_are_explained(compare):
@@ -91,8 +92,8 @@ def test_stop_ends_it_and_mistakes_are_explained(compare):
     run(compare, temperature=0, length=8, prompt=HOSTILE, seed="")
     says(compare, 2, "k = 0")
     says(compare, 3, "Same as autoregressive, all 8 tokens")
-    assert compare.locator("#compare [name=seed]").input_value() != ""
-    assert column(compare, 1).locator(".prompt").text_content() == HOSTILE
+    expect(compare.locator("#compare [name=seed]")).not_to_have_value("")
+    expect(column(compare, 1).locator(".prompt")).to_have_text(HOSTILE)
     assert compare.evaluate("window.hacked") is None
 
 
@@ -133,9 +134,9 @@ def test_a_phone_shows_it_without_scrolling_sideways_and_axe_finds_nothing_serio
     page.goto(f"{url}/?tab=compare&__theme={theme}")
     page.wait_for_selector("#compare .column")
     run(page, length=24)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    ends = page.locator("#compare :is(.card, select, input, button, dd)").evaluate_all(
-        "elements => elements.map((element) => element.getBoundingClientRect().right)"
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.wait_for_function(
+        """[...document.querySelectorAll("#compare :is(.card, select, input, button, dd)")]
+          .every((element) => element.getBoundingClientRect().right <= 390)"""
     )
-    assert max(ends) <= 390
     assert serious_findings(page, "#compare") == []

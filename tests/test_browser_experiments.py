@@ -6,6 +6,7 @@ import json
 
 import pytest
 from laws import markov_pair
+from playwright.sync_api import expect
 from test_experiments_lab import SMALL
 
 from specdec.experiments import Store, run, summarize
@@ -47,14 +48,14 @@ def test_own_results_are_drawn_for_both_methods_with_a_table_each(lab, results):
     for path in results:
         lab.locator("#experiments_lab input[type=file]").set_input_files(path)
         shows(lab, "#experiments_lab .about", "Target target, draft draft")
-    assert lab.locator("#experiments_lab .plot").count() == 4
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(4)
     drawn(lab, "#experiments_lab .plot .figure")
     shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
     lab.get_by_role("radio", name="ERSD").check()
     shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
-    assert lab.locator("#experiments_lab .findings tbody tr").count() == 13
+    expect(lab.locator("#experiments_lab .findings tbody tr")).to_have_count(13)
     lab.locator("#experiments_lab .plot summary").first.click()
-    assert lab.locator("#experiments_lab .plot table").first.locator("tbody tr").count() == 13
+    expect(lab.locator("#experiments_lab .plot table").first.locator("tbody tr")).to_have_count(13)
 
 
 def test_a_curve_can_be_hidden_and_the_zoom_survives(lab, results):
@@ -79,18 +80,18 @@ def test_a_wrong_file_is_explained_and_what_was_there_stays(lab, results, tmp_pa
     wrong.write_text("<img src=x onerror=window.hacked=1>\n")
     lab.locator("#experiments_lab input[type=file]").set_input_files(wrong)
     shows(lab, "#experiments_lab .message", "wrong.jsonl: line 1: not JSON")
-    assert lab.locator("#experiments_lab .plot").count() == 4
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(4)
     assert lab.evaluate("window.hacked") is None
 
 
 def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(lab):
     tokens = lab.locator("#codec_lab .received .sent")
-    assert tokens.count() == 32
-    assert lab.locator("#codec_lab .received .other").count() == 0
+    expect(tokens).to_have_count(32)
+    expect(lab.locator("#codec_lab .received .other")).to_have_count(0)
     tokens.nth(2).click()
     shows(lab, "#codec_lab .message-of-one", "Token 3.")
     shows(lab, "#codec_lab .laws-plot .sentence", "D_KL")
-    assert lab.locator("#codec_lab .editor tbody tr").count() == 13
+    expect(lab.locator("#codec_lab .editor tbody tr")).to_have_count(13)
     lab.get_by_role("button", name="New shared randomness").click()
     shows(lab, "#codec_lab .note.seed", "are others than in the recorded text")
     lab.locator("#codec_lab .codec").select_option("poisson_functional")
@@ -101,11 +102,11 @@ def test_a_law_is_edited_and_a_mistake_in_it_is_named(lab):
     q = lab.get_by_label("Q of b")
     q.fill("-1")
     q.press("Tab")
-    shows(lab, "#codec_lab .message", "Q, token 2: -1 is not a weight")
+    shows(lab, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
     q.fill("0.99")
     q.press("Tab")
     shows(lab, "#codec_lab .laws-plot .sentence", "D_KL[P‖Q] = 0.")
-    assert lab.locator("#codec_lab > section > .message").first.is_hidden()
+    expect(lab.locator("#codec_lab > section > .message").first).to_be_hidden()
 
 
 def test_a_word_is_cut_into_phrases(lab):
@@ -131,4 +132,4 @@ def test_a_phone_shows_the_laboratories_without_scrolling_sideways(lab, url, res
         "#codec_lab .laws-plot .figure",
     ):
         drawn(lab, figure)
-    assert lab.evaluate("document.documentElement.scrollWidth") <= 390
+    lab.wait_for_function("document.documentElement.scrollWidth <= 390")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from conftest import generate
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +44,7 @@ def choose(page, lab, preset):
 def test_the_address_opens_a_tab_and_follows_it(page, url):
     page.goto(f"{url}/?tab=trees&kept=1")
     page.wait_for_selector("#tree_lab .node")
-    assert page.get_by_role("tab", name="Tree lab").get_attribute("aria-selected") == "true"
+    expect(page.get_by_role("tab", name="Tree lab")).to_have_attribute("aria-selected", "true")
     page.get_by_role("tab", name="Race lab").click()
     page.wait_for_url("**/?tab=race&kept=1")
     page.get_by_role("tab", name="Decode").click()
@@ -64,7 +66,7 @@ def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
     race_lab.wait_for_selector("#race_lab", state="hidden")
     race_lab.get_by_role("tab", name="Race lab").click()
     race_lab.wait_for_selector("#race_lab .lane")
-    assert race_lab.locator("#race_lab .lane").count() == 6
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
 
 
 def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
@@ -73,7 +75,7 @@ def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
     says(race_lab, "#race_lab .law.p output", "0.069")  # floor: .15 of the .65 beside mat, of .3 now
     assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
     assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
-    assert race_lab.locator("#race_lab select").input_value() == "own"
+    expect(race_lab.locator("#race_lab select")).to_have_value("own")
 
 
 def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
@@ -119,8 +121,7 @@ def test_names_of_tokens_are_text(race_lab):
 
 
 def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    generate(page)
     step = page.evaluate(
         "(() => { const { rounds, selected } = window.specdec.store.state;"
         " return rounds[selected.round].steps[selected.step]; })()"
@@ -175,7 +176,7 @@ def test_a_vector_that_increases_names_the_dynamic_program(tree_lab):
 def test_sliders_of_the_acceptance_leave_the_sum_at_most_one(tree_lab):
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     says(tree_lab, "#tree_lab .left-over", "In 0.0% no child is accepted")
-    assert tree_lab.locator("#tree_lab .lab-error").is_hidden()
+    expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -187,12 +188,16 @@ def test_a_phone_shows_a_laboratory_without_scrolling_sideways(page, url, tab, t
     page.wait_for_selector(f"{lab} .lane, {lab} .node")
     # all tabs in sight, none behind a menu
     page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 7")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    ends = page.locator(f"{lab} :is(.card, svg, select, button)").evaluate_all(
-        "elements => elements.map((element) => element.getBoundingClientRect().right)"
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.wait_for_function(
+        """lab => [...document.querySelectorAll(`${lab} :is(.card, svg, select, button)`)]
+          .every((element) => element.getBoundingClientRect().right <= 390)""",
+        arg=lab,
     )
-    assert max(ends) <= 390
-    sizes = page.locator(f"{lab} :is(.lanes, .growth) text").evaluate_all(
-        "texts => texts.map((text) => parseFloat(getComputedStyle(text).fontSize))"
+    page.wait_for_function(
+        """lab => {
+          const texts = [...document.querySelectorAll(`${lab} :is(.lanes, .growth) text`)];
+          return texts.length > 0 && texts.every((text) => parseFloat(getComputedStyle(text).fontSize) >= 12);
+        }""",
+        arg=lab,
     )
-    assert min(sizes) >= 12

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import serious_findings, served
+from conftest import enter, generate, pick, serious_findings, served
+from playwright.sync_api import expect
 from tiny_checkpoints import save_checkpoint
 from tokenizers_for_tests import byte_level_tokenizer
 
@@ -26,8 +27,8 @@ def url(tmp_path_factory):
 
 
 def load(page, target, draft):
-    page.locator("#target").locator("input, textarea").fill(target)
-    page.locator("#draft").locator("input, textarea").fill(draft)
+    enter(page.locator("#target").locator("input, textarea"), target)
+    enter(page.locator("#draft").locator("input, textarea"), draft)
     page.locator("#load-models").click()
 
 
@@ -42,23 +43,18 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     shown(page, "#models-accordion", "Models: tiny/target with tiny/draft")
     page.locator("#models-accordion > .label-wrap").click()
     shown(page, "#models .now", "tiny/draft")
-    page.get_by_label("Pair to load").click()
-    page.get_by_role("option", name="Own models").click()
+    pick(page.get_by_label("Pair to load"), "Own models")
     load(page, HOSTILE, "small")
     shown(page, "#models .models-error", "hub id")
-    assert page.locator("#models img").count() == 0
+    expect(page.locator("#models img")).to_have_count(0)
     load(page, "large", "small")
     shown(page, "#models .outcome", "large with small is loaded")
     shown(page, "#models-accordion", "/large with ")
-    assert page.locator("#models .models-error").is_hidden()
-    assert page.get_by_label("Use the chat template").is_checked()
-    # a colour on its way has too little contrast
-    moving = "document.querySelector('#models-accordion').getAnimations({ subtree: true }).length"
-    page.wait_for_function(f"{moving} === 0")
+    expect(page.locator("#models .models-error")).to_be_hidden()
+    expect(page.get_by_label("Use the chat template")).to_be_checked()
     assert serious_findings(page, "#models-accordion") == []
-    page.locator("#prompt textarea").fill("the cat")
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
-    assert page.locator("#text .prompt").evaluate("prompt => prompt.textContent") == "[user] the cat [answer]"
+    enter(page.locator("#prompt textarea"), "the cat")
+    generate(page)
+    expect(page.locator("#text .prompt")).to_have_text("[user] the cat [answer]")
     assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("/large")
     assert page.evaluate("window.hacked") is None

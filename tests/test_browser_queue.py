@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from conftest import SLOW
+from conftest import SLOW, enter, ready
 from spoiled import WRONG, spoiled
 
 from tests.stress.visitors import ROOT, Site, serving
@@ -26,7 +26,7 @@ def page(browser, site):
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(site.address)
-    page.wait_for_function("window.specdec && document.body.dataset.phase === 'idle'")
+    ready(page)
     yield page
     context.close()
     assert errors == []
@@ -46,15 +46,15 @@ def said(page, text):
 
 
 def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(site, page):
-    page.locator("#length input[type=number]").fill("8")
-    page.locator("#length input[type=number]").blur()
+    enter(page.locator("#length input[type=number]"), "8")
     others(site, 2)
     page.locator("#generate").click()
     said(page, "Waiting for the model: place ")
     page.locator("#replay select").select_option("long-run")
     page.wait_for_function("window.specdec.store.state.recorded?.name === 'long-run'")
     assert page.evaluate("document.body.dataset.phase") == "waiting"  # it goes on behind the recorded run
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    # 800 tokens of others come before, and their baselines
+    page.wait_for_function("document.body.dataset.phase === 'done'", timeout=10 * SLOW)
     assert page.evaluate("window.specdec.store.state.recorded") is None
     assert page.evaluate("window.specdec.store.state.rounds.at(-1).finish") == "length"
 

@@ -6,7 +6,8 @@ import json
 import re
 
 import pytest
-from conftest import serious_findings
+from conftest import SLOW, enter, generate, ready, serious_findings
+from playwright.sync_api import expect
 
 import specdec
 from components import traces
@@ -69,12 +70,18 @@ def settled(page):
 
 def open_trace(page, name):
     """A recorded run at its start, not playing."""
+    before = state(page)["run"]  # it may be the same recorded run, which is loaded once more
     page.locator("#replay .choose").select_option(name)
-    page.wait_for_function("name => window.specdec.store.state.recorded?.name === name", arg=name)
-    if page.locator("#stepper .play .word").inner_text() == "pause":
-        page.locator("#stepper .play").click()
+    page.wait_for_function(
+        """([before, name]) => {
+          const { run, recorded } = window.specdec.store.state;
+          return run !== before && recorded?.name === name;
+        }""",
+        arg=[before, name],
+    )
     page.locator("#text h2").click()
-    page.keyboard.press("Home")
+    page.keyboard.press("Home")  # it stops to play, too
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
     settled(page)
     return specdec.Generation.from_json((traces.FOLDER / f"{name}.json").read_text())
 
@@ -92,29 +99,31 @@ def decisions(run):
 
 def test_a_recorded_run_plays_by_itself_and_asks_no_model(browser, url):
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(SLOW)
     page = context.new_page()
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(url)
-    page.wait_for_selector("#text .tokens .token.accepted", state="visible", timeout=20_000)
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
     page.wait_for_function("window.specdec.store.state.selected.round >= 2")
     assert page.evaluate("document.body.dataset.phase") == "idle"
     assert state(page)["recorded"]["name"] == traces.entries()[0]["name"]
     assert not any("/queue/join" in address and "fn_index" in address for address in asked)
     assert any(address.endswith("traces/opening.json") for address in asked)
-    assert "Your turn" in page.locator(".run-status").inner_text()
+    expect(page.locator(".run-status")).to_contain_text("Your turn")
     context.close()
 
 
 def test_with_reduced_motion_nothing_plays(browser, url):
     context = browser.new_context(reduced_motion="reduce")
+    context.set_default_timeout(SLOW)
     page = context.new_page()
     page.goto(url)
-    page.wait_for_selector("#text .tokens .token.accepted", state="visible", timeout=60_000)
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
     before = place(page)
     page.wait_for_timeout(1000)
     assert place(page) == before
-    assert page.locator("#stepper .play .word").inner_text() == "play"
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
     context.close()
 
 
@@ -143,8 +152,9 @@ def test_keys_belong_to_the_prompt_while_somebody_writes(page):
     page.locator("#prompt textarea").click()
     for key in ("ArrowRight", "Shift+ArrowRight", "End", " "):
         page.keyboard.press(key)
+    settled(page)
     assert place(page) == [0, 0]
-    assert page.locator("#stepper .play .word").inner_text() == "play"
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
 
 
 def test_space_plays_and_pauses(page):
@@ -162,14 +172,15 @@ def test_what_comes_next_is_hidden_and_keeps_its_place(page):
     where = "document.querySelector('#text .tokens').getBoundingClientRect().height"
     height = page.evaluate(where)
     visible = page.locator("#text .tokens .token >> visible=true")
-    assert visible.count() == 0
+    expect(visible).to_have_count(0)
     page.keyboard.press("ArrowRight")  # the test that fails
     settled(page)
+    expect(visible).to_have_count(1)
     assert visible.all_inner_texts() == [run.rounds[0].nodes[0].text]
-    assert page.locator("#tree .drawing .node.unvisited").count() == 3
+    expect(page.locator("#tree .drawing .node.unvisited")).to_have_count(3)
     page.keyboard.press("ArrowRight")
     settled(page)
-    assert visible.count() == 2
+    expect(visible).to_have_count(2)
     assert page.evaluate(where) == height
 
 
@@ -177,14 +188,13 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
     run = open_trace(page, "early-rejection")
     trial = run.rounds[0].steps[0].trials[0]
     page.keyboard.press("ArrowRight")
-    settled(page)
+    expect(page.locator("#race .verdict")).to_contain_text("≥ p/q")
     words = page.locator("#race .verdict").inner_text()
     u, ratio = re.search(r"u = (\S+) ≥ p/q = (\S+): rejected", words).groups()
     assert float(u) == pytest.approx(trial.u, rel=5e-3)
     assert float(ratio) == pytest.approx(trial.ratio, rel=5e-3)
     page.keyboard.press("ArrowRight")
-    settled(page)
-    assert "drawn from the residual" in page.locator("#race .verdict").inner_text()
+    expect(page.locator("#race .verdict")).to_contain_text("drawn from the residual")
 
 
 @pytest.mark.parametrize(
@@ -198,8 +208,7 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
 def test_show_it_goes_to_what_the_title_says(page, name, words):
     open_trace(page, name)
     page.get_by_role("button", name="Show it").click()
-    settled(page)
-    assert re.search(words, page.locator("#race .verdict").inner_text())
+    expect(page.locator("#race .verdict")).to_contain_text(re.compile(words))
 
 
 def test_what_belongs_together_lights_up_by_pointer_and_by_keyboard(page):
@@ -208,29 +217,30 @@ def test_what_belongs_together_lights_up_by_pointer_and_by_keyboard(page):
     settled(page)
     lit = "[...document.querySelectorAll('.lit')].map((e) => e.closest('.block.panel').id).sort()"
     page.locator("#text .tokens .token.accepted").first.hover()
-    assert set(page.evaluate(lit)) >= {"text", "tree", "race", "statistics"}
-    rows = page.locator("#statistics tr.lit").all_inner_texts()
-    assert any(row.startswith("drafted and accepted") for row in rows)
-    assert len(rows) == 2
+    contains = f"ids => {{ const lit = {lit}; return ids.every((id) => lit.includes(id)); }}"
+    page.wait_for_function(contains, arg=["text", "tree", "race", "statistics"])
+    rows = page.locator("#statistics tr.lit")
+    expect(rows).to_have_count(2)
+    assert any(row.startswith("drafted and accepted") for row in rows.all_inner_texts())
     page.locator("#text h2").hover()
     page.mouse.move(0, 0)
     page.wait_for_function("document.querySelectorAll('.lit').length === 0")
     page.locator("#tree .figure").focus()
     page.keyboard.press("ArrowDown")
-    assert set(page.evaluate(lit)) >= {"text", "tree"}
-    assert "q = " in page.locator("#tree .inspected").inner_text()
+    page.wait_for_function(contains, arg=["text", "tree"])
+    expect(page.locator("#tree .inspected")).to_contain_text("q = ")
     page.locator("#statistics .acceptance tbody tr").first.focus()
-    assert page.locator("#text .tokens .token.lit").count() > 3
+    page.wait_for_function("document.querySelectorAll('#text .tokens .token.lit').length > 3")
 
 
 def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(page, url):
     page.goto(f"{url}/?trace=wide-tree")
     page.wait_for_function("window.specdec?.store.state.recorded?.name === 'wide-tree'")
     open_trace(page, "parting-gsd")
-    assert "trace=parting-gsd" in page.url
+    expect(page).to_have_url(re.compile("trace=parting-gsd"))
     page.get_by_role("button", name="The same with ERSD").click()
     page.wait_for_function("window.specdec.store.state.setup.method === 'ersd'")
-    assert "trace=parting-ersd" in page.url
+    expect(page).to_have_url(re.compile("trace=parting-ersd"))
 
 
 def test_an_unknown_link_is_explained(page, url):
@@ -239,8 +249,7 @@ def test_an_unknown_link_is_explained(page, url):
 
 
 def test_play_at_a_finished_run_starts_it_over(page):
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    generate(page)
     page.locator("#stepper .play").click()
     page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
 
@@ -249,16 +258,14 @@ def test_the_menu_of_what_can_be_saved_closes(page):
     menu = page.locator("details.save")
     for close in (lambda: page.keyboard.press("Escape"), lambda: page.locator("h1").click()):
         menu.locator("summary").click()
-        assert menu.get_attribute("open") is not None
+        expect(menu).to_have_attribute("open", "")
         close()
-        assert menu.get_attribute("open") is None
+        expect(menu).not_to_have_attribute("open", "")
 
 
 def test_a_live_run_is_kept_beside_a_recorded_one(page):
-    page.locator("#length input[type=number]").fill("8")
-    page.locator("#length input[type=number]").blur()
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    enter(page.locator("#length input[type=number]"), "8")
+    generate(page)
     ids = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
     open_trace(page, "long-run")
     page.locator("#replay .choose").select_option("own")
@@ -267,8 +274,7 @@ def test_a_live_run_is_kept_beside_a_recorded_one(page):
 
 
 def test_time_can_be_walked_while_a_run_is_streaming(page):
-    page.locator("#length input[type=number]").fill("300")
-    page.locator("#length input[type=number]").blur()
+    enter(page.locator("#length input[type=number]"), "300")
     page.locator("#generate").click()
     page.wait_for_function(
         "window.specdec.store.state.recorded === null && window.specdec.store.state.rounds.length > 3"
@@ -291,10 +297,8 @@ def save(page, kind):
 
 
 def test_a_live_run_is_saved_as_the_decoder_would_record_it(page, tmp_path):
-    page.locator("#length input[type=number]").fill("12")
-    page.locator("#length input[type=number]").blur()
-    page.locator("#generate").click()
-    page.wait_for_function("document.body.dataset.phase === 'done'")
+    enter(page.locator("#length input[type=number]"), "12")
+    generate(page)
     save(page, "json").save_as(tmp_path / "run.json")
     saved = specdec.Generation.from_json((tmp_path / "run.json").read_text())
     again = specdec.generate(
@@ -317,6 +321,7 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, browser, t
     trace = (traces.FOLDER / "early-rejection.json").stat().st_size
     assert (tmp_path / "run.html").stat().st_size < trace + 300_000
     context = browser.new_context(offline=True)
+    context.set_default_timeout(SLOW)
     offline = context.new_page()
     asked, errors = [], []
     offline.on("request", lambda request: asked.append(request.url))
@@ -325,12 +330,12 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, browser, t
     offline.wait_for_function("window.specdec?.store.state.selected.round >= 1")
     offline.keyboard.press("End")
     settled(offline)
+    offline.wait_for_function("document.querySelectorAll('#tree .drawing .node').length > 0")
     first, *others = offline.locator("#text .tokens .token:not(.rejected)").evaluate_all(
         "all => all.map((e) => e.textContent)"
     )
     assert first == HOSTILE
     assert others == [token.text for round in run.rounds for token in round.tokens][1:]
-    assert offline.locator("#tree .drawing .node").count() > 0
     assert [address for address in asked if not address.startswith(("file:", "data:"))] == []
     assert errors == []
     assert offline.evaluate("window.hacked") is None
@@ -340,6 +345,7 @@ def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, browser, t
 def test_figures_are_saved_as_pictures(page, tmp_path):
     open_trace(page, "wide-tree")
     page.get_by_role("button", name="Show it").click()
+    expect(page.locator("#race .verdict")).to_contain_text("drafted as child 7")
     settled(page)
     for panel in ("tree", "race"):
         save(page, f"{panel}-svg").save_as(tmp_path / "figure.svg")
@@ -362,7 +368,7 @@ def test_a_saved_trace_is_opened_again(page, tmp_path):
     opened(page, tmp_path, text)
     page.wait_for_function("window.specdec.store.state.recorded?.title === 'trace.json'")
     assert state(page)["setup"]["prompt"] == json.loads(text)["prompt"]
-    assert page.locator(".replay-error").is_hidden()
+    expect(page.locator(".replay-error")).to_be_hidden()
 
 
 @pytest.mark.parametrize(
@@ -403,6 +409,7 @@ def metrics(session, clean=True):
 
 
 def test_ten_rounds_a_second_of_384_nodes_leave_the_main_thread_half_idle(page):
+    """A round takes less than half of a tenth of a second, however few a busy machine plays in one."""
     page.set_viewport_size({"width": 1280, "height": 1600})  # both drawings in sight
     page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
@@ -423,15 +430,15 @@ def test_ten_rounds_a_second_of_384_nodes_leave_the_main_thread_half_idle(page):
         }"""
     )
     page.locator("#stepper .play").click()
-    page.wait_for_timeout(2000)
+    page.wait_for_function("window.specdec.store.state.selected.round >= 20")
     elements = "document.querySelectorAll('*').length"
     before, count, start = metrics(session), page.evaluate(elements), place(page)[0]
-    seconds = 8
-    page.wait_for_timeout(1000 * seconds)
+    played = "start => window.specdec.store.state.selected.round >= start + 60"
+    page.wait_for_function(played, arg=start)
     busy = metrics(session, clean=False)["TaskDuration"] - before["TaskDuration"]
+    rounds = place(page)[0] - start
     after = metrics(session)
-    assert place(page)[0] - start >= 5 * seconds  # it did play, however busy the machine is
-    assert busy / seconds < 0.5
+    assert busy / rounds < 0.05
     assert abs(page.evaluate(elements) - count) < 120
     assert after["Nodes"] - before["Nodes"] < 500
     assert after["JSEventListeners"] - before["JSEventListeners"] < 20
@@ -480,15 +487,18 @@ def test_labels_of_a_large_tree_never_touch_and_come_back_when_it_is_zoomed(page
     for _ in range(6):
         page.locator("#tree [data-zoom=in]").click()
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length < 60")
+    settled(page)
     assert len(page.evaluate(labels)) > 0.8 * nodes.count() or nodes.count() == 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser, url, theme):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    context.set_default_timeout(SLOW)
     page = context.new_page()
     page.goto(f"{url}/?__theme={theme}&trace=parting-gsd")
-    page.wait_for_selector("#text .tokens .token.accepted", state="visible", timeout=60_000)
+    ready(page)
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
     page.locator("#replay .save summary").click()
     settled(page)
     assert serious_findings(page) == []
