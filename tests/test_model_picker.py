@@ -239,7 +239,64 @@ def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded, monkeypatc
     start = time.monotonic()
     state = loaded(Choice("t", "tests/target", "tests/draft", "cpu"), shared(embedded))
     assert time.monotonic() - start < source.TIMEOUT + 30  # 30: what a busy machine may add
-    assert "out of reach" in state["message"]
+    assert "the hub is out of reach: there is no network here, no answer from it" in state["message"]
+    assert "rrno" not in state["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device"), "the disk says 'No space left on device'"),
+        (OSError(-2, "Name or service not known"), "the hub is out of reach"),
+        (ConnectionResetError(104, "Connection reset by peer"), "the hub is out of reach"),
+        (TimeoutError("timed out"), "the hub is out of reach"),
+    ],
+)
+def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch, error, words):
+    def breaks(*_args, **_options):
+        raise error
+
+    monkeypatch.setattr(source, "hf_hub_download", breaks)
+    state = loaded(Choice("t", "tests/target", "tests/draft", "cpu"), shared(embedded))
+    assert words in state["message"]
+    assert "try again" in state["message"]
+    assert "rrno" not in state["message"]
+
+
+def test_a_hub_that_answers_with_a_failure_is_told_with_its_status():
+    class AnswerError(Exception):
+        response = SimpleNamespace(status_code=503)
+
+    assert (
+        source._obstacle(AnswerError("503 Server Error: for url https://..."))
+        == "the hub answers with status 503 now"
+    )
+
+
+def test_two_loads_at_once_report_their_own_weights(root):
+    """The one hook for progress that transformers has would give those of one to the other."""
+    names = [str(root / name) for name in ("llama-target", "gpt2-target")]
+    told = {name: [] for name in names}
+    begun = threading.Barrier(2)
+
+    def load(name):
+        def report(progress):
+            if progress.stage == "reading":
+                told[name].append(progress)
+                time.sleep(0.01)  # so that both would read at once
+
+        begun.wait(60)
+        specdec.load_pair(name, report=report)
+
+    threads = [threading.Thread(target=load, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in names:
+        counted = told[name][1:]  # the first says only that reading begins
+        assert {progress.name for progress in told[name]} == {name}
+        assert [progress.done for progress in counted] == list(range(counted[-1].total))
 
 
 @pytest.mark.parametrize(

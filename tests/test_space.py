@@ -16,6 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+import app
 import specdec
 from components import known_pairs, limits, run, zero_gpu
 
@@ -80,6 +81,17 @@ def test_every_file_is_small_enough_for_a_space():
     sizes = {file: file.stat().st_size for file in files if file.is_file()}
     assert len(sizes) > 50
     assert {str(file): size for file, size in sizes.items() if size > LARGEST} == {}
+
+
+def test_a_space_takes_visitors_addresses_from_its_proxy(monkeypatch):
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    assert app._options([]).proxy is None
+    monkeypatch.setenv("SPACE_ID", "someone/space")
+    assert app._options([]).proxy == "*"
+    assert app._options(["--proxy", "10.0.0.7"]).proxy == "10.0.0.7"
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "10.0.0.8")
+    assert app._options([]).proxy == "10.0.0.8"
 
 
 # What follows runs with a stand-in for Hugging Face's package `spaces`, which works on their machines only.
@@ -202,8 +214,33 @@ def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
     assert "GPU task aborted" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("refusal", gr.Error("no quota", title="ZeroGPU quota exceeded", print_exception=False)),
+        ("broken", gr.Error("over", title="ZeroGPU worker error", print_exception=False)),
+    ],
+)
+def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs, spaces, what, error):
+    """Neither when it is asked for nor on the way."""
+    wanted, told = {"baseline": True, "method": "ersd"}, []
+    whole = texts(updates(pairs[1], **wanted))
+    for update in run.updates(
+        lent, run.Settings("Once upon a time", max_new_tokens=12, seed=3, **wanted), 0.0
+    ):
+        told.append(json.loads(update))
+        if told[-1]["phase"] == "baseline":
+            setattr(spaces, what, error)
+    assert told[-1]["phase"] == "done"
+    assert "Plain decoding could not be measured" in told[-1]["message"]
+    assert texts(told)[0] == whole[0]
+    assert len(texts(told)[1]) < len(whole[1])
+
+
 def test_a_mistake_of_the_visitor_comes_back_in_full(lent, spaces):
-    assert "top_p = 3" in updates(lent, top_p=3)[-1]["message"]
+    message = updates(lent, prompt="word " * 600)[-1]["message"]
+    assert "prompt" in message
+    assert "tokens" in message
 
 
 def test_stopping_gives_the_gpu_back(lent, spaces):

@@ -174,3 +174,31 @@ def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
     assert whole.count("event: generating") == len(expected.rounds)
     assert "length = 301 tokens is above the limit of 300 here" in refused
+
+
+def refused_of_three(address, forwarded):
+    """Three runs at once through the public endpoint; how many are refused because of the other two."""
+
+    async def ask(http, visitor):
+        headers = {"x-forwarded-for": visitor}
+        body = {"data": ["Once upon a time", "ar", "simple", 1, 300, 1.0, 0, 1.0, 0, False]}
+        joined = await http.post("/gradio_api/call/generate", json=body, headers=headers)
+        path = f"/gradio_api/call/generate/{joined.json()['event_id']}"
+        return "of your runs wait or run already" in (await http.get(path, headers=headers)).text
+
+    async def visit():
+        async with client(address) as http:
+            return await asyncio.gather(*(ask(http, visitor) for visitor in forwarded))
+
+    return sum(asyncio.run(visit()))
+
+
+def test_a_trusted_proxy_tells_whose_runs_are_counted(site):
+    """This machine is trusted unless other proxies are named."""
+    assert refused_of_three(site.address, ["198.51.100.1"] * 3) == 1
+    assert refused_of_three(site.address, [f"198.51.100.{number}" for number in range(3)]) == 0
+
+
+def test_nobody_else_is_believed():
+    with serving("--proxy", "203.0.113.9") as (address, _):
+        assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 1

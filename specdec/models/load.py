@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,9 @@ from transformers.utils.logging import set_tqdm_hook
 
 from specdec.models.hf import HFModel
 from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
+
+_reading = threading.Lock()
+"""transformers has one hook for the progress of all loads, so weights are read for one model at a time."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
@@ -41,7 +45,7 @@ def load_hf_model(
     options = {"dtype": dtype, "use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
     if placement is None:
         options["device_map"] = "auto"
-    with _weights_reported(source.name, report):
+    with _reading, _weights_reported(source.name, report):
         model = _read(source.name, folder, kwargs | options)
     model = model if placement is None else model.to(placement)
     report(Progress("checking", source.name))

@@ -6,6 +6,7 @@ question and not a retry for each of twenty files. Only safetensors are fetched,
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -149,8 +150,8 @@ class HubSource:
             raise ValueError(_gated(self.name)) from error
         except _UNREACHABLE as error:
             raise ValueError(
-                f"{file} of {self.name!r} could not be fetched: {_first_line(error)}; what has come is kept, "
-                "so try again"
+                f"{file} of {self.name!r} could not be fetched: {_obstacle(error)}; what has come is "
+                "kept, so try again"
             ) from error
         return Path(path)
 
@@ -175,9 +176,21 @@ def _cached(name: str, revision: str | None, error: Exception) -> FolderSource:
     if isinstance(config, str):
         return FolderSource(name, Path(config).parent)
     raise ValueError(
-        f"{name!r} is not a local folder and was not downloaded before, and the hub is out of reach: "
-        f"{_first_line(error)}"
+        f"{name!r} is not a local folder and was not downloaded before, and {_obstacle(error)}"
     ) from error
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EIO)
+
+
+def _obstacle(error: Exception) -> str:
+    """What is between us and the hub, in words: what the libraries below say means nothing to most."""
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return f"the disk says {error.strerror!r}"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status is not None:
+        return f"the hub answers with status {status} now"
+    return "the hub is out of reach: there is no network here, no answer from it, or HF_HUB_OFFLINE is set"
 
 
 def _bar(show: Callable[[int], None]) -> type[tqdm]:
