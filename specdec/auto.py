@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,24 +49,45 @@ def measured_topology(pair: ModelPair, settings: Settings, prompt_ids: Sequence[
     key = (settings.method, settings.sampling)
     found = pair.measured_topologies.get(key)
     if found is None:
-        found = _fastest(pair, trial_rounds(pair, settings, prompt_ids))
+        found = _fastest(pair, trial(pair, settings, prompt_ids))
         _remember(pair.measured_topologies, key, found)
     return found
 
 
-def trial_rounds(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> list[Round]:
-    """Rounds to estimate acceptance from, decoded on first use.
+@dataclass(frozen=True)
+class Trial:
+    """What is kept of some hundred rounds on a wide tree; the rounds themselves take half a megabyte.
+
+    acceptance: by child index [up to 8], as `smoothed_acceptance`. draft: seconds that drafting took in a
+    round. rest: seconds of a round beside its forwards and its drafting.
+    """
+
+    acceptance: np.ndarray
+    draft: float
+    rest: float
+
+
+def trial(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> Trial:
+    """What rounds of this pair say, decoded on first use.
 
     Length and seeds are the trial's own: what is chosen by it must not depend on the user's.
     """
     key = (settings.method, settings.sampling)
-    rounds = pair.trials.get(key)
-    if rounds is None:
+    found = pair.trials.get(key)
+    if found is None:
         # short enough that the trial tree fits behind it in both contexts
         room = min(pair.target.context_length, pair.draft.context_length) - _WIDE.depth - 2
-        rounds = _decode_trial(pair, settings, prompt_ids[: max(1, min(_TRIAL_PROMPT, room))])
-        _remember(pair.trials, key, rounds)
-    return rounds
+        found = _told(_decode_trial(pair, settings, prompt_ids[: max(1, min(_TRIAL_PROMPT, room))]))
+        _remember(pair.trials, key, found)
+    return found
+
+
+def _told(rounds: Sequence[Round]) -> Trial:
+    return Trial(
+        acceptance=smoothed_acceptance(rounds),
+        draft=_undisturbed([round.seconds.draft for round in rounds]),
+        rest=_undisturbed([round.seconds.verify + round.seconds.rest for round in rounds]),
+    )
 
 
 def _remember(found: dict[Any, Any], key: Any, value: Any) -> None:
@@ -96,9 +118,8 @@ def _decode_trial(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]
     return rounds
 
 
-def _fastest(pair: ModelPair, rounds: Sequence[Round]) -> Topology:
-    acceptance = smoothed_acceptance(rounds)
-    costs = _Costs(pair, rounds)
+def _fastest(pair: ModelPair, trial: Trial) -> Topology:
+    acceptance, costs = trial.acceptance, _Costs(pair, trial)
     candidates = [Topology([])]
     for k in _SIZES:
         if 1 + k <= _most_tokens(pair):
@@ -121,15 +142,13 @@ def _most_tokens(pair: ModelPair) -> int:
 
 
 class _Costs:
-    """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial rounds."""
+    """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial."""
 
-    def __init__(self, pair: ModelPair, rounds: Sequence[Round]):
+    def __init__(self, pair: ModelPair, trial: Trial):
         self.target, self.draft = _forward_costs(pair)
-        self.rest = _undisturbed([round.seconds.verify + round.seconds.rest for round in rounds])
-        trial = _trial_topology(pair)
-        draft_seconds = _undisturbed([round.seconds.draft for round in rounds])
+        self.rest, tree = trial.rest, _trial_topology(pair)
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
-        self.level = max(draft_seconds - self._draft_forwards(trial), 0) / trial.depth
+        self.level = max(trial.draft - self._draft_forwards(tree), 0) / tree.depth
 
     def seconds(self, topology: Topology) -> float:
         drafting = self._draft_forwards(topology) + self.level * topology.depth

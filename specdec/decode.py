@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specdec.auto import measured_topology, smoothed_acceptance, trial_rounds
+from specdec.auto import measured_topology, trial
 from specdec.checks import whole
 from specdec.context import ContextTree
 from specdec.engine import Clock, Engine, Settings
@@ -98,7 +98,7 @@ def measure_acceptance(
     _check_models(pair, method)
     prompt_ids = pair.encode(prompt)
     _check_room(pair, len(prompt_ids))
-    return smoothed_acceptance(trial_rounds(pair, settings, prompt_ids))
+    return trial(pair, settings, prompt_ids).acceptance.copy()
 
 
 class Run(Iterator[Round]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from laws import random_table
 
@@ -57,3 +59,4 @@ def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeyp
     for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
         specdec.measure_acceptance(pair, [0], temperature=temperature)
     assert [sampling.temperature for _, sampling in pair.trials] == [0.7, 0.8, 0.9]
+    assert len(pickle.dumps(pair.trials)) < 4096  # what was found, and not the rounds
