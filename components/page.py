@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 import gradio as gr
 import plotly
+from fastapi.exceptions import RequestValidationError
 from starlette.middleware import Middleware
 
-from components import limits
+from components import limits, questions
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
@@ -161,7 +162,10 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         # event. Only events that run ask for it again and again, and each of them has a thread.
         state_session_capacity=threads,
         ssr_mode=False,
-        app_kwargs={"middleware": [Middleware(limits.BoundedRequests), Middleware(FreshAssets)]},
+        app_kwargs={
+            "middleware": [Middleware(limits.BoundedRequests), Middleware(FreshAssets)],
+            "exception_handlers": {RequestValidationError: questions.refuse},
+        },
         **options,
     )
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 Answer = dict[str, Any]
@@ -48,9 +50,24 @@ def check(
         return adapter.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    shown = "" if first["type"] == "missing" else f" = {first['input']!r:.60}"
-    right = re.sub("^Input | after validation| or instance of .*", "", first["msg"])
-    raise ValueError(f"{where}{(name or _dotted)(first['loc'])}{shown}: {right[:1].lower()}{right[1:]}")
+    raise ValueError(f"{where}{(name or _dotted)(first['loc'])}{_wrong(first)}")
+
+
+async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
+    """What a request to the server itself is answered that does not fit: 422, and why.
+
+    FastAPI's own answer repeats the whole request, which fails where that can't be written as JSON.
+    """
+    first = error.errors()[0]
+    told = f"{_dotted(first['loc'])}{_wrong(first)}"
+    return JSONResponse({"detail": told.encode(errors="backslashreplace").decode()}, 422)
+
+
+def _wrong(error: Mapping[str, Any]) -> str:
+    """A value of pydantic's report, and what would be right."""
+    shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
+    right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
+    return f"{shown}: {right[:1].lower()}{right[1:]}"
 
 
 def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:

@@ -160,6 +160,20 @@ def test_too_much_at_once_is_refused(site):
     assert "24,000,000 bytes" in answer.text
 
 
+@pytest.mark.parametrize(
+    "body", [b'"\\ud800"', b"NaN", b'["\\udfff"]', b'{"data": "\\ud800"}', b"1e999", b"null"]
+)
+def test_a_request_that_can_not_be_repeated_is_refused_in_words(site, body):
+    async def visit(http):
+        headers = {"content-type": "application/json"}
+        paths = ("queue/join", "call/generate", "run/generate", "cancel", "component_server")
+        return [await http.post(f"/gradio_api/{path}", content=body, headers=headers) for path in paths]
+
+    answers = visiting(site, visit)
+    assert {answer.status_code for answer in answers} <= {400, 422}
+    assert all(answer.json()["detail"] for answer in answers)
+
+
 def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
     async def visit(http):
         answers = []
