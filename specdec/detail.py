@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from operator import itemgetter
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from specdec.draft import Drafted
-from specdec.race import log_arrival_times
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
@@ -48,23 +49,22 @@ def verified_steps(
 ) -> tuple[Step, ...]:
     """One record per decided token: its race, GSD's trials, and how it was decided."""
     topology = drafted.topology
-    rows = (0, *verdict.rows)
     decided = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
+    rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
+    races = _Races([drafted.log_q[row] for row in rows], [log_p[row] for row in rows], log_e)
     steps = []
-    for row, (token_id, kind) in zip(rows, decided, strict=False):
-        depth = topology.depths[row]
-        race = _Race(drafted.log_q[row], log_p[row], log_e[depth])
+    for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if topology.parents[attempt.row] == row]
         steps.append(
             Step(
                 path=topology.paths[row - 1] if row else (),
                 position=position + depth,
-                leading=race.leading([*children, token_id], texts),
-                winner_q=race.winner_q,
-                winner_p=race.winner_p,
+                leading=races.leading(depth, [*children, token_id], texts),
+                winner_q=races.winners_q[depth],
+                winner_p=races.winners_p[depth],
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
@@ -73,31 +73,47 @@ def verified_steps(
     return tuple(steps)
 
 
-class _Race:
-    """One position's race under Q and under P on the same exponentials."""
+class _Races:
+    """The races of a round's positions, under P and under Q on the same exponentials, computed all at once.
 
-    def __init__(self, log_q: Tensor | None, log_p: Tensor, log_e: Tensor):
-        log_e = log_e.to("cpu")
-        self.log_e, self.log_p = log_e, log_p.to("cpu")
-        self.log_q = None if log_q is None else log_q.to("cpu")
-        self.times_p = log_arrival_times(self.log_p, log_e)
-        self.times_q = None if log_q is None else log_arrival_times(self.log_q, log_e)
-        self.winner_p = int(self.times_p.argmin())
-        self.winner_q = None if log_q is None else int(self.times_q.argmin())
+    log_q, log_p: by position, [vocabulary]; at a leaf there is no log_q. log_e: at least as many rows.
+    """
 
-    def leading(self, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
+    def __init__(self, log_q: Sequence[Tensor | None], log_p: Sequence[Tensor], log_e: Tensor):
+        raced = [row for row in log_q if row is not None]
+        assert all(row is not None for row in log_q[: len(raced)]), "a leaf is the last position"
+        self.log_e = log_e[: len(log_p)].cpu().numpy()
+        self.log_p, self.times_p, self.winners_p, self._first_p = _raced(log_p, self.log_e)
+        self.log_q, self.times_q, self.winners_q, self._first_q = _raced(raced, self.log_e[: len(raced)])
+        missing = len(log_p) - len(raced)
+        self.winners_q += [None] * missing
+        self._first_q += [[]] * missing
+
+    def leading(self, number: int, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
         """The first arrivals under P and under Q and the tokens of `also`, by arrival under P."""
-        count = min(LEADING, len(self.log_e))
-        first = set(self.times_p.topk(count, largest=False).indices.tolist()) | set(also)
-        if self.times_q is not None:
-            first |= set(self.times_q.topk(count, largest=False).indices.tolist())
-        # values are taken out of the tensors all at once: one by one they cost as much as a forward
-        token_ids = torch.tensor(sorted(first))
-        columns = self.log_e, self.log_q, self.log_p, self.times_q, self.times_p
-        nothing = [None] * len(first)
-        taken = [nothing if column is None else column[token_ids].tolist() for column in columns]
-        rows = sorted(zip(token_ids.tolist(), *taken, strict=True), key=lambda row: row[-1])
+        token_ids = np.array(sorted({*self._first_p[number], *self._first_q[number], *also}))
+        at = number, token_ids
+        log_e, log_p, times_p = (of[at].tolist() for of in (self.log_e, self.log_p, self.times_p))
+        log_q = times_q = [None] * len(token_ids)
+        if number < len(self.log_q):
+            log_q, times_q = self.log_q[at].tolist(), self.times_q[at].tolist()
+        rows = sorted(
+            zip(token_ids.tolist(), log_e, log_q, log_p, times_q, times_p, strict=True), key=itemgetter(-1)
+        )
         return tuple(_arrival(texts, *row) for row in rows)
+
+
+def _raced(
+    log_p: Sequence[Tensor], log_e: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[int | None], list[list[int]]]:
+    """log p and log times [positions, vocabulary], the winners, and the first arrivals in any order."""
+    if not log_p:
+        return log_e, log_e, [], []
+    rows = torch.stack(tuple(log_p)).cpu().numpy()
+    times = log_e - rows
+    count = min(LEADING, times.shape[-1])
+    first = np.argpartition(times, count - 1, axis=-1)[:, :count]
+    return rows, times, times.argmin(-1).tolist(), first.tolist()
 
 
 def _arrival(
@@ -109,14 +125,15 @@ def _arrival(
     time_q: float | None,
     time_p: float,
 ) -> Arrival:
+    # by place, in the order of the fields: names would take as long as all the rest
     return Arrival(
-        token_id=token_id,
-        text=texts[token_id],
-        exponential=math.exp(log_e),
-        q=0.0 if log_q is None else math.exp(log_q),
-        p=math.exp(log_p),
-        arrival_q=None if time_q is None else _time(time_q),
-        arrival_p=_time(time_p),
+        token_id,
+        texts[token_id],
+        math.exp(log_e),
+        0.0 if log_q is None else math.exp(log_q),
+        math.exp(log_p),
+        None if time_q is None else _time(time_q),
+        _time(time_p),
     )
 
 
