@@ -25,6 +25,7 @@ import torch
 
 import specdec
 from components import limits, page, topologies, turns, zero_gpu
+from components.ahead import Ahead
 from components.lazy import present
 from specdec.trace import Method
 
@@ -238,33 +239,27 @@ def out_of_memory(error: Exception) -> bool:
 
 
 class Log:
-    """Collects rounds between updates and keeps the updates of the latest runs for `missing`."""
+    """Writes updates, some time apart, and keeps the updates of the latest runs for `missing`."""
 
     def __init__(self, interval: float):
         self.run = secrets.token_urlsafe(12)
         self.interval = interval
         self.sent: list[str] = []
-        self.waiting: list[str] = []
         self.flushed_at = float("-inf")
 
     def collect(self, phase: str, run: Any, **fields: Any) -> Iterator[str]:
         """Updates with the rounds of `run` with `fields`; its caches are freed also where it is stopped."""
-        with closing(run):
-            for round in run:
-                self.waiting.append(round.to_json())
-                if time.monotonic() - self.flushed_at >= self.interval:
-                    yield self.flush(phase, **fields)
-            if self.waiting:
-                yield self.flush(phase, **fields)
+        with closing(Ahead(run)) as ahead:
+            for rounds in ahead.batches(self.flushed_at + self.interval, self.interval):
+                yield self.flush(phase, rounds, **fields)
 
-    def flush(self, phase: str, **fields: Any) -> str:
-        """The next update, with the rounds that waited for it."""
+    def flush(self, phase: str, rounds: Sequence[specdec.Round] = (), **fields: Any) -> str:
+        """The next update, with these rounds."""
         head = json.dumps({"run": self.run, "seq": len(self.sent), "phase": phase, **fields})
         # The rounds are JSON already: join them instead of parsing and writing them once more.
-        update = f'{head[:-1]}, "rounds": [{",".join(self.waiting)}]}}'
+        update = f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
         self.sent.append(update)
         _keep(self)
-        self.waiting = []
         self.flushed_at = time.monotonic()
         return update
 
