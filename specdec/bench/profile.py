@@ -61,7 +61,7 @@ def profile(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, floa
 
 
 def outside_forwards(pair: ModelPair, contestant: Contestant, job: Job) -> float:
-    """Milliseconds of processor time per round outside the forwards, of one run with no other clocks in it."""
+    """Milliseconds of processor time per round outside the forwards, of a run without clocks elsewhere."""
     return _profiled(pair, contestant, job, ())["outside forwards"]
 
 
