@@ -80,7 +80,8 @@ def _rounded(value: Any) -> Any:
 
 def client(address: str, keep: int = 64) -> httpx.AsyncClient:
     """Connections for as many visitors as there are; `keep` of them stay open between requests."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep)
+    # the server hangs up after five idle seconds; a request that goes out at that moment would be lost
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=1)
     return httpx.AsyncClient(base_url=address, timeout=PATIENCE, limits=limits)
 
 
