@@ -52,9 +52,7 @@ def test_noise_of_one_position_is_a_run_of_splitmix64():
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "count", [5, 3000, 3 * (1 << 14) + 5]
-)  # several keys a block, and several blocks
+@pytest.mark.parametrize("count", [5, 3000, 3 * (1 << 14) + 5])  # several keys a block, and several blocks
 def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
     keys = [0, 1, 2**64 - 1, 12345678901234567890, 7, 8, 9]
     found = np.empty((len(keys), count))
