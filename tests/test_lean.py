@@ -64,15 +64,29 @@ def test_a_long_text_needs_more_angles_than_the_first():
     assert relative_error(have, plain) < 5e-5
 
 
-def test_packed_weights_score_what_plain_ones_do(monkeypatch):
+@pytest.mark.parametrize("make", [qwen2, lambda: tiny_model("qwen3")], ids=["biases", "more norms"])
+def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatch):
     rows = []
-    for largest in (0, lean.LARGEST_PACKED):
+    for largest, transposed in ((0, False), (lean.LARGEST_PACKED, False), (lean.LARGEST_PACKED, True)):
         monkeypatch.setattr(lean, "LARGEST_PACKED", largest)
-        session = HFModel(tiny_model("qwen3")).session()
+        monkeypatch.setattr(lean, "_better_transposed", lambda *_, transposed=transposed: transposed)
+        session = HFModel(make()).session()
         assert type(session) is LeanSession
         session.prefill([3, 4, 5])
         rows.append(session.forward(torch.tensor([6, 7]), [-1, -1]))
-    assert relative_error(*rows) < 1e-5
+    for other in rows[1:]:
+        assert not torch.equal(rows[0], other)  # other operations, or nothing was compared
+        assert relative_error(rows[0], other) < 1e-5
+
+
+def test_matrices_are_timed_by_shape_and_large_ones_not_at_all(monkeypatch):
+    timed = []
+    monkeypatch.setattr(lean, "_seconds", lambda project, x: timed.append(x.shape) or len(timed))
+    asked = lean._better_transposed.__wrapped__
+    assert not asked(torch.Size([8, 4]), torch.float32)  # the later two of four take longer
+    assert timed == [(1, 4), (5, 4)] * 2
+    assert not asked(torch.Size([2048, 1024]), torch.float32)
+    assert len(timed) == 4
 
 
 @pytest.mark.parametrize("window", [8, 300])

@@ -6,14 +6,17 @@ operations per layer. It is never trusted by its looks: the self-check compares 
 forwards like every other session, and where it can't be built or fails, the model's own forward is used.
 
 On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
-costs little more than one over one (float32, 2048 x 256: 41 microseconds against 191). The packed copy
-takes the memory of the weights once more, so it is left out for models above `LARGEST_PACKED`. It does not
-follow later changes of the model's weights.
+costs little more than one over one. A call of oneDNN's costs some 15 microseconds however small its matrix:
+small ones are only transposed where a measurement at load finds that faster. Either copy takes the memory of
+the weights once more, so it is left out for models above `LARGEST_PACKED`. It does not follow later changes
+of the model's weights.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -35,6 +38,9 @@ LARGEST_PACKED = 4 << 30
 """Bytes of weights up to which they are packed once more for the CPU."""
 PACKED_DTYPES = ("float32", "bfloat16")
 """What oneDNN multiplies packed; bfloat16 where the processor does."""
+_MEASURED_UP_TO = 1 << 20  # numbers of a matrix: above, a call's own cost is nothing
+_TOKENS = (1, 5)  # of forwards while drafting and while evaluating
+_TIMES = 15
 
 Project = Callable[[Tensor], Tensor]
 
@@ -70,8 +76,8 @@ class LeanDecoder:
         self._embedding = model.get_input_embeddings().weight
         self._rotary = model.model.rotary_emb
         self._turns = self._embedding.new_empty(0, 2, 1, self.size)
-        self._norm = _norm(model.model.norm)
         pack = _packs(model)
+        self._norm = _norm(model.model.norm, pack)
         self._layers = [_lean_layer(layer, pack) for layer in model.model.layers]
         self._head = _projection([model.lm_head], pack)
 
@@ -164,12 +170,17 @@ class LeanCache:
         """Nothing to do: what lies behind the prefix is overwritten."""
 
 
-def _norm(module: nn.Module) -> Callable[[Tensor], Tensor]:
+def _norm(module: nn.Module, pack: bool) -> Callable[[Tensor], Tensor]:
     """RMSNorm in as few operations."""
     weight, eps = module.weight, module.variance_epsilon
     if weight.dtype == torch.float64:
         return module  # which rounds to float32 on the way
-    return lambda x: F.rms_norm(x, weight.shape, weight, eps)
+    if not pack or weight.dtype != torch.float32:
+        return lambda x: F.rms_norm(x, weight.shape, weight, eps)
+    # torch's takes three times as long on a CPU: x / sqrt(mean of squares + eps), from the sum's root
+    width = weight.shape[-1]
+    scaled, floor = weight.detach() * width**0.5, torch.tensor((width * eps) ** 0.5)
+    return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(floor)).mul_(scaled)
 
 
 def _check(model: PreTrainedModel) -> None:
@@ -203,12 +214,12 @@ def _lean_layer(layer: nn.Module, pack: bool) -> LeanLayer:
     attention, mlp = layer.self_attn, layer.mlp
     q_norm, k_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
     return LeanLayer(
-        attention_norm=_norm(layer.input_layernorm),
+        attention_norm=_norm(layer.input_layernorm, pack),
         qkv=_projection([attention.q_proj, attention.k_proj, attention.v_proj], pack),
-        q_norm=q_norm and _norm(q_norm),
-        k_norm=k_norm and _norm(k_norm),
+        q_norm=q_norm and _norm(q_norm, pack),
+        k_norm=k_norm and _norm(k_norm, pack),
         out=_projection([attention.o_proj], pack),
-        mlp_norm=_norm(layer.post_attention_layernorm),
+        mlp_norm=_norm(layer.post_attention_layernorm, pack),
         gate_up=_projection([mlp.gate_proj, mlp.up_proj], pack),
         act=mlp.act_fn,
         down=_projection([mlp.down_proj], pack),
@@ -221,9 +232,47 @@ def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
         return linears[0] if len(linears) == 1 else lambda x: torch.cat([each(x) for each in linears], -1)
     weight = torch.cat([each.weight for each in linears]).detach()
     bias = None if linears[0].bias is None else torch.cat([each.bias for each in linears]).detach()
+    return (_transposed if _better_transposed(weight.shape, weight.dtype) else _packed)(weight, bias)
+
+
+def _packed(weight: Tensor, bias: Tensor | None) -> Project:
     packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
     run = torch.ops.mkldnn._linear_pointwise.default
     return lambda x: run(x, packed, bias, "none", [], "")
+
+
+def _transposed(weight: Tensor, bias: Tensor | None) -> Project:
+    transposed = weight.t().contiguous()
+    if bias is None:
+        return lambda x: torch.mm(x, transposed)
+    return lambda x: torch.addmm(bias, x, transposed)
+
+
+@cache
+@torch.inference_mode()
+def _better_transposed(shape: torch.Size, dtype: torch.dtype) -> bool:
+    """Whether a matrix of this shape multiplies a token and a few tokens faster so than packed.
+
+    Asked once per shape and process: every model of a process computes alike.
+    """
+    if shape.numel() > _MEASURED_UP_TO:
+        return False
+    weight = torch.ones(shape, dtype=dtype)
+    inputs = [torch.ones(count, shape[1], dtype=dtype) for count in _TOKENS]
+    packed, transposed = (
+        sum(_seconds(make(weight, None), x) for x in inputs) for make in (_packed, _transposed)
+    )
+    return transposed < packed
+
+
+def _seconds(project: Project, x: Tensor) -> float:
+    """The least of several calls: what other work on the machine leaves alone."""
+    found = []
+    for _ in range(_TIMES):
+        start = time.perf_counter()
+        project(x)
+        found.append(time.perf_counter() - start)
+    return min(found)
 
 
 def _normed(layer: LeanLayer, qkv: Tensor, heads: int, width: int) -> Tensor:
