@@ -109,6 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", default=RESULTS / "watched.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # the server's: both decode on one thread
     with serving() as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         context = browser.new_context(viewport={"width": 1280, "height": 900})
