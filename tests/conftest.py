@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
+
+from components import ahead
 
 torch.set_num_threads(1)
 
@@ -31,6 +34,13 @@ FLAGS = [
     "--no-first-run",
 ]
 SLOW = 60_000  # milliseconds: machines that run these tests are shared
+
+
+def let_closed_runs_end():
+    """A run that is closed ends with the round in progress, in the thread that decodes it."""
+    for thread in threading.enumerate():
+        if thread.name == ahead.THREAD:
+            thread.join(60)
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,15 @@ import json
 import runpy
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
+from conftest import let_closed_runs_end
 from gradio.utils import is_static_file
 
 import app
 import specdec
-from components import ahead, page, run, topologies
+from components import page, run, topologies
 
 ROOT = Path(app.__file__).parent
 PANELS = ["controls", "race", "race_lab", "statistics", "stepper", "text", "tree", "tree_lab"]
@@ -97,9 +97,7 @@ def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
     for _ in range(4):
         next(updates)
     updates.close()
-    for thread in threading.enumerate():
-        if thread.name == ahead.THREAD:
-            thread.join(60)  # the round in progress is decoded to its end
+    let_closed_runs_end()
     assert list(runs[0]) == []  # closed: it yields no more rounds
     assert runs[0].rounds
 

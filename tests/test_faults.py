@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from conftest import let_closed_runs_end
 
 import specdec
 from components import record, run, turns
@@ -128,6 +129,7 @@ def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
         updates.close()
     finally:
         del pair.target.session
+    let_closed_runs_end()
     [session] = map(weakref.ref, sessions)
     sessions.clear()
     gc.collect()
