@@ -94,7 +94,7 @@ def arrivals(log_q: Tensor, log_e: Tensor | SparseRace, count: int) -> list[list
     shorter where that is less than `count`.
     """
     if isinstance(log_e, SparseRace):
-        firsts = (log_e.first(row, count) for row in log_q.numpy())
+        firsts = (log_e.first(row, count) for row in log_q.cpu().numpy())  # the draft may be elsewhere
         return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
     if log_q.device.type == "cpu" and count <= _FEW:
         last, lists = _first_few(log_q.numpy(), log_e.numpy(), min(count, log_q.shape[-1]))

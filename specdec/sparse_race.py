@@ -37,13 +37,6 @@ class SparseRace:
         self._log_e = log_exponential(splitmix.at(key, self._early))
         self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))  # of all others
 
-    def log_exponentials(self) -> np.ndarray:
-        """log e of all tokens, float64 [vocabulary]."""
-        log_e = np.empty(self.vocab_size)
-        for _, part, u in splitmix.blocks([self.key], self.vocab_size):
-            log_e[part] = log_exponential(u[0])
-        return log_e
-
     def first(
         self,
         log_p: np.ndarray,

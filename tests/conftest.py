@@ -36,6 +36,19 @@ FLAGS = [
 SLOW = 60_000  # milliseconds: machines that run these tests are shared
 
 
+def answering(answers):
+    """A function of no arguments that gives the next of these answers each time; an exception is raised."""
+    coming = iter(answers)
+
+    def answer():
+        given = next(coming)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    return answer
+
+
 def let_closed_runs_end():
     """A run that is closed ends with the round in progress, in the thread that decodes it."""
     for thread in threading.enumerate():

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from conftest import let_closed_runs_end
+from conftest import answering, let_closed_runs_end
 
 import specdec
 from components import record, run, turns
@@ -102,15 +102,7 @@ def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, er
 def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pair):
     from components.lazy import LazyPair
 
-    answers = [ValueError("no weights in 'some/folder'"), OSError("disk gone"), pair]
-
-    def load():
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    lazy = LazyPair(load)
+    lazy = LazyPair(answering([ValueError("no weights in 'some/folder'"), OSError("disk gone"), pair]))
     assert received(lazy)[-1]["message"] == "no weights in 'some/folder'"
     assert received(lazy)[-1]["message"] == "The model failed; the server's log says why."
     assert received(lazy)[-1]["phase"] == "done"

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import answering
 
 from components.lazy import _ALL_THREADS, LazyPair, present, shared
 
@@ -43,15 +44,7 @@ def test_visitors_who_come_together_load_once():
 
 
 def test_a_failure_reaches_everybody_and_the_next_try_may_succeed():
-    answers = [ValueError("no weights"), SimpleNamespace(target="t")]
-
-    def load():
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    pair = LazyPair(load)
+    pair = LazyPair(answering([ValueError("no weights"), SimpleNamespace(target="t")]))
     with pytest.raises(ValueError, match="no weights"):
         _ = pair.target
     assert pair.target == "t"
