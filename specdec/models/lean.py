@@ -82,17 +82,17 @@ class LeanDecoder:
         self._head = _projection([model.lm_head], pack)
 
     def hidden(
-        self, token_ids: Tensor, kv: Tensor, first: int, positions: Tensor, last: int, mask: Tensor | None
+        self, token_ids: Tensor, kv: Tensor, places: slice | Tensor, turns: Tensor, mask: Tensor | None
     ) -> Tensor:
         """Hidden states [n, width] of new tokens; their keys and values are written to the cache.
 
-        token_ids: [n]. kv: [layers, 2 x key-value heads, capacity, head size], filled up to `first`;
-        the tokens go to first, first + 1, ... positions: int64 [n], at most `last`. mask: additive,
-        [1, 1, n, first + n]; None where all see everything before them, and of one another what a text does.
+        token_ids: [n]. kv: [layers, 2 x key-value heads, t, head size], what of a cache the tokens may see,
+        themselves included. places: where in it they go, a slice or int64 [n]. turns: [n, 2, 1, head size],
+        `turned` by their positions. mask: additive, [1, 1, n, t]; None where all see everything before them,
+        and of one another what a text does: then they go to the end, and several are all there is.
         """
         n, width = len(token_ids), self.heads + self.kv_heads
-        end = first + n
-        cos, sin = self._turned(positions, last).unbind(1)
+        cos, sin = turns.unbind(1)
         x = F.embedding(token_ids, self._embedding)
         causal = mask is None and n > 1
         group = self.heads // self.kv_heads
@@ -103,16 +103,16 @@ class LeanDecoder:
             turned = _normed(layer, qkv, self.heads, width)
             # rotated by halves: the sine's first half carries the minus sign
             turned = torch.addcmul(turned * cos, turned.roll(self.size // 2, -1), sin)
-            cached[: self.kv_heads, first:end] = turned[:, self.heads :].transpose(0, 1)
-            cached[self.kv_heads :, first:end] = qkv[:, width:].transpose(0, 1)
+            cached[: self.kv_heads, places] = turned[:, self.heads :].transpose(0, 1)
+            cached[self.kv_heads :, places] = qkv[:, width:].transpose(0, 1)
             queries = turned[:, : self.heads].transpose(0, 1)
             if not causal:
                 # the queries of one group share their keys: more rows of one attention, nothing repeated
                 queries = queries.reshape(self.kv_heads, group * n, self.size)
             mixed = F.scaled_dot_product_attention(
                 queries[None],
-                cached[None, : self.kv_heads, :end],
-                cached[None, self.kv_heads :, :end],
+                cached[None, : self.kv_heads],
+                cached[None, self.kv_heads :],
                 attn_mask=mask,
                 is_causal=causal,
                 scale=self.scale,
@@ -128,11 +128,15 @@ class LeanDecoder:
         """[n, vocabulary] of hidden states [n, width]."""
         return self._head(self._norm(hidden))
 
-    def _turned(self, positions: Tensor, last: int) -> Tensor:
-        """Cosines and signed sines of these positions, [n, 2, 1, head size]."""
-        if last >= len(self._turns):
-            self._turns = self._all_turns(max(512, 1 << last.bit_length()))
-        return self._turns.index_select(0, positions)
+    def turned(self, positions: Tensor, last: int) -> Tensor:
+        """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
+        return self.turns(last + 1).index_select(0, positions)
+
+    def turns(self, count: int) -> Tensor:
+        """A table of them for the first positions, at least `count`; it is another one when it has grown."""
+        if count > len(self._turns):
+            self._turns = self._all_turns(max(512, 1 << (count - 1).bit_length()))
+        return self._turns
 
     def _all_turns(self, count: int) -> Tensor:
         device = self._embedding.device
@@ -150,14 +154,14 @@ class LeanCache:
         self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
         self._chunk = chunk
 
-    def room(self, used: int, needed: int) -> Tensor:
-        """The buffer with room for `needed` tokens, of which it holds `used`."""
-        if needed > self.buffer.shape[2]:
+    def seen(self, used: int, end: int) -> Tensor:
+        """The places of the first `end` tokens, of which `used` are there, in a buffer with room for them."""
+        if end > self.buffer.shape[2]:
             layers, heads, _, size = self.buffer.shape
-            larger = self.buffer.new_empty(layers, heads, needed + self._chunk, size)
+            larger = self.buffer.new_empty(layers, heads, end + self._chunk, size)
             larger[:, :, :used] = self.buffer[:, :, :used]
             self.buffer = larger
-        return self.buffer
+        return self.buffer[:, :, :end]
 
     def keep(self, prefix: int, nodes: Sequence[int]) -> None:
         """Move these pending nodes to the end of a prefix of so many tokens."""

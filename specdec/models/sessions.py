@@ -151,11 +151,10 @@ class LeanSession(TreeSession):
         return LeanCache(self._model.lean, self._model.dtype, self._model.device, CHUNK)
 
     def _append(self, token_ids: Tensor) -> None:
-        first, end = self.length, self.length + len(token_ids)
-        positions = torch.arange(first, end, device=token_ids.device)
-        buffer = self._cache.room(first, end)
+        lean, first, end = self._model.lean, self.length, self.length + len(token_ids)
+        turns = lean.turned(torch.arange(first, end, device=token_ids.device), end - 1)
         mask = None if first == 0 else self._later(first, end)
-        self._model.lean.hidden(token_ids, buffer, first, positions, end - 1, mask)
+        lean.hidden(token_ids, self._cache.seen(first, end), slice(first, end), turns, mask)
 
     def _later(self, first: int, end: int) -> Tensor:
         """Additive mask [1, 1, n, end] that hides from each token those after it."""
@@ -164,13 +163,12 @@ class LeanSession(TreeSession):
         return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
 
     def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
-        end = self.length + masks.pending
+        lean, length = self._model.lean, self.length
+        end = length + masks.pending
         first = end - len(token_ids)
-        buffer = self._cache.room(first, end)
-        positions = masks.offsets[0] + self.length
-        mask = masks.at(self.length, None)
-        lean = self._model.lean
-        return lean.logits(lean.hidden(token_ids, buffer, first, positions, self.length + masks.depth, mask))
+        turns = lean.turned(masks.offsets[0] + length, length + masks.depth)
+        kv, mask = self._cache.seen(first, end), masks.at(length, None)
+        return lean.logits(lean.hidden(token_ids, kv, slice(first, end), turns, mask))
 
 
 class SequenceSession(CachedSession):
