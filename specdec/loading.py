@@ -25,6 +25,7 @@ def load_pair(
     dtype: str = "auto",
     draft_device: str | None = None,
     draft_dtype: str | None = None,
+    cuda_graphs: bool = False,
     report: Report = silent,
 ) -> ModelPair:
     """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
@@ -32,9 +33,11 @@ def load_pair(
     device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
     `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
     `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
-    are loaded, and never remote code. A target without a draft decodes autoregressively. report: is told how
-    far loading is (`specdec.models.source.Progress`), and may raise to end it. ValueError names what is
-    missing or does not fit; it is raised before weights are fetched or read where the memory is too small.
+    are loaded, and never remote code. A target without a draft decodes autoregressively. cuda_graphs: replay
+    forwards as CUDA graphs, which was never tried on a GPU: both models on CUDA devices, and such that they
+    run on our lean forward. report: is told how far loading is (`specdec.models.source.Progress`), and may
+    raise to end it. ValueError names what is missing or does not fit; it is raised before weights are fetched
+    or read where the memory is too small.
     """
     if target is None:
         if draft is not None:
@@ -43,9 +46,9 @@ def load_pair(
             )
         target, draft = EMBEDDED / "target", EMBEDDED / "draft"
         dtype = "float32" if dtype == "auto" else dtype
-    parts = [_Part(target, device, dtype)]
+    parts = [_Part(target, device, dtype, cuda_graphs)]
     if draft is not None:
-        parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))
+        parts.append(_Part(draft, draft_device or device, draft_dtype or dtype, cuda_graphs))
     for part in parts:
         report(Progress("asking", str(part.name)))
         part.find()
@@ -56,14 +59,15 @@ def load_pair(
 
 
 class _Part:
-    """A model of a pair on its way into memory. ValueError where device or dtype are none."""
+    """A model of a pair on its way into memory. ValueError where device, dtype or graphs can't be had."""
 
     source: Source
 
-    def __init__(self, name: str | Path, device: str, dtype: str):
+    def __init__(self, name: str | Path, device: str, dtype: str, cuda_graphs: bool):
         # by their names, as a plan has them, also where torch's own objects are given
         self.name, self.device, self.dtype = name, str(device), str(dtype).removeprefix("torch.")
-        checked_device(self.device), checked_dtype(self.dtype)
+        self.cuda_graphs = cuda_graphs
+        checked_device(self.device, cuda_graphs), checked_dtype(self.dtype)
 
     def find(self) -> None:
         self.source = find_source(self.name)
@@ -78,7 +82,9 @@ class _Part:
         return Plan(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:
-        return load_hf_model(self.source, device=self.device, dtype=self.dtype, report=report)
+        return load_hf_model(
+            self.source, self.device, self.dtype, report=report, cuda_graphs=self.cuda_graphs
+        )
 
 
 def _load_tokenizer(source: Source) -> Any:

@@ -12,6 +12,7 @@ import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
 from specdec.models.base import Capability, Session
+from specdec.models.graphs import REPLAYED, Graphs, check_device, graph_session
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import Checker, PlainForwards
 from specdec.models.sessions import (
@@ -38,11 +39,13 @@ prefix is longer than the window, where the self-check does not look."""
 class HFModel:
     """A causal language model of transformers, put into evaluation mode.
 
-    Raises ValueError where the model is none: encoder-decoder, without a head, or not causal.
+    cuda_graphs: replay forwards as CUDA graphs (`specdec.models.graphs`), where the self-check finds them
+    right; else it says so in a warning. Raises ValueError where the model is none: encoder-decoder, without
+    a head, or not causal; and where there can be no graphs: on a CPU, or without a lean forward.
 
     capability: what the self-check found it can do. capability_reason: a sentence for the user.
-    lean: our own forward on its weights, where there is one that passed. vocab_size: the width of its
-    logits. device: where tokens go in and logits come out.
+    lean: our own forward on its weights, where there is one that passed. graphs: its CUDA graphs, likewise.
+    vocab_size: the width of its logits. device: where tokens go in and logits come out.
     """
 
     name: str
@@ -51,8 +54,9 @@ class HFModel:
     capability: Capability
     device: torch.device
     lean: LeanDecoder | None = None
+    graphs: Graphs | None = None
 
-    def __init__(self, model: PreTrainedModel, name: str | None = None):
+    def __init__(self, model: PreTrainedModel, name: str | None = None, cuda_graphs: bool = False):
         if getattr(model.config, "is_encoder_decoder", False):
             raise ValueError(f"{type(model).__name__} is an encoder-decoder, not a causal language model")
         self.module = model.eval()
@@ -61,7 +65,12 @@ class HFModel:
         self.context_length = _context_length(self.config)
         self.device = _input_device(model)
         self.dtype = model.dtype
-        self._check()
+        if cuda_graphs:
+            check_device(self.device, str(self.device))
+        checker = self._checker()
+        self._check(checker)
+        if cuda_graphs:
+            self._add_graphs(checker)
 
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens."""
@@ -70,8 +79,11 @@ class HFModel:
     def to(self, device: str | torch.device) -> HFModel:
         """Move to another device; what the self-check found where it was loaded is taken to hold there too.
 
-        For GPUs that are lent only while something runs: nothing can be checked on them before.
+        For GPUs that are lent only while something runs: nothing can be checked on them before. ValueError
+        where it has CUDA graphs, which stay where they were captured.
         """
+        if self.graphs is not None:
+            raise ValueError(f"cuda_graphs = True: {self.name} can't be moved; load it on {str(device)!r}")
         self.module.to(device)
         self.device = torch.device(device)
         if self.lean is not None:
@@ -84,13 +96,16 @@ class HFModel:
             raise ValueError(f"{self.name} has a context of {self.context_length} tokens, which is full")
 
     @torch.inference_mode()
-    def _check(self) -> None:
-        """Find the most capable kind of session that scores what plain forwards score."""
+    def _checker(self) -> Checker:
         plain = PlainForwards(self.module, self.device)
         self.vocab_size = plain.vocab_size
+        windows = [window for layout in _layouts(self.config) for window in layout.windows if window]
+        return Checker(plain, self.dtype, min(windows, default=None), self.context_length)
+
+    @torch.inference_mode()
+    def _check(self, checker: Checker) -> None:
+        """Find the most capable kind of session that scores what plain forwards score."""
         layouts = _layouts(self.config)
-        window = min((window for layout in layouts for window in layout.windows if window), default=None)
-        checker = Checker(plain, self.dtype, window, self.context_length)
         if getattr(self.module, "_is_stateful", False):
             return self._settle_for_steps(checker, "it carries a recurrent state, which can't step back")
         if (tree_fault := self._tree_fault(checker, layouts)) is None:
@@ -124,11 +139,31 @@ class HFModel:
             self.lean = LeanDecoder(self.module)
         except ValueError:
             return False
-        whole = Layout((None,) * self.config.num_hidden_layers, None)
-        if self._session_fault(checker, LeanSession, whole) is None:
+        if self._session_fault(checker, LeanSession, self._whole) is None:
             return True
         self.lean = None
         return False
+
+    @property
+    def _whole(self) -> Layout:
+        return Layout((None,) * self.config.num_hidden_layers, None)
+
+    @torch.inference_mode()
+    def _add_graphs(self, checker: Checker) -> None:
+        """Open sessions with CUDA graphs from now on, where replays score what plain forwards score."""
+        if self.lean is None:
+            raise ValueError(
+                f"cuda_graphs = True: {self.name} does not run on the lean forward that graphs are made of: "
+                "a Llama, a Mistral without a window, a Qwen2 or a Qwen3, whole on one device"
+            )
+        graphs = Graphs(self.lean, self)
+        opened = partial(graph_session, self, graphs, self._whole)
+        fault = checker.fault("tree", opened, partial(opened, lines=False), times=REPLAYED)
+        if fault is not None or not graphs.replays:
+            graphs.fail(f"with them it {fault or 'replays none'}")
+        if graphs.fault is None:
+            self.graphs, self._open_session = graphs, opened
+            self._settle("tree", "scores a tree of drafts by one CUDA graph, as plain forwards do")
 
     def _settle_for_steps(self, checker: Checker, reason: str) -> None:
         self._open_session = partial(SteppingSession, self)

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import set_tqdm_hook
 
+from specdec.models.graphs import check_device
 from specdec.models.hf import HFModel
 from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
 
@@ -29,16 +30,17 @@ def load_hf_model(
     dtype: str | torch.dtype = "auto",
     revision: str | None = None,
     report: Report = silent,
+    cuda_graphs: bool = False,
     **kwargs,
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16" or a torch dtype. revision: of a hub
-    id. report: is told how far loading is, and may raise to end it. Further arguments go to
-    `from_pretrained`. Raises ValueError naming what does not fit.
+    id. report: is told how far loading is, and may raise to end it. cuda_graphs: as for `HFModel`. Further
+    arguments go to `from_pretrained`. Raises ValueError naming what does not fit.
     """
-    placement, dtype = checked_device(device), checked_dtype(dtype)
+    placement, dtype = checked_device(device, cuda_graphs), checked_dtype(dtype)
     is_source = not isinstance(name_or_path, (str, os.PathLike))
     source = name_or_path if is_source else find_source(name_or_path, revision)
     folder = source.fetch(report)
@@ -49,11 +51,19 @@ def load_hf_model(
         model = _read(source.name, folder, kwargs | options)
     model = model if placement is None else model.to(placement)
     report(Progress("checking", source.name))
-    return HFModel(model, name=_shown_name(source.name))
+    return HFModel(model, _shown_name(source.name), cuda_graphs)
 
 
-def checked_device(device: str | torch.device) -> torch.device | None:
-    """The device to load to; None to spread the model over the GPUs. ValueError where it is not here."""
+def checked_device(device: str | torch.device, cuda_graphs: bool = False) -> torch.device | None:
+    """The device to load to; None to spread the model over the GPUs. ValueError where it is not here, or
+    can't have the CUDA graphs."""
+    placement = _placement(device)
+    if cuda_graphs and placement is not None:
+        check_device(placement, str(device))
+    return placement
+
+
+def _placement(device: str | torch.device) -> torch.device | None:
     if device == "auto":
         return None if torch.cuda.is_available() else torch.device("cpu")
     try:

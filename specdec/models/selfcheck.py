@@ -168,18 +168,20 @@ class Checker:
         capability: Capability,
         open_session: Callable[[], Session],
         open_control: Callable[[], Session] | None = None,
+        times: int = 1,
     ) -> str | None:
         """What is wrong with sessions of this kind, as the rest of a sentence; None if they pass.
 
-        open_control: sessions with a wrong mask, which must fail.
+        open_control: sessions with a wrong mask, which must fail. times: how often each session goes
+        through the script, with other tokens behind a longer text each time.
         """
         try:
-            error = self._error(capability, open_session)
+            error = self._error(capability, open_session, times)
             if error > self.limit:
                 return f"gives logits that are off by {error:.2g} of their spread"
             if open_control is None:
                 return None
-            control = self._error(capability, open_control)
+            control = self._error(capability, open_control, times)
         except Exception as exception:
             _reraise_out_of_memory(exception)
             return f"raises {type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
@@ -187,10 +189,10 @@ class Checker:
             return "gives the same logits under a wrong mask"
         return None
 
-    def _error(self, capability: Capability, open_session: Callable[[], Session]) -> float:
+    def _error(self, capability: Capability, open_session: Callable[[], Session], times: int) -> float:
         return max(
-            session_error(open_session(), self.plain, SCRIPTS[capability], self.prefix_length),
-            session_error(open_session(), self.plain, UNPREFIXED[capability], 0),
+            session_error(open_session(), self.plain, SCRIPTS[capability] * times, self.prefix_length),
+            session_error(open_session(), self.plain, UNPREFIXED[capability] * times, 0),
         )
 
 
