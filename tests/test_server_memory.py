@@ -42,8 +42,9 @@ def test_a_tab_holds_no_connection(left):
 
 
 def test_an_idle_server_leaves_the_processor_alone(left):
-    # what it takes is taken from the thread that decodes; Gradio's own polling takes 0.07
-    assert left["idle"] < 0.03
+    # each time its threads wake, they take the interpreter from the one that decodes; Gradio's queue by itself
+    # wakes 860 times a second
+    assert left["wakes"] < 300
 
 
 _COUNT_ARENAS = """
