@@ -42,8 +42,8 @@ def test_a_tab_holds_no_connection(left):
 
 
 def test_an_idle_server_leaves_the_processor_alone(left):
-    # each time its threads wake, they take the interpreter from the one that decodes; Gradio's queue by itself
-    # wakes 860 times a second
+    # each time its threads wake, they take the interpreter from the one that decodes; Gradio's queue by
+    # itself wakes 860 times a second
     assert left["wakes"] < 300
 
 
