@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import time
+import weakref
 
 import pytest
 import torch
-from tiny_checkpoints import save_checkpoint
+from tiny_checkpoints import save_checkpoint, tiny_model
 from tokenizers_for_tests import byte_level_tokenizer
 
-from specdec.bench import overhead
+from specdec.bench import bandwidth, overhead
 from specdec.bench.command import bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Job, Sample, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE
@@ -21,6 +23,7 @@ from specdec.bench.ratios import median_rate, paired_ratio
 from specdec.bench.report import profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, Shape, synthetic_pair
 from specdec.decode import generate
+from specdec.models import HFModel
 from specdec.models.markov import MarkovSession
 from specdec.probs import Sampling
 from specdec.race import Races
@@ -177,6 +180,38 @@ def test_the_table_has_a_line_for_each_with_ratios_and_milliseconds():
     assert "3 MiB" in lines[3]
 
 
+@pytest.fixture
+def small_copies(monkeypatch):
+    monkeypatch.setattr(bandwidth, "BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_copies")
+def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads(tiny):
+    pair = tiny[0]
+    shape, vocabulary = PRESETS["tiny"].target, PRESETS["tiny"].vocab_size
+    attention = shape.width * shape.head_size * 2 * (shape.heads + shape.kv_heads)
+    layer = attention + 3 * shape.width * shape.inner + 2 * shape.width
+    read = 4 * (shape.layers * layer + vocabulary * shape.width + 2 * shape.width)
+    assert bandwidth.bytes_per_token(pair.target) == read
+    each = [contestant(name, 1.0, []) for name in (AUTOREGRESSIVE, "specdec ERSD auto")]
+    limits = bandwidth.limits(each, {"float32": pair})
+    assert list(limits) == [AUTOREGRESSIVE]
+    limit = limits[AUTOREGRESSIVE]
+    assert limit["tokens_per_second"] == pytest.approx(limit["bandwidth"] / read)
+    assert 1e8 < limit["bandwidth"] < 1e13
+    samples = interleaved(each, [Job([0], seed, 10) for seed in range(2)])
+    found = rows(each, samples, {one.name: 0 for one in each})
+    shares = bandwidth.with_shares(found, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
+    assert [row.get("bandwidth_share") for row in shares] == [0.25, None]
+    assert "autoregressive 25% of 40 GB/s" in bandwidth.line(shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}})
+
+
+def test_a_tied_embedding_is_read_as_a_whole():
+    model = HFModel(tiny_model("llama", tie_word_embeddings=True))
+    assert bandwidth.bytes_per_token(model) == 4 * model.module.num_parameters()
+
+
+@pytest.mark.usefixtures("small_copies")
 def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
     for name, layers in (("target", 3), ("draft", 1)):
         save_checkpoint(tmp_path / name, "llama", seed=layers, num_hidden_layers=layers, vocab_size=300)
@@ -194,6 +229,10 @@ def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
     kinds = {row["name"].split(",")[0] for row in result["rows"]}
     assert {"transformers assisted", "transformers prompt lookup", "specdec ERSD auto"} <= kinds
     assert {"torch", "transformers", "processor", "load"} <= set(result["machine"])
+    shares = [row["name"] for row in result["rows"] if row.get("bandwidth_share", 0) > 0]
+    assert shares == [AUTOREGRESSIVE, "specdec autoregressive"]
+    said = next(line for line in printed.splitlines() if "memory bandwidth" in line)
+    assert all(name in said for name in shares)
 
 
 def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny):
@@ -205,6 +244,22 @@ def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny
     assert min(parts[name] for name in ("target forward", "draft forward", "rest")) > 0
     assert "session" not in vars(pair.target)
     assert not hasattr(Races.at, "__wrapped__")
+
+
+def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
+    pair, opened = tiny[0], []
+    session = pair.target.session
+    monkeypatch.setattr(pair.target, "session", lambda: opened.append(session()) or opened[-1])
+    each = Contestant("ours", "specdec", "float32", 1, ours(pair, "ar", None, Sampling()))
+    gc.disable()  # what only a collection finds keeps its cache until then
+    try:
+        profile(pair, each, Job([5, 6, 7], 3, 4))
+        alive = [weakref.ref(each) for each in opened]
+        opened.clear()
+        assert [each() for each in alive] == [None] * len(alive)
+    finally:
+        gc.enable()
+    assert alive
 
 
 def test_verifications_share_is_of_the_whole_round():
@@ -253,6 +308,8 @@ def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
         (["--prompts", "4000"], "prompts = 4000"),
         (["--prompt-file", "/nowhere"], "prompt-file = '/nowhere'"),
         (["--temperature", "-1"], "temperature = -1"),
+        (["--synthetic", "8b", "--cuda-graphs"], "cuda_graphs = True: device = 'cpu' is no CUDA device"),
+        (["--cuda-graphs"], "cuda_graphs = True: device = 'cpu' is no CUDA device"),
     ],
 )
 def test_an_option_that_does_not_fit_is_named(arguments, message):

@@ -4,6 +4,7 @@ contestants   transformers' generate (autoregressive, assisted, prompt lookup) a
 measure       all of them in turn on the same prompts, so that a busy machine is busy for all
 ratios        medians, paired ratios and their intervals
 synthetic     pairs of any shape and agreement, with random weights and the true cost
+bandwidth     plain decoding as a share of what memory allows
 profile       one round's processor time, part by part
 overhead      our own cost per round, between models that cost next to nothing
 command       options, trials of dtype, threads and k, the table and the JSON

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
+from specdec.bench import bandwidth
 from specdec.bench.contestants import Job, without_end
 from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
@@ -50,7 +51,10 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--device", default="auto")
     result.add_argument("--dtype", default="auto", help="auto: on a CPU each side's best of two; or a name")
     result.add_argument("--draft-dtype")
-    result.add_argument("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ...")
+    result.add_argument(
+        "--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1"
+    )
+    result.add_argument("--cuda-graphs", action="store_true", help="replay our forwards as CUDA graphs")
     result.add_argument("--tokens", type=int, default=64, help="new tokens of each text")
     result.add_argument("--prompts", type=int, default=4, help="how many")
     result.add_argument("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
@@ -76,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")
     print("processor: the ratio to autoregressive in processor time, which other work leaves alone")
+    print(f"\n{bandwidth.line(result['rows'], result['limits'])}")
     print(f"\n{profile_table(result['profile_ms'])}")
     print("\nprofile: milliseconds of processor time per round; races + verify: their part of the round")
 
@@ -106,10 +111,12 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
     contestants, tried = chosen(field, _say)
     for each in contestants:  # "auto" measures here
         run(each, trial[0])
+    limits = bandwidth.limits(contestants, pairs)
     jobs = [Job(p, seed, settings["tokens"]) for seed in range(settings["repeats"]) for p in prompts]
     loads: list[float] = []
     samples = interleaved(contestants, jobs, lambda done: (loads.append(os.getloadavg()[0]), _say(done)))
     device = some.target.device
+    measured = rows(contestants, samples, peaks(contestants, trial[0], device))
     result = {
         "machine": machine(device) | {"load": mean_load(loads)},
         "pair": about,
@@ -120,8 +127,11 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
             for each in contestants
             if each.kind == "specdec"
         },
-        "rows": rows(contestants, samples, peaks(contestants, trial[0], device)),
+        "limits": limits,
+        "rows": bandwidth.with_shares(measured, limits),
     }
+    if options.cuda_graphs:
+        result["graphs"] = {name: _graphs(pair) for name, pair in pairs.items()}
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     return result
@@ -134,7 +144,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "prompts": 1 if smoke else whole("prompts", options.prompts, 1, 10_000),
         "repeats": 2 if smoke else whole("repeats", options.repeats, 1, 10_000),
         "trials": 1 if smoke else 3,
-        "threads": [1] if smoke else _threads(options.threads),
+        "threads": [1] if smoke else _threads(options.threads, _device(options)),
         "sequences": _numbers("sequences", options.sequences),
         "optimal": _numbers("optimal", options.optimal),
         "temperature": options.temperature,
@@ -143,9 +153,11 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _threads(text: str) -> list[int]:
+def _threads(text: str, device: str) -> list[int]:
     if text != "auto":
         return _numbers("threads", text)
+    if device != "cpu":
+        return [1]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= cores]
 
@@ -160,9 +172,13 @@ def _numbers(name: str, text: str) -> list[int]:
     return numbers
 
 
+def _device(options: argparse.Namespace) -> str:
+    return options.device if options.device != "auto" or torch.cuda.is_available() else "cpu"
+
+
 def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str, Any]]:
     """The pair in every dtype to be tried, and words about it."""
-    device = options.device if options.device != "auto" or torch.cuda.is_available() else "cpu"
+    device = _device(options)
     names = [options.dtype]
     if options.dtype == "auto":
         names = ["float32", "bfloat16"] if device == "cpu" else ["bfloat16"]
@@ -178,7 +194,9 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
             draft_dtype = options.draft_dtype and DTYPES[options.draft_dtype]
             preset = _preset(options)
             place = "cuda" if device == "auto" else device
-            pair, reached = synthetic_pair(preset, DTYPES[name], draft_dtype, place)
+            pair, reached = synthetic_pair(
+                preset, DTYPES[name], draft_dtype, place, cuda_graphs=options.cuda_graphs
+            )
             about = {"synthetic": options.synthetic, "acceptance": reached}
             about |= {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
         pairs[name] = without_end(pair)
@@ -189,8 +207,22 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
 
 def _loaded(options: argparse.Namespace, device: str, dtype: str) -> ModelPair:
     return load_pair(
-        options.target, options.draft, device=device, dtype=dtype, draft_dtype=options.draft_dtype
+        options.target,
+        options.draft,
+        device=device,
+        dtype=dtype,
+        draft_dtype=options.draft_dtype,
+        cuda_graphs=options.cuda_graphs,
     )
+
+
+def _graphs(pair: ModelPair) -> dict[str, dict[str, Any]]:
+    """What became of each model's graphs: how many were replayed, and why there are none any more."""
+    found = {}
+    for role in ("target", "draft"):
+        graphs = getattr(getattr(pair, role), "graphs", None)
+        found[role] = {"replays": graphs.replays, "fault": graphs.fault} if graphs else {"replays": 0}
+    return found
 
 
 def _parameters(model: Any) -> int | None:

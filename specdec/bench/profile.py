@@ -96,18 +96,24 @@ def _places() -> Iterator[tuple[str, Any, str]]:
         yield "verify", specdec.engine, name
 
 
+class _TimedSession:
+    """A session, timed. Nothing that it holds holds it in turn: its cache is free as soon as it ends."""
+
+    def __init__(self, session: Session, parts: Parts, part: str):
+        self._session = session
+        self.forward = parts.timed(f"{part} forward", session.forward)
+        self.prefill = parts.timed("prefill", session.prefill)
+        self.keep = parts.timed("keep", session.keep)
+
+    @property
+    def length(self) -> int:
+        return self._session.length
+
+
 def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
     """The model's `session`, whose sessions are timed."""
     opened = model.session
-
-    def session() -> Session:
-        new = opened()
-        new.forward = parts.timed(f"{part} forward", new.forward)
-        new.prefill = parts.timed("prefill", new.prefill)
-        new.keep = parts.timed("keep", new.keep)
-        return new
-
-    return session
+    return lambda: _TimedSession(opened(), parts, part)
 
 
 @contextmanager

@@ -140,7 +140,7 @@ def machine(device: torch.device) -> dict[str, Any]:
     words |= {"python": platform.python_version(), "processor": _processor()}
     words |= {"cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
     if device.type == "cuda":
-        words["gpu"] = torch.cuda.get_device_name(device)
+        words |= {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
     return words
 
 

@@ -19,6 +19,8 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specdec.checks import real
+from specdec.models import HFModel
+from specdec.models.graphs import check_device
 from specdec.pair import ModelPair
 from specdec.theory import gsd_acceptance
 
@@ -64,19 +66,24 @@ def synthetic_pair(
     draft_dtype: torch.dtype | None = None,
     device: str = "cpu",
     seed: int = 0,
+    cuda_graphs: bool = False,
 ) -> tuple[ModelPair, float]:
     """A pair without a tokenizer, and the acceptance that it reached (GSD's of the first drafted token).
 
-    ValueError where the target can't contain the draft, or the acceptance can't be had.
+    cuda_graphs: as for `HFModel`. ValueError where the target can't contain the draft, or the acceptance or
+    the graphs can't be had.
     """
     _check(preset)
+    if cuda_graphs:
+        check_device(torch.device(device), device)
     torch.manual_seed(seed)
     draft = _random_model(preset.draft, preset.vocab_size, dtype, device)
     _spread_logits(draft)
     target = _random_model(preset.target, preset.vocab_size, dtype, device)
     _contain(target, draft, preset)
     reached = _calibrate(target, draft, preset)
-    return ModelPair(target, draft.to(draft_dtype or dtype)), reached
+    models = (HFModel(model, cuda_graphs=cuda_graphs) for model in (target, draft.to(draft_dtype or dtype)))
+    return ModelPair(*models), reached
 
 
 def _check(preset: Preset) -> None:
