@@ -123,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
     pair = LazyPair(partial(_load, options))
     try:
         limits.use(limits.from_options(options))
-        if options.target or options.draft or zero_gpu.here():
+        if options.target or options.draft or options.cuda_graphs or zero_gpu.here():
             pair.load()
         blocks = build(pair, access.from_options(options))
         page.launch(
@@ -141,8 +141,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _load(options: argparse.Namespace) -> Any:
     if zero_gpu.here():
+        if options.cuda_graphs:
+            raise ValueError("cuda_graphs = True: on ZeroGPU each run is a process of its own, without them")
         return zero_gpu.load(options.target, options.draft, options.dtype, run.start_here)
-    return specdec.load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
+    return specdec.load_pair(
+        options.target,
+        options.draft,
+        device=options.device,
+        dtype=options.dtype,
+        cuda_graphs=options.cuda_graphs,
+    )
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -180,10 +188,25 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
     access.add_options(parser)
     try:
+        _add_graphs_option(parser)
         limits.add_options(parser, limits.from_environment())
     except ValueError as error:
         parser.error(str(error))
     return parser.parse_args(arguments)
+
+
+def _add_graphs_option(parser: argparse.ArgumentParser) -> None:
+    """ValueError where its variable says neither 0 nor 1."""
+    value = os.environ.get("SPECDEC_CUDA_GRAPHS") or "0"
+    if value not in ("0", "1"):
+        raise ValueError(f"SPECDEC_CUDA_GRAPHS = {value!r} is neither 0 nor 1")
+    parser.add_argument(
+        "--cuda-graphs",
+        action=argparse.BooleanOptionalAction,
+        default=value == "1",
+        help="replay forwards of the pair that the server starts with as CUDA graphs; never tried on a GPU "
+        "yet (default: no); SPECDEC_CUDA_GRAPHS=1",
+    )
 
 
 if __name__ == "__main__":

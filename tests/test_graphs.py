@@ -20,7 +20,9 @@ from test_lean import MODELS
 from test_models import Replay, random_line, random_tree
 from tiny_checkpoints import tiny_model
 
+import app
 import specdec
+from components import zero_gpu
 from specdec.models import HFModel, graphs, static
 from specdec.models.graphs import GraphSession, captured
 from specdec.models.selfcheck import relative_error
@@ -399,3 +401,53 @@ def test_a_model_without_a_lean_forward_is_refused():
 def test_a_model_with_graphs_is_not_moved():
     with pytest.raises(ValueError, match="can't be moved"):
         model_with_graphs().to("cpu")
+
+
+@pytest.mark.usefixtures("unpatched")
+@pytest.mark.parametrize("device", ["cpu", "auto", torch.device("cpu")])
+def test_a_pair_for_a_cpu_is_refused_before_anything_is_read(device):
+    if torch.cuda.is_available() and device == "auto":
+        pytest.skip("auto is a GPU here")
+    with pytest.raises(ValueError, match=rf"cuda_graphs = True: device = '{device}' is no CUDA device"):
+        specdec.load_pair("/nowhere", "/nowhere", device=device, cuda_graphs=True)
+
+
+def test_a_loaded_pair_has_them_only_where_they_were_asked_for(monkeypatch):
+    monkeypatch.setattr("specdec.models.load.check_device", lambda *_: None)
+    pair = specdec.load_pair(device="cpu", cuda_graphs=True)
+    assert pair.target.graphs.replays > 0
+    assert "by one CUDA graph" in pair.draft.capability_reason
+    assert specdec.load_pair(device="cpu").target.graphs is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "arguments", "on"),
+    [(None, [], False), ("1", [], True), ("0", ["--cuda-graphs"], True), ("1", ["--no-cuda-graphs"], False)],
+)
+def test_the_server_takes_them_from_its_command_line_or_a_variable(monkeypatch, variable, arguments, on):
+    if variable is not None:
+        monkeypatch.setenv("SPECDEC_CUDA_GRAPHS", variable)
+    asked = []
+    monkeypatch.setattr(specdec, "load_pair", lambda *_, **options: asked.append(options["cuda_graphs"]))
+    app._load(app._options(arguments))
+    assert asked == [on]
+
+
+def test_a_variable_that_is_neither_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("SPECDEC_CUDA_GRAPHS", "maybe")
+    with pytest.raises(SystemExit):
+        app._options([])
+    assert "SPECDEC_CUDA_GRAPHS = 'maybe' is neither 0 nor 1" in capsys.readouterr().err
+
+
+def test_on_zero_gpu_they_are_refused_before_the_page_is_built(monkeypatch):
+    monkeypatch.setattr(zero_gpu, "here", lambda: True)
+    with pytest.raises(SystemExit, match="cuda_graphs = True: on ZeroGPU"):
+        app.main(["--cuda-graphs"])
+
+
+@pytest.mark.usefixtures("unpatched")
+def test_a_server_without_a_gpu_ends_at_once(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="error: cuda_graphs = True: device = 'auto' is no CUDA device"):
+        app.main(["--cuda-graphs"])
