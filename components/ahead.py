@@ -30,13 +30,13 @@ class Ahead:
         self._error: BaseException | None = None
         threading.Thread(target=self._decode, name=THREAD, daemon=True).start()
 
-    def batches(self, first: float, interval: float) -> Iterator[list[Any]]:
+    def batches(self, interval: float) -> Iterator[list[Any]]:
         """All rounds that are there, at least one, `interval` seconds after the batch before it was taken.
 
-        first: the `time.monotonic()` of the first batch. The last batch comes as soon as the run has ended.
-        An error of the run is raised after the rounds before it.
+        The first batch comes with the first round, the last one as soon as the run has ended. An error of
+        the run is raised after the rounds before it.
         """
-        due, ended = first, False
+        due, ended = time.monotonic(), False
         while not ended:
             batch = [self._rounds.get()]
             self._ended.wait(due - time.monotonic())

@@ -1,6 +1,6 @@
 """From `specdec.stream` to the browser: settings, throttled updates, and the feed that receives them.
 
-Updates are JSON texts with a sequence number, about ten a second; each carries only the rounds since
+Updates are JSON texts with a sequence number, about five a second; each carries only the rounds since
 the one before it. Gradio may merge two that arrive together, so the browser asks `missing` for what
 it did not see.
 """
@@ -29,8 +29,9 @@ from components.ahead import Ahead
 from components.lazy import present
 from specdec.trace import Method
 
-INTERVAL = 0.1
-"""Seconds between two updates: what a browser draws comfortably and an eye still follows."""
+INTERVAL = 0.2
+"""Seconds between two updates: an eye still follows them, and they leave the decoder its time, which
+`tests.stress.watched` measures."""
 
 _KEPT_RUNS = 32
 """Runs whose updates can be asked for again, those told something last."""
@@ -250,7 +251,7 @@ class Log:
     def collect(self, phase: str, run: Any, **fields: Any) -> Iterator[str]:
         """Updates with the rounds of `run` with `fields`; its caches are freed also where it is stopped."""
         with closing(Ahead(run)) as ahead:
-            for rounds in ahead.batches(self.flushed_at + self.interval, self.interval):
+            for rounds in ahead.batches(self.interval):
                 yield self.flush(phase, rounds, **fields)
 
     def flush(self, phase: str, rounds: Sequence[specdec.Round] = (), **fields: Any) -> str:

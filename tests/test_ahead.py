@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from queue import SimpleQueue
 
 import pytest
@@ -50,20 +48,23 @@ def asked_for(run, number):
 
 def test_every_round_comes_once_in_order_and_the_run_is_closed():
     run = Handed(*range(100), None)
-    batches = list(Ahead(run).batches(-math.inf, 0))
+    batches = list(Ahead(run).batches(0))
     assert [round for batch in batches for round in batch] == list(range(100))
     assert all(batches)
     assert run.closed.wait(PATIENCE)
 
 
 def test_rounds_wait_for_their_time_but_not_beyond_the_end():
-    run = Handed(1, 2, 3, None)
-    assert list(Ahead(run).batches(time.monotonic() + 3600, 3600)) == [[1, 2, 3]]
+    run = Handed(1)
+    batches = Ahead(run).batches(3600)
+    assert next(batches) == [1]  # whoever asked waits for this one most
+    run.hand(2, 3, None)
+    assert list(batches) == [[2, 3]]
 
 
 def test_decoding_goes_on_while_a_batch_is_on_its_way():
     run = Handed(1)
-    batches = Ahead(run).batches(-math.inf, 0)
+    batches = Ahead(run).batches(0)
     assert next(batches) == [1]
     run.hand(2, 3)
     asked_for(run, 4)  # the fourth is asked for when the third is there
@@ -73,22 +74,24 @@ def test_decoding_goes_on_while_a_batch_is_on_its_way():
 
 
 def test_an_error_comes_after_the_rounds_before_it():
-    run = Handed(1, 2, ValueError("broken"))
-    batches = Ahead(run).batches(time.monotonic() + 3600, 3600)
-    assert next(batches) == [1, 2]
+    run = Handed(1)
+    batches = Ahead(run).batches(3600)
+    assert next(batches) == [1]
+    run.hand(2, 3, ValueError("broken"))
+    assert next(batches) == [2, 3]
     with pytest.raises(ValueError, match="broken"):
         next(batches)
     assert run.closed.is_set()
 
 
 def test_a_run_without_rounds_has_no_batches():
-    assert list(Ahead(Handed(None)).batches(-math.inf, 0)) == []
+    assert list(Ahead(Handed(None)).batches(0)) == []
 
 
 def test_whoever_closes_does_not_wait_and_the_run_ends_with_its_round():
     run = Handed(1)
     ahead = Ahead(run)
-    assert next(ahead.batches(-math.inf, 0)) == [1]
+    assert next(ahead.batches(0)) == [1]
     asked_for(run, 2)
     ahead.close()  # the second round is in progress
     assert not run.closed.is_set()
