@@ -76,6 +76,22 @@ def test_replays_score_what_the_models_own_forward_scores(name):
     assert model.graphs.replays > before
 
 
+def test_half_precision_passes_the_check_as_its_eager_forward_does():
+    model = HFModel(tiny_model("llama", torch.bfloat16), cuda_graphs=True)
+    assert type(model.session()) is GraphSession
+    exact = HFModel(tiny_model("llama", torch.bfloat16).double()).session()
+    rounded = [model.session(), LeanSession(model, model._whole)]
+    errors = []
+    for token in range(10, 40):
+        tokens, parents = torch.tensor([token, token + 1, token + 2]), [-1, 0, 0]
+        want, *have = (session.forward(tokens, parents).double() for session in (exact, *rounded))
+        errors.append([relative_error(logits, want) for logits in have])
+        for session in (exact, *rounded):
+            session.keep([0, 2])
+    graphed, eager = torch.tensor(errors).amax(0)
+    assert graphed < 2 * eager
+
+
 def test_random_trees_over_many_rounds_in_two_forwards_each():
     both = Both(model_with_graphs(), seed=2)
     rng, before = both.replay.rng, both.replay.model.graphs.replays

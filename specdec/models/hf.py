@@ -158,7 +158,8 @@ class HFModel:
             )
         graphs = Graphs(self.lean, self)
         opened = partial(graph_session, self, graphs, self._whole)
-        fault = checker.fault("tree", opened, partial(opened, lines=False), times=REPLAYED)
+        control, passed = partial(opened, lines=False), partial(LeanSession, self, self._whole)
+        fault = checker.fault("tree", opened, control, REPLAYED, passed)
         if fault is not None or not graphs.replays:
             graphs.fail(f"with them it {fault or 'replays none'}")
         if graphs.fault is None:

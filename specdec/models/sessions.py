@@ -1,6 +1,7 @@
 """Sessions over a Hugging Face model: the caches of one run, for each thing that a model can do.
 
-tree       LeanSession       own cache and own forward, for the decoders that `lean` knows
+tree       GraphSession      the next one, replayed as CUDA graphs where they were asked for (`graphs`)
+           LeanSession       own cache and own forward, for the decoders that `lean` knows
            TreeSession       own cache, attention masks along the tree
 sequence   SequenceSession   own cache, the model's own causal attention
 ar         SteppingSession   the model's own cache or state, one token at a time
