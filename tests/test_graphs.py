@@ -23,6 +23,7 @@ from tiny_checkpoints import tiny_model
 import app
 import specdec
 from components import zero_gpu
+from specdec.bench.command import bench, parser
 from specdec.models import HFModel, graphs, static
 from specdec.models.graphs import GraphSession, captured
 from specdec.models.selfcheck import relative_error
@@ -467,3 +468,18 @@ def test_a_server_without_a_gpu_ends_at_once(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="error: cuda_graphs = True: device = 'auto' is no CUDA device"):
         app.main(["--cuda-graphs"])
+
+
+def test_the_benchmark_of_a_gpu_runs_at_a_tiny_scale_and_says_what_was_replayed(monkeypatch):
+    monkeypatch.setattr("specdec.bench.synthetic.check_device", lambda *_: None)
+    monkeypatch.setattr("specdec.bench.bandwidth.BYTES", 1 << 20)
+    shapes = ["--target-shape", "3,64,96,4,2,16", "--draft-shape", "1,32,48,2,2,16", "--vocabulary", "257"]
+    trees = ["--sequences", "2", "--optimal", "3"]
+    arguments = ["--synthetic", "8b", *shapes, *trees, "--dtype", "bfloat16", "--device", "cpu", "--smoke"]
+    result = bench(parser().parse_args([*arguments, "--cuda-graphs"]))
+    for model in result["graphs"]["bfloat16"].values():
+        assert model["replays"] > 50
+        assert model["fault"] is None
+    assert result["pair"]["acceptance"] == pytest.approx(0.78, abs=0.05)
+    shares = {row["name"] for row in result["rows"] if row.get("bandwidth_share", 0) > 0}
+    assert shares == {"transformers autoregressive", "specdec autoregressive"}
