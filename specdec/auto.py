@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from specdec.engine import Engine, Settings
+from specdec.engine import Settings
 from specdec.models import Model, Session
+from specdec.on_device import engine_for
 from specdec.optimal import optimal_topology
 from specdec.race import derived_seed
 from specdec.stats import acceptance_by_index
@@ -106,10 +107,12 @@ def smoothed_acceptance(rounds: Sequence[Round]) -> np.ndarray:
 
 def _decode_trial(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int]) -> list[Round]:
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS, detail=False)
+    topology = _trial_topology(pair)
+    kind = engine_for(pair, topology)
     rounds: list[Round] = []
     seed = 0
     while sum(len(round.tokens) for round in rounds) < _TRIAL_TOKENS:
-        engine = Engine(pair, settings, _trial_topology(pair), prompt_ids, derived_seed(_TRIAL_SEED, seed))
+        engine = kind(pair, settings, topology, prompt_ids, derived_seed(_TRIAL_SEED, seed))
         engine.prefill()
         rounds.append(engine.round(len(rounds)))
         while rounds[-1].finish is None:

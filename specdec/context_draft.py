@@ -32,10 +32,9 @@ class ContextDrafter(Drafter):
         race(d): log e [vocabulary] of the nodes at depth d, whose children it draws. uniforms(d): [WIDTH],
         what GSD will test these children with; not asked for under ERSD.
         """
-        lag = text_ids[self.session.length :]
-        self._lag = self._scored = len(lag)
-        root = Branch(text_ids[-1], number=len(lag) - 1)
-        logits = self._forward(lag, range(-1, len(lag) - 1))[-1:]
+        logits = self._root_logits(text_ids)
+        self._scored = self._lag
+        root = Branch(text_ids[-1], number=self._lag - 1)
         if self.acceptance.method == "gsd":
             return self._as_drafted(root, self._grow_gsd(root, logits, depth, race, uniforms))
         return self._as_drafted(root, self._grow_ersd(root, logits, depth, race))

@@ -16,8 +16,10 @@ import numpy as np
 
 from specdec.auto import measured_topology, trial
 from specdec.checks import whole
+from specdec.clock import Clock
 from specdec.context import ContextTree
-from specdec.engine import Clock, Engine, Settings
+from specdec.engine import Settings
+from specdec.on_device import engine_for
 from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.topology import Topology, sequence
@@ -157,10 +159,12 @@ class Run(Iterator[Round]):
         )
 
     def _decode(self) -> Iterator[Round]:
-        engine = Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
+        kind = engine_for(self.pair, self.topology)
+        engine = kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
         clock = Clock(self.pair.target.device)
         engine.prefill()
-        self.prefill_seconds = clock.lap()
+        clock.launched()
+        (self.prefill_seconds,) = clock.seconds()
         finish = None
         while finish is None:
             round = engine.round(len(self.rounds))

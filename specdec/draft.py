@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
+from specdec.devices import upload
 from specdec.models import Model
 from specdec.probs import Sampling, log_probs
 from specdec.race import Noise, arrivals
@@ -45,9 +45,7 @@ class Drafter:
         """
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
-        lag = text_ids[self.session.length :]
-        self._lag, self._pending = len(lag), {0: len(lag) - 1}
-        logits = self._forward(lag, range(-1, len(lag) - 1))[-1:]
+        logits = self._root_logits(text_ids)
         tokens, log_q, inner = {0: text_ids[-1]}, {}, [0]
         for depth in range(topology.depth):
             level = log_probs(logits, self.sampling, self.vocab_size)
@@ -68,20 +66,35 @@ class Drafter:
         self.session.keep([*range(self._lag), *scored])
         self._pending, self._lag = {}, 0
 
+    def _root_logits(self, text_ids: Sequence[int]) -> Tensor:
+        """Score what the cache lacks, and return the logits [1, vocabulary] of what follows the root."""
+        lag = text_ids[self.session.length :]
+        self._lag, self._pending = len(lag), {0: len(lag) - 1}
+        return self._forward(lag, range(-1, len(lag) - 1))[-1:]
+
     def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Tensor:
-        return self.session.forward(torch.tensor(token_ids, device=self.model.device), parents)
+        return self.session.forward(upload(token_ids, self.model.device), parents)
 
     def _extend(self, topology: Topology, tokens: dict[int, int], rows: list[int]) -> Tensor:
+        parents = self._numbered(topology, rows)
+        return self._forward([tokens[row] for row in rows], parents)
+
+    def _numbered(self, topology: Topology, rows: Sequence[int]) -> list[int]:
+        """Number these rows as the session's next pending nodes; returns the numbers of their parents."""
         parents = [self._pending[topology.parents[row]] for row in rows]
         first = self._lag + len(self._pending) - 1  # the root is counted in both
         self._pending.update(zip(rows, range(first, first + len(rows)), strict=True))
-        return self._forward([tokens[row] for row in rows], parents)
+        return parents
+
+    def _keep_rows(self, topology: Topology, rows: Sequence[int]) -> Topology:
+        """The tree of these rows alone, the root's first; from now on rows are counted in it."""
+        if len(rows) == len(topology.parents):
+            return topology
+        self._pending = {new: self._pending[row] for new, row in enumerate(rows) if row in self._pending}
+        return topology.subset(rows[1:])
 
     def _drafted(self, topology: Topology, tokens: dict[int, int], log_q: dict[int, Tensor]) -> Drafted:
         """Leave out the nodes that q had no support for."""
-        rows = range(len(topology.parents))
-        if len(tokens) < len(rows):
-            rows = sorted(tokens)
-            topology = topology.subset(rows[1:])
-            self._pending = {new: self._pending[row] for new, row in enumerate(rows) if row in self._pending}
+        rows = sorted(tokens)
+        topology = self._keep_rows(topology, rows)
         return Drafted(topology, [tokens[row] for row in rows], [log_q.get(row) for row in rows])

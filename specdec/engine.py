@@ -7,7 +7,6 @@ Autoregressive decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from specdec.clock import Clock
 from specdec.context import ContextTree
 from specdec.context.features import WIDTH
 from specdec.context_draft import ContextDrafter
@@ -41,8 +41,25 @@ class Settings(NamedTuple):
     detail: bool
 
 
+class Decided(NamedTuple):
+    """What a round drafted and verified.
+
+    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths. scored: for each of its
+    rows, its number among the nodes that the target scored.
+    """
+
+    drafted: Drafted
+    verdict: Verdict
+    log_p: Sequence[Tensor]
+    log_e: Noise
+    scored: Sequence[int]
+
+
 class Engine:
-    """The models' caches, the noise and the text of one run; `round()` advances all of them."""
+    """The models' caches, the noise and the text of one run; `round()` advances all of them.
+
+    The host decides here, one node after the other; `on_device` decides on a GPU.
+    """
 
     def __init__(
         self,
@@ -82,29 +99,35 @@ class Engine:
         """Draft, evaluate, verify; commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
-        drafted, log_e = self._draft(position)
-        draft_seconds = clock.lap()
-        log_p = self._evaluate(drafted)
-        evaluate_seconds = clock.lap()
-        verdict = self._until_eos(drafted, self._verify(drafted, log_p, log_e, position))
-        self._commit(drafted, verdict)
-        verify_seconds = clock.lap()
+        drafted, verdict, log_p, log_e, scored = self._decide(position, clock)
+        verdict = self._until_eos(drafted, verdict)
+        self._commit(drafted, verdict, scored)
+        clock.lap()
         finish = self._finish()
         tokens = self._tokens(drafted, verdict, finish is not None)
         detail, texts = self.settings.detail, self.pair.token_texts
         nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
         steps = verified_steps(drafted, verdict, texts, log_p, log_e, position) if detail else ()
+        clock.lap()  # the record's own making is part of the time that it states
         return Round(
             number=number,
             position=position,
             tokens=tokens,
             nodes=nodes,
             steps=steps,
-            # the record's own making is part of the time that it states
-            seconds=Seconds(draft_seconds, evaluate_seconds, verify_seconds, clock.lap()),
+            seconds=Seconds(*clock.seconds()),
             text="".join(token.text for token in tokens),
             finish=finish,
         )
+
+    def _decide(self, position: int, clock: Clock) -> Decided:
+        """Draft, evaluate and verify; the first two end a lap."""
+        drafted, log_e = self._draft(position)
+        clock.launched()
+        log_p = self._evaluate(drafted)
+        clock.launched()
+        verdict = self._verify(drafted, log_p, log_e, position)
+        return Decided(drafted, verdict, log_p, log_e, range(len(drafted.token_ids)))
 
     def _room(self) -> int:
         """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""
@@ -163,8 +186,8 @@ class Engine:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)
         return verdict
 
-    def _commit(self, drafted: Drafted, verdict: Verdict) -> None:
-        self.target.keep((0, *verdict.rows))
+    def _commit(self, drafted: Drafted, verdict: Verdict, scored: Sequence[int]) -> None:
+        self.target.keep([scored[row] for row in (0, *verdict.rows)])
         if self.drafter is not None:
             self.drafter.keep(verdict.rows)
         self.text_ids += [drafted.token_ids[row] for row in verdict.rows]
@@ -202,21 +225,3 @@ class LazyLogProbs(Sequence[Tensor]):
 
     def __len__(self) -> int:
         return len(self._logits)
-
-
-class Clock:
-    """Seconds between laps; on a GPU, waits for the work that was launched in them."""
-
-    def __init__(self, device: torch.device):
-        self._device = device
-        self._last = self._now()
-
-    def lap(self) -> float:
-        """Seconds since the last lap."""
-        before, self._last = self._last, self._now()
-        return self._last - before
-
-    def _now(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter()

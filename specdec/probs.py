@@ -8,6 +8,7 @@ Results are log-probabilities, since races compare `log e - log p`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -50,20 +51,41 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax.
     float32, or float64 where the logits are. ValueError where logits are NaN, +inf or all -inf.
     """
+    result, sound = unchecked_log_probs(logits, sampling, vocab_size)
+    check_sound(sound.flatten().tolist())
+    return result
+
+
+def unchecked_log_probs(
+    logits: Tensor, sampling: Sampling, vocab_size: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """`log_probs` for a device that nobody waits for, and what `check_sound` has to see of it, [...]."""
     if vocab_size is not None and logits.shape[-1] > vocab_size:
         logits = logits[..., :vocab_size]
     if logits.dtype not in (torch.float32, torch.float64):
         logits = logits.float()
     if sampling.temperature == 0:
-        _checked_log_softmax(logits)
-        return _greedy(logits)
-    result = _checked_log_softmax(_tempered(logits, sampling.temperature))
+        return _greedy(logits), torch.log_softmax(logits, -1)[..., 0]
+    result = torch.log_softmax(_tempered(logits, sampling.temperature), -1)
+    sound = result[..., 0]
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _kept(result, cutoff)
     if sampling.top_p < 1:
         result = _kept(result, _nucleus_cutoff(result, sampling.top_p))
-    return result
+    return result, sound
+
+
+def check_sound(log_p: Iterable[float]) -> None:
+    """ValueError where a row's logits were NaN, +inf or all -inf, given one log-probability of each row.
+
+    Each of these makes all of a row NaN, so that one says it: a cheaper look than one at all logits.
+    """
+    if any(map(math.isnan, log_p)):
+        raise ValueError(
+            "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
+            "too narrow: try float32"
+        )
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
@@ -95,26 +117,22 @@ def _greedy(logits: Tensor) -> Tensor:
 
 def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
     """Log-probability of the last token kept: the mass before it is below top_p."""
-    values = log_p.topk(min(_NUCLEUS_GUESS, log_p.shape[-1]), -1).values
-    if values.shape[-1] < log_p.shape[-1] and (values.exp().sum(-1) < top_p).any():
-        values = log_p.sort(-1, descending=True).values
+    values = _most_probable(log_p, top_p)
     probs = values.exp()
     mass_before = probs.cumsum(-1) - probs
     count = (mass_before < top_p).sum(-1, keepdim=True)
     return values.gather(-1, (count - 1).clamp_min(0))
 
 
+def _most_probable(log_p: Tensor, top_p: float) -> Tensor:
+    """The largest log-probabilities in order, as many as hold a mass of top_p, or more."""
+    # elsewhere whether a guess was enough could only be known by waiting for the device
+    if log_p.device.type == "cpu":
+        values = log_p.topk(min(_NUCLEUS_GUESS, log_p.shape[-1]), -1).values
+        if values.shape[-1] == log_p.shape[-1] or not (values.exp().sum(-1) < top_p).any():
+            return values
+    return log_p.sort(-1, descending=True).values
+
+
 def _kept(log_p: Tensor, cutoff: Tensor) -> Tensor:
     return torch.log_softmax(log_p.masked_fill(log_p < cutoff, -math.inf), -1)
-
-
-def _checked_log_softmax(logits: Tensor) -> Tensor:
-    """Log-probabilities; ValueError where logits are NaN, +inf or all -inf."""
-    result = torch.log_softmax(logits, -1)
-    # each of these makes all of a row NaN: a cheaper look than one at all logits
-    if any(map(math.isnan, result[..., 0].flatten().tolist())):
-        raise ValueError(
-            "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
-            "too narrow: try float32"
-        )
-    return result

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.devices import upload
+
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = (1 << 64) - 1
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -102,7 +104,7 @@ def _to_unit(bits: np.ndarray) -> np.ndarray:
 
 def uniforms_on(device: torch.device, keys: Sequence[int], count: int) -> Tensor:
     """Numbers 0 to count - 1 of each key, float64 [keys, count], on a device."""
-    rows = torch.tensor([_signed(key) for key in keys], device=device)
+    rows = upload([_signed(key) for key in keys], device)
     counters = torch.arange(1, count + 1, device=device) * _signed(GOLDEN)
     z = rows[:, None] + counters
     for bits, factor in zip(_SHIFTS, _FACTORS, strict=False):

@@ -119,7 +119,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where one round's time went, in seconds; `rest` is everything outside the three stages."""
+    """Where one round's time went, in seconds; `rest` is everything outside the three stages.
+
+    `verify` ends with the accepted path committed. On a GPU `draft` and `evaluate` end when it has done
+    their work, and what it still does for the commit falls into the next round.
+    """
 
     draft: Number = 0.0
     evaluate: Number = 0.0

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    {"checks"},
+    {"checks", "clock", "devices"},
     {"trace", "topology", "probs", "text", "splitmix"},
     {"sparse_race"},
     {"race"},
@@ -21,6 +21,7 @@ LAYERS = [
     {"context_draft"},
     {"detail"},
     {"engine"},
+    {"on_device"},
     {"auto", "faults"},
     {"decode"},
     {"learn", "losslessness"},

@@ -202,8 +202,8 @@ def tree_masks(
         seen = _seen(depths, visible, first, columns, window)
         mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
         by_window[window] = None if len(seen) == 1 and seen.all() else mask[None, None].to(device)
-    offsets = depths[None, first:].to(device)
-    return Masks(offsets, int(offsets.max()), len(parents), by_window)
+    deepest = int(depths[first:].max())  # before they are on a device, which nobody has to wait for
+    return Masks(depths[None, first:].to(device), deepest, len(parents), by_window)
 
 
 cached_tree_masks = lru_cache(maxsize=64)(tree_masks)

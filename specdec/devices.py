@@ -1,0 +1,16 @@
+"""Small numbers on their way to where the models compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
+    """int64 [n] on a device, which is not waited for."""
+    if device.type != "cuda":
+        return torch.tensor(numbers, dtype=torch.int64, device=device)
+    # from other memory the copy would wait for all that was launched before
+    return torch.tensor(numbers, dtype=torch.int64, pin_memory=True).to(device, non_blocking=True)

@@ -1,0 +1,106 @@
+"""A topology as index tensors on a device: all that a round has to know of its shape, uploaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from specdec.devices import upload
+from specdec.topology import Topology
+
+
+class Level(NamedTuple):
+    """One depth of the tree that has children.
+
+    inner: its rows that have some. places: where these stand in the level, int64 [inner]. most: children of
+    one of them. slots: of each child, its place in the flattened arrivals [inner, most], int64 [children].
+    """
+
+    inner: tuple[int, ...]
+    places: Tensor
+    most: int
+    slots: Tensor
+
+
+class Tests(NamedTuple):
+    """The inner nodes for GSD, those with the most children first: the n-th tests then concern the first so
+    many of them.
+
+    places: where each stands among the inner nodes in level order, int64 [inner]. rows: their rows, likewise.
+    children: by child index, the rows of these children. by_row, winners_by_row: where the root followed by
+    all children so ordered, and all inner nodes followed by the leaves, have each row; int64 [1 + k].
+    """
+
+    places: Tensor
+    rows: Tensor
+    children: tuple[Tensor, ...]
+    by_row: Tensor
+    winners_by_row: Tensor
+
+
+class Plan:
+    """A topology and its index tensors on a device."""
+
+    def __init__(self, topology: Topology, device: torch.device):
+        self.topology, self.device = topology, device
+        self.depths = self._sent(topology.depths)
+        self.levels = tuple(self._level(depth) for depth in range(topology.depth))
+        self.inner_rows = [row for level in self.levels for row in level.inner]
+        self.inner = self._sent(self.inner_rows)
+
+    @cached_property
+    def leaves(self) -> Tensor:
+        """Rows without children, int64."""
+        return self._sent(self._leaves())
+
+    @cached_property
+    def tests(self) -> Tests:
+        """What GSD's tests need."""
+        children = self.topology.children
+        places = sorted(range(len(self.inner_rows)), key=lambda place: -len(children[self.inner_rows[place]]))
+        rows = [self.inner_rows[place] for place in places]
+        most = len(children[rows[0]]) if rows else 0
+        tested = [
+            [children[row][index] for row in rows if len(children[row]) > index] for index in range(most)
+        ]
+        return Tests(
+            places=self._sent(places),
+            rows=self._sent(rows),
+            children=tuple(self._sent(some) for some in tested),
+            by_row=self._sent(_inverse([0, *(row for some in tested for row in some)])),
+            winners_by_row=self._sent(_inverse([*rows, *self._leaves()])),
+        )
+
+    def there(self, supported: Sequence[bool]) -> list[int]:
+        """The rows that were drafted: q had support for them and for their ancestors."""
+        there = [True]
+        for row, parent in enumerate(self.topology.parents[1:], start=1):
+            there.append(supported[row] and there[parent])
+        return [row for row, it_is in enumerate(there) if it_is]
+
+    def _level(self, depth: int) -> Level:
+        rows, children = self.topology.levels[depth], self.topology.children
+        inner = tuple(row for row in rows if children[row])
+        most = max(len(children[row]) for row in inner)
+        slots = [
+            most * place + index for place, row in enumerate(inner) for index in range(len(children[row]))
+        ]
+        return Level(inner, self._sent(row - rows[0] for row in inner), most, self._sent(slots))
+
+    def _leaves(self) -> list[int]:
+        return [row for row, children in enumerate(self.topology.children) if not children]
+
+    def _sent(self, numbers: Iterable[int]) -> Tensor:
+        return upload([*numbers], self.device)
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    """Where each number stands in a permutation."""
+    places = [0] * len(order)
+    for place, number in enumerate(order):
+        places[number] = place
+    return places

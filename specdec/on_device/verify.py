@@ -1,0 +1,119 @@
+"""Verification of all nodes at once, and the walk down the tree through what came out.
+
+The decisions of `specdec.verify` in the same order of operations. Its sums and products over a vocabulary are
+rounded one row at a time, these several rows at a time or fused on a device: GSD's p after a rejection may
+differ in the last place, and a decision only where a uniform falls between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from specdec.on_device.draft import DraftedThere
+from specdec.on_device.plan import Plan, Tests
+from specdec.race import winner
+from specdec.topology import Topology
+from specdec.verify import Attempt, Verdict
+
+
+class Outcomes(NamedTuple):
+    """What verification found at every row: the token to emit there if no child is accepted or none is there,
+    int64 [1 + k]; for GSD p and q of the row's own test, float64 [1 + k].
+    """
+
+    winners: Tensor
+    p: Tensor
+    q: Tensor
+
+
+def outcomes_ersd(plan: Plan, log_p: Tensor, log_e: Tensor) -> Outcomes:
+    """Algorithm 5 at all nodes: the winner of each race under P."""
+    nothing = log_e.new_zeros(len(log_p))
+    return Outcomes(winner(log_p, log_e.index_select(0, plan.depths)), nothing, nothing)
+
+
+def outcomes_gsd(plan: Plan, drafted: DraftedThere, log_p: Tensor, log_e: Tensor) -> Outcomes:
+    """Algorithm 4 at all nodes: p and q of each child's test, and a sample of what its rejections leave of P.
+
+    log_e: the race for the last token of each depth, [depth + 1, vocabulary].
+    """
+    left, p, q = _after_all_tests(plan.tests, drafted, log_p)
+    emitted = [
+        winner(some, log_e.index_select(0, plan.depths.index_select(0, rows)))
+        for some, rows in ((left, plan.tests.rows), (log_p.index_select(0, plan.leaves), plan.leaves))
+    ]
+    winners = torch.cat(emitted).index_select(0, plan.tests.winners_by_row)
+    return Outcomes(winners, p.index_select(0, plan.tests.by_row), q.index_select(0, plan.tests.by_row))
+
+
+def _after_all_tests(tests: Tests, drafted: DraftedThere, log_p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What all rejections leave of P, log [inner, vocabulary], not normalised, and p and q of the tests.
+
+    The latter with the root's, which are 0, then the first children, the second ones and so on.
+    """
+    log_p = log_p.index_select(0, tests.rows)
+    log_q = drafted.log_q.index_select(0, tests.places).double()
+    weights, mass = log_p.double().exp(), log_q.new_ones(len(log_q), 1)
+    changed = torch.zeros_like(mass, dtype=torch.bool)
+    all_p, all_q = [mass.new_zeros(1)], [mass.new_zeros(1)]
+    for child_index, children in enumerate(tests.children):
+        n = len(children)  # the other nodes' tests are over
+        if child_index:
+            siblings = tests.children[child_index - 1][:n]
+            log_q = _without(log_q[:n], drafted.tokens.index_select(0, siblings)[:, None])
+        tokens = drafted.tokens.index_select(0, children)[:, None]
+        supported = drafted.supported.index_select(0, children)[:, None]
+        all_p.append((weights[:n].gather(-1, tokens) / mass[:n])[:, 0])
+        all_q.append(log_q.gather(-1, tokens).exp()[:, 0])
+        excess = (weights[:n] - mass[:n] * log_q.exp()).clamp_min_(0)
+        total = excess.sum(-1, keepdim=True)
+        rejected = supported & (total > 0)  # where nothing would be left, p stays
+        weights[:n] = torch.where(rejected, excess, weights[:n])
+        mass[:n] = torch.where(rejected, total, mass[:n])
+        changed[:n] |= rejected
+    return torch.where(changed, weights.log(), log_p), torch.cat(all_p), torch.cat(all_q)
+
+
+def _without(log_q: Tensor, tokens: Tensor) -> Tensor:
+    """log q [n, vocabulary] conditioned on not being a row's token [n, 1]; all -inf where q had no other."""
+    log_q = log_q.scatter(-1, tokens, -math.inf)
+    left = log_q.log_softmax(-1)
+    return torch.where(left.isnan(), log_q, left)
+
+
+def walk_ersd(topology: Topology, token_ids: Sequence[int], winners: Sequence[int]) -> Verdict:
+    """The verdict of `verify.verify_ersd`, given the winner at each row."""
+    row, rows = 0, []
+    while True:
+        children = topology.children[row]
+        accepted = next((child for child in children if token_ids[child] == winners[row]), None)
+        if accepted is None:
+            return Verdict(tuple(rows), winners[row], "correction" if children else "bonus")
+        rows.append(row := accepted)
+
+
+def walk_gsd(
+    topology: Topology,
+    winners: Sequence[int],
+    p: Sequence[float],
+    q: Sequence[float],
+    uniform: Callable[[int, int], float],
+) -> Verdict:
+    """The verdict of `verify.verify_gsd`, given p and q of each row's test and the sample at each row."""
+    row, rows, attempts = 0, [], []
+    while True:
+        children, accepted = topology.children[row], None
+        for child_index, child in enumerate(children):
+            u = uniform(topology.depths[row], child_index)
+            attempts.append(Attempt(child, u, p[child], q[child], u * q[child] < p[child]))
+            if attempts[-1].accepted:
+                accepted = child
+                break
+        if accepted is None:
+            return Verdict(tuple(rows), winners[row], "residual" if children else "bonus", tuple(attempts))
+        rows.append(row := accepted)
