@@ -1,8 +1,8 @@
 """Verification of all nodes at once, and the walk down the tree through what came out.
 
-The decisions of `specdec.verify` in the same order of operations. Its sums and products over a vocabulary are
-rounded one row at a time, these several rows at a time or fused on a device: GSD's p after a rejection may
-differ in the last place, and a decision only where a uniform falls between the two.
+The decisions of `specdec.verify` on the same noise. That sums over a vocabulary one row at a time; here several
+rows are summed at once, in the device's own order, and q is conditioned in logarithms. So p and q of a GSD test
+after a rejection may differ in their last places, and the decision only where its uniform falls between.
 """
 
 from __future__ import annotations
