@@ -1,8 +1,9 @@
 """Verification of all nodes at once, and the walk down the tree through what came out.
 
-The decisions of `specdec.verify` on the same noise. That sums over a vocabulary one row at a time; here several
-rows are summed at once, in the device's own order, and q is conditioned in logarithms. So p and q of a GSD test
-after a rejection may differ in their last places, and the decision only where its uniform falls between.
+The decisions of `specdec.verify` on the same noise. That sums over a vocabulary one row at a time; here
+several rows are summed at once, in the device's own order, and q is conditioned in logarithms. So p and q of
+a GSD test after a rejection may differ in their last places, and the decision only where its uniform falls
+between.
 """
 
 from __future__ import annotations
