@@ -473,6 +473,7 @@ def test_a_server_without_a_gpu_ends_at_once(monkeypatch):
 def test_the_benchmark_of_a_gpu_runs_at_a_tiny_scale_and_says_what_was_replayed(monkeypatch):
     monkeypatch.setattr("specdec.bench.synthetic.check_device", lambda *_: None)
     monkeypatch.setattr("specdec.bench.bandwidth.BYTES", 1 << 20)
+    monkeypatch.setattr("specdec.auto._TRIAL_TOKENS", 24)
     shapes = ["--target-shape", "3,64,96,4,2,16", "--draft-shape", "1,32,48,2,2,16", "--vocabulary", "257"]
     trees = ["--sequences", "2", "--optimal", "3"]
     arguments = ["--synthetic", "8b", *shapes, *trees, "--dtype", "bfloat16", "--device", "cpu", "--smoke"]

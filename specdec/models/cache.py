@@ -20,6 +20,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import Cache, DynamicLayer
 
+from specdec.devices import upload
+
 CHUNK = 256
 """Tokens of room that a buffer gets beyond its need. Growing copies it once in so many tokens, next to
 attention, which reads all of it for every token."""
@@ -117,7 +119,7 @@ class TreeCache(Cache):
         indices: dict[torch.device, Tensor] = {}
         for stack in self._stacks:
             if stack.device not in indices:
-                indices[stack.device] = torch.tensor(rows, device=stack.device)
+                indices[stack.device] = upload(rows, stack.device)
             stack[:, :, :, first : first + len(rows)] = stack.index_select(3, indices[stack.device])
 
     def _restack(self) -> None:

@@ -30,6 +30,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from specdec.devices import upload
+
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
 FIXED_ROPE = {"default", "linear", "llama3", "yarn"}
@@ -167,7 +169,7 @@ class LeanCache:
         """Move these pending nodes to the end of a prefix of so many tokens."""
         in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
         if rows := [prefix + node for node in nodes[in_place:]]:
-            first, indices = prefix + in_place, torch.tensor(rows, device=self.buffer.device)
+            first, indices = prefix + in_place, upload(rows, self.buffer.device)
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
 
     def commit(self, length: int) -> None:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from transformers.utils import ModelOutput
 
+from specdec.devices import upload
 from specdec.models.cache import CHUNK, Masks, TreeCache, cached_tree_masks, tree_masks
 from specdec.models.lean import LeanCache
 
@@ -80,7 +81,7 @@ class CachedSession:
         assert not self._parents, "prefill while nodes are pending"
         self._model.check_room(self.length + len(token_ids) - 1)
         for start in range(0, len(token_ids), PREFILL_CHUNK):
-            chunk = torch.tensor(token_ids[start : start + PREFILL_CHUNK], device=self._model.device)
+            chunk = upload(token_ids[start : start + PREFILL_CHUNK], self._model.device)
             self._append(chunk)
             self.length += len(chunk)
             self._cache.commit(self.length)
