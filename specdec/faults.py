@@ -18,7 +18,7 @@ from specdec.draft import Drafted
 from specdec.engine import Engine, LazyLogProbs
 from specdec.race import Noise, Stream, uniform, winner
 from specdec.trace import Method
-from specdec.verify import Remaining, Verdict, verify_ersd, verify_gsd
+from specdec.verify import Remaining, Undrawn, Verdict, verify_ersd, verify_gsd
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,14 @@ class Gsd(Engine):
 class _Kept(Remaining):
     """A target's distribution that no rejection changes."""
 
-    def reject(self, log_q: Tensor) -> None:
+    def reject(self, q: Undrawn) -> None:
+        pass
+
+
+class _KeptAll(Undrawn):
+    """A draft's distribution that no rejection changes."""
+
+    def reject(self, token_id: int) -> None:
         pass
 
 
@@ -81,7 +88,7 @@ class _KeptTarget(Gsd):
 class _KeptDraft(Gsd):
     """After a rejection the rejected token stays in q."""
 
-    verify = _with(verify_gsd, _without=lambda log_q, _: log_q)
+    verify = _with(verify_gsd, Undrawn=_KeptAll)
 
 
 class _SharedUniform(Gsd):

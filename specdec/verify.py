@@ -21,6 +21,7 @@ from specdec.topology import Topology
 from specdec.trace import Kind
 
 _ALL = slice(None)
+_LEAST_MASS = 1e-290  # of float64 weights: below, they lose digits
 
 
 class Attempt(NamedTuple):
@@ -91,12 +92,13 @@ def verify_gsd(
     row, rows, attempts = 0, [], []
     while True:
         depth, children, accepted = topology.depths[row], topology.children[row], None
-        p, q = Remaining(log_p[row]), log_q[row]
+        p, q = Remaining(log_p[row]), Undrawn(log_q[row])
         for child_index, child in enumerate(children):
             x = token_ids[child]
+            p_x = p.probability(x)  # takes in the last rejection, and so before q changes
             if child_index:
-                q = _without(q, token_ids[child - 1])  # children are neighbours
-            p_x, q_x, u = p.probability(x), math.exp(q[x]), uniform(depth, child_index)
+                q.reject(token_ids[child - 1])  # children are neighbours
+            q_x, u = q.probability(x), uniform(depth, child_index)
             attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
             if attempts[-1].accepted:
                 accepted = child
@@ -119,7 +121,7 @@ class Remaining:
         self._log_p = log_p
         self._weights: Tensor | None = None  # after the rejections before the last one, not normalised
         self._mass = 1.0
-        self._log_q: Tensor | None = None  # of the last rejection
+        self._rejected: Undrawn | None = None  # what the last rejection was drafted from
 
     def probability(self, token_id: int) -> float:
         """p[token_id]."""
@@ -128,14 +130,14 @@ class Remaining:
             return math.exp(self._log_p[token_id])
         return float(self._weights[token_id]) / self._mass
 
-    def reject(self, log_q: Tensor) -> None:
-        """Go on with the residual: without what log q [vocabulary] covers."""
+    def reject(self, q: Undrawn) -> None:
+        """Go on with the residual: without what q covers. q may change after the next look at p."""
         self._settle()
-        self._log_q = log_q.to(self._log_p.device)
+        self._rejected = q
 
     def sample(self, log_e: Tensor | SparseRace) -> int:
         """The first arrival in this race."""
-        if isinstance(log_e, SparseRace) and self._log_q is not None:
+        if isinstance(log_e, SparseRace) and self._rejected is not None:
             times, token_ids = log_e.first(self._log_p.numpy(), log_weights=self._log_excess)
             if times[0] < math.inf:
                 return int(token_ids[0])
@@ -145,32 +147,64 @@ class Remaining:
 
     def _settle(self) -> None:
         """Take in the last rejection for all tokens."""
-        if self._log_q is not None:
+        if self._rejected is not None:
             excess = self._excess(_ALL)
             mass = float(excess.sum())
             if mass > 0:
                 self._weights, self._mass = excess, mass
-            self._log_q = None
+            self._rejected = None
 
     def _excess(self, tokens: Tensor | slice) -> Tensor:
         """Weights after the last rejection, float64."""
         before = _exp(self._log_p[tokens]) if self._weights is None else self._weights[tokens]
-        return before.sub(_exp(self._log_q[tokens]), alpha=self._mass).clamp_min_(0)
+        covered, mass = self._rejected.weights(tokens)
+        return before.sub(covered.to(before.device), alpha=self._mass / mass).clamp_min_(0)
 
     def _log_excess(self, token_ids: np.ndarray) -> np.ndarray:
         return self._excess(torch.from_numpy(token_ids)).log_().numpy()
 
 
+class Undrawn:
+    """The draft's distribution at a node without its rejected children: each was drawn from what was left."""
+
+    def __init__(self, log_q: Tensor):
+        self._log_q = log_q
+        self._weights: Tensor | None = None  # of all tokens, not normalised, once they were asked for
+        self._mass = 1.0
+        self._rejected: list[int] = []
+
+    def probability(self, token_id: int) -> float:
+        """q[token_id]."""
+        if self._weights is None:
+            return math.exp(self._log_q[token_id])
+        return float(self._weights[token_id]) / self._mass
+
+    def reject(self, token_id: int) -> None:
+        """Go on conditioned on not drawing this token."""
+        self._rejected.append(token_id)
+        weights, _ = self.weights(_ALL)
+        weights[token_id] = 0
+        self._mass = float(weights.sum())
+        if self._mass < _LEAST_MASS:
+            self._start_again()
+
+    def weights(self, tokens: Tensor | slice) -> tuple[Tensor, float]:
+        """What is proportional to the tokens' probabilities, float64, and its sum over all tokens."""
+        if self._weights is None and tokens is _ALL:
+            self._weights = _exp(self._log_q)
+        if self._weights is None:
+            return _exp(self._log_q[tokens]), self._mass
+        return self._weights[tokens], self._mass
+
+    def _start_again(self) -> None:
+        """From logarithms: at a low temperature all but one token may round to zero."""
+        log_q = self._log_q.to(torch.float64, copy=True)
+        log_q[self._rejected] = -math.inf
+        left = log_q.log_softmax(-1)
+        # NaN: the rejected tokens were all there was
+        self._log_q = log_q if left.isnan().any() else left
+        self._weights, self._mass = _exp(self._log_q), 1.0
+
+
 def _exp(log_p: Tensor) -> Tensor:
     return log_p.to(torch.float64, copy=True).exp_()
-
-
-def _without(log_q: Tensor, token_id: int) -> Tensor:
-    """log q in float64, conditioned on not being `token_id`.
-
-    It stays in logarithms: at a low temperature all of it but one token may round to zero.
-    """
-    log_q = log_q.to(torch.float64, copy=True)
-    log_q[token_id] = -math.inf
-    left = log_q.log_softmax(-1)
-    return log_q if math.isnan(left[token_id]) else left  # NaN: that token was all there was

@@ -1,10 +1,12 @@
 """Verification by hand: small trees whose outcome can be followed with a pencil."""
 
+import math
+
 import pytest
 import torch
 
 from specdec.topology import Topology, batch, sequence
-from specdec.verify import verify_ersd, verify_gsd
+from specdec.verify import Undrawn, verify_ersd, verify_gsd
 
 P = torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64)
 Q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
@@ -48,6 +50,26 @@ def test_gsd_tries_the_next_child_against_the_residual_and_the_renormalised_draf
 def test_gsd_after_two_rejections_is_left_with_the_second_residual():
     verdict = gsd(batch(2), [9, 0, 1], [[0.5, 0.6]])
     assert verdict[:3] == ((), 2, "residual")  # max((0,.4,.6) - (0,.75,.25), 0) is all on token 2
+
+
+def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
+    """Two rejections leave q less than float64 holds; what is left of it is drawn from all the same."""
+    log_q = torch.tensor([0.0, -900.0, -2000.0, -2000.0 + math.log(3)], dtype=torch.float64)
+    q = Undrawn(log_q)
+    found = [q.probability(0)]
+    for rejected, token in ((0, 1), (1, 2)):
+        q.reject(rejected)
+        found.append(q.probability(token))
+    assert found == pytest.approx([1, 1, 0.25])
+    assert q.probability(0) == q.probability(1) == 0
+    weights, mass = q.weights(torch.tensor([2, 3]))
+    assert (weights / mass).tolist() == pytest.approx([0.25, 0.75])
+
+
+def test_gsd_has_nothing_left_of_a_draft_with_one_token():
+    q = Undrawn(torch.tensor([-math.inf, 0.0, -math.inf]))
+    q.reject(1)
+    assert [q.probability(token) for token in range(3)] == [0, 0, 0]
 
 
 def test_gsd_with_equal_models_accepts_everything():
