@@ -2,13 +2,15 @@
 
 import pytest
 
-from tests.stress.watched import compare
+from tests.stress import watched
 
 pytestmark = pytest.mark.browser
 
 
-def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url):
-    found = compare(page, url, repeats=1, length=24)
+def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url, monkeypatch):
+    monkeypatch.setattr(watched, "SETTLED", 0)  # not to wait for what only a measurement needs
+    found = watched.compare(page, url, repeats=1, length=24)
     for method in ("ersd", "gsd"):
-        assert found[method]["watched_tokens_per_second"] > 0
         assert found[method]["alone_tokens_per_second"] > 0
+        assert found[method]["here"]["tokens_per_second"] > 0
+        assert found[method]["elsewhere"]["tokens_per_second"] > 0

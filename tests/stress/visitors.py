@@ -87,9 +87,11 @@ def client(address: str, keep: int = 64) -> httpx.AsyncClient:
 
 @dataclass
 class Visit:
-    """One run as its visitor saw it; seconds count from pressing Generate. places: those in line."""
+    """One run as its visitor saw it; seconds count from pressing Generate. moments: those of the updates.
+    places: those in line."""
 
     updates: list[dict[str, Any]] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
     places: list[dict[str, Any]] = field(default_factory=list)
     first_token_seconds: float | None = None
     seconds: float = 0.0
@@ -116,6 +118,7 @@ class Visit:
         if update["rounds"] and self.first_token_seconds is None:
             self.first_token_seconds = seconds
         self.updates.append(update)
+        self.moments.append(seconds)
 
 
 class Site:

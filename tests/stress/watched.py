@@ -1,20 +1,28 @@
-"""What watching costs: tokens per second with a browser on the page, beside those of the decoder alone.
+"""What watching costs: tokens per second with the page attached, beside those of the decoder alone.
 
     python -m tests.stress.watched
 
-Both decode the same texts on one thread, in turn; the page records every race and every drafted token, sends
-them and draws them, the decoder alone does not. Its time is that of the decoding: with the page, from the
-update that tells of the prompt's tokens to the one with the last round, as they arrive in the page; without,
-from asking for the first round to having the last. Both contain the prompt's own evaluation. What the browser
-is asked for meanwhile is nothing: no test looks at the page until the run is done.
+The same texts are decoded on one thread, in turn. For the page every race and every drafted token is recorded
+and sent, for the decoder alone not. The page is attached in two ways:
+
+here       Chromium on the machine that decodes draws everything, on the same cores
+elsewhere  a visitor receives all that the page would and draws nothing: the browser is on another machine
+
+Their time is that of the decoding: from the update that tells of the prompt's tokens to the one with the
+last round, as they arrive; alone, from asking for the first round to having the last. All contain the
+prompt's own evaluation. Meanwhile the browser is asked for nothing: no test looks at the page until the run
+is done.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import statistics
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,7 +31,7 @@ from playwright.sync_api import Page, sync_playwright
 
 import specdec
 from tests.conftest import CHROMIUM, FLAGS, SLOW
-from tests.stress.visitors import PROMPT, RESULTS, serving, write
+from tests.stress.visitors import PROMPT, RESULTS, Site, Visit, client, serving, write
 
 K = 4
 
@@ -66,6 +74,23 @@ def watched(page: Page, address: str, method: str, length: int, seed: int) -> fl
     return run["tokens"] / run["seconds"]
 
 
+def received(site: Site, method: str, length: int, seed: int) -> float:
+    """Tokens per second of a run whose updates are received and not drawn."""
+
+    async def visit() -> Visit:
+        async with client(site.address) as http:
+            return await site.generate(http, method=method, k=K, length=length, seed=seed)
+
+    with ThreadPoolExecutor(1) as thread:  # this one may hold the browser's event loop
+        seen = thread.submit(asyncio.run, visit()).result()
+    if seen.failure:
+        raise RuntimeError(seen.failure)
+    told = list(zip(seen.updates, seen.moments, strict=True))
+    start = next(moment for update, moment in told if (update.get("setup") or {}).get("prompt_ids"))
+    end = next(moment for update, moment in reversed(told) if update["rounds"])
+    return len(seen.token_ids) / (end - start)
+
+
 def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float:
     """Tokens per second of the same run without a page."""
     run = specdec.stream(
@@ -83,26 +108,41 @@ def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float
 
 
 def compare(page: Page, address: str, repeats: int, length: int) -> dict[str, Any]:
-    """Both in turn; the ratio is the median of the pairs of runs. load: that of the machine before them."""
-    pair = specdec.load_pair()
+    """All three in turn; a ratio is the median of those of the runs. load: the machine's, before them."""
+    pair, site = specdec.load_pair(), Site(address)
     found: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
         alone(pair, method, length, 0)  # the first run of a process is slower
-        runs = [
-            (watched(page, address, method, length, seed), alone(pair, method, length, seed))
-            for seed in range(1, repeats + 1)
-        ]
+        here, elsewhere, by_itself = zip(
+            *(
+                (
+                    watched(page, address, method, length, seed),
+                    received(site, method, length, seed),
+                    alone(pair, method, length, seed),
+                )
+                for seed in range(1, repeats + 1)
+            ),
+            strict=True,
+        )
         found[method] = {
-            "watched_tokens_per_second": statistics.median(run[0] for run in runs),
-            "alone_tokens_per_second": statistics.median(run[1] for run in runs),
-            "ratio": statistics.median(run[0] / run[1] for run in runs),
-            "ratios": sorted(round(run[0] / run[1], 3) for run in runs),
+            "alone_tokens_per_second": statistics.median(by_itself),
+            "here": _beside(here, by_itself),
+            "elsewhere": _beside(elsewhere, by_itself),
         }
     return found
 
 
+def _beside(attached: Sequence[float], by_itself: Sequence[float]) -> dict[str, Any]:
+    ratios = [one / other for one, other in zip(attached, by_itself, strict=True)]
+    return {
+        "tokens_per_second": statistics.median(attached),
+        "ratio": statistics.median(ratios),
+        "ratios": sorted(round(ratio, 3) for ratio in ratios),
+    }
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, watch, decode, write."""
+    """Serve, watch, receive, decode, write."""
     parser = argparse.ArgumentParser(description="Tokens per second with the page attached and without.")
     parser.add_argument("--repeats", type=int, default=12, help="runs of each method (default: 12)")
     parser.add_argument("--length", type=int, default=300, help="tokens of a run (default: 300)")
