@@ -63,7 +63,8 @@ def test_updates_carry_every_round_of_the_run(pair, method):
 
 def test_rounds_wait_for_the_next_update_and_none_is_lost(pair):
     slow = received(pair, settings(), interval=3600)
-    assert len(slow) <= 5  # what was asked, the tree, the first round, all others, the end
+    # what was asked, the tree, the first rounds, all others where some are left, the end
+    assert len(slow) in (4, 5)
     assert emitted(rounds_in(slow)) == emitted(rounds_in(received(pair, settings())))
 
 

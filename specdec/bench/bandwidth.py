@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from specdec.bench.contestants import Contestant
+from specdec.bench.contestants import Contestant, now
 from specdec.models import HFModel
 from specdec.pair import ModelPair
 
@@ -73,13 +72,7 @@ def bandwidth(device: torch.device, threads: int) -> float:
 
 
 def _seconds(source: torch.Tensor, target: torch.Tensor) -> float:
-    start = _now(source.device)
+    start = now(source.device)
     for _ in range(COPIES):
         target.copy_(source)
-    return _now(source.device) - start
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
+    return now(source.device) - start

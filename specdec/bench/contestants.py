@@ -132,11 +132,11 @@ def theirs(pair: ModelPair, sampling: Sampling, **options) -> Callable[[Job], Sa
         torch.manual_seed(job.seed)
         target_calls, draft_calls = Calls(), Calls()
         with torch.inference_mode(), target_calls.watch(model), _watched(draft, draft_calls):
-            start, cpu_start = _now(ids.device), time.process_time()
+            start, cpu_start = now(ids.device), time.process_time()
             output = model.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=job.tokens, **arguments
             )
-            seconds, cpu_seconds = _now(ids.device) - start, time.process_time() - cpu_start
+            seconds, cpu_seconds = now(ids.device) - start, time.process_time() - cpu_start
         stages = {"draft": draft_calls.seconds, "target": target_calls.seconds, "verify": 0.0}
         stages["rest"] = seconds - sum(stages.values())
         tokens = output.shape[1] - ids.shape[1]
@@ -187,7 +187,8 @@ def _sampling_arguments(sampling: Sampling) -> dict[str, object]:
     return {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
 
-def _now(device: torch.device) -> float:
+def now(device: torch.device) -> float:
+    """Seconds of a clock, read when a GPU has done what was launched."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
