@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 
-def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
-    """int64 [n] on a device, which is not waited for."""
+def upload(numbers: Sequence[float], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
+    """[n] on a device, which is not waited for."""
     if device.type != "cuda":
-        return torch.tensor(numbers, dtype=torch.int64, device=device)
+        return torch.tensor(numbers, dtype=dtype, device=device)
     # from other memory the copy would wait for all that was launched before
-    return torch.tensor(numbers, dtype=torch.int64, pin_memory=True).to(device, non_blocking=True)
+    return torch.tensor(numbers, dtype=dtype, pin_memory=True).to(device, non_blocking=True)

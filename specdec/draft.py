@@ -9,8 +9,9 @@ from torch import Tensor
 
 from specdec.devices import upload
 from specdec.models import Model
-from specdec.probs import Sampling, log_probs
-from specdec.race import Noise, arrivals
+from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
+from specdec.race import FEW, Noise, arrivals
+from specdec.sparse_race import SparseRace
 from specdec.topology import Topology
 
 
@@ -22,7 +23,7 @@ class Drafted(NamedTuple):
 
     topology: Topology
     token_ids: list[int]
-    log_q: list[Tensor | None]
+    log_q: Sequence[Tensor | None]
 
 
 class Drafter:
@@ -45,20 +46,34 @@ class Drafter:
         """
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
-        logits = self._root_logits(text_ids)
-        tokens, log_q, inner = {0: text_ids[-1]}, {}, [0]
+        level = self._root_logits(text_ids)
+        tokens, logits, known, inner = {0: text_ids[-1]}, {}, {}, (0,)
         for depth in range(topology.depth):
-            level = log_probs(logits, self.sampling, self.vocab_size)
-            most = max(len(topology.children[row]) for row in inner)
-            orders = arrivals(level, log_e[depth], most)
-            for row, order, row_log_q in zip(inner, orders, level.unbind(), strict=True):
-                log_q[row] = row_log_q
+            logits.update(zip(inner, level.unbind(), strict=True))
+            orders, log_q = self._race(level, log_e[depth], topology.widths[depth])
+            if log_q is not None:
+                known.update(zip(inner, log_q, strict=True))
+            for row, order in zip(inner, orders, strict=True):
                 tokens.update(zip(topology.children[row], order, strict=False))
-            inner = [row for row in topology.levels[depth + 1] if topology.children[row] and row in tokens]
+            inner = [row for row in topology.inner_levels[depth + 1] if row in tokens]
             if not inner:
                 break
-            logits = self._extend(topology, tokens, inner)
-        return self._drafted(topology, tokens, log_q)
+            level = self._extend(topology, tokens, inner)
+        return self._drafted(topology, tokens, logits, known)
+
+    def _race(
+        self, logits: Tensor, log_e: Tensor | SparseRace, count: int
+    ) -> tuple[list[list[int]], Tensor | None]:
+        """The first `count` arrivals under q of each row; q [n, vocabulary] where that took all of it."""
+        if count <= FEW and isinstance(log_e, Tensor) and logits.device.type == "cpu":
+            weights = log_weights(logits, self.sampling, self.vocab_size)
+            if weights is not None:
+                orders = arrivals(weights, log_e, count)
+                if all(len(order) == count for order in orders):
+                    return orders, None
+        # also to know a lack of support from broken logits
+        log_q = log_probs(logits, self.sampling, self.vocab_size)
+        return arrivals(log_q, log_e, count), log_q
 
     def keep(self, rows: Sequence[int]) -> None:
         """Commit the lag and the accepted rows that were scored; an accepted leaf was not."""
@@ -93,8 +108,17 @@ class Drafter:
         self._pending = {new: self._pending[row] for new, row in enumerate(rows) if row in self._pending}
         return topology.subset(rows[1:])
 
-    def _drafted(self, topology: Topology, tokens: dict[int, int], log_q: dict[int, Tensor]) -> Drafted:
+    def _drafted(
+        self,
+        topology: Topology,
+        tokens: dict[int, int],
+        logits: dict[int, Tensor],
+        known: dict[int, Tensor],
+    ) -> Drafted:
         """Leave out the nodes that q had no support for."""
         rows = sorted(tokens)
+        new = {row: i for i, row in enumerate(rows)}
         topology = self._keep_rows(topology, rows)
-        return Drafted(topology, [tokens[row] for row in rows], [log_q.get(row) for row in rows])
+        known = {new[row]: log_q for row, log_q in known.items()}
+        log_q = LazyLogProbs([logits.get(row) for row in rows], self.sampling, self.vocab_size, known)
+        return Drafted(topology, [tokens[row] for row in rows], log_q)

@@ -20,7 +20,7 @@ from specdec.context.features import WIDTH
 from specdec.context_draft import ContextDrafter
 from specdec.detail import drafted_nodes, verified_steps
 from specdec.draft import Drafted, Drafter
-from specdec.probs import Sampling, log_probs
+from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import Noise, Races, Stream, uniform
 from specdec.text import TextStream
 from specdec.topology import Topology
@@ -74,9 +74,7 @@ class Engine:
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
         self.target = pair.target.session()
         self.drafter = self._new_drafter()
-        device = pair.target.device
-        self.races = Races(seed, pair.vocab_size, device)
-        self.residual_races = Races(seed, pair.vocab_size, device, Stream.RESIDUAL)
+        self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
         if isinstance(topology, Topology):
             # cutting a topology costs more than a round's other bookkeeping, and few depths occur
@@ -174,10 +172,14 @@ class Engine:
                 log_p,
                 log_q,
                 uniform=lambda depth, child_index: uniform(self.seed, position + depth, child_index),
-                residual_log_e=lambda depth: self.residual_races.at(position + depth)[0],
+                residual_uniform=lambda depth: self._residual_uniform(position + depth),
             )
         verdict = verify_ersd(topology, token_ids, log_p, log_e)
         return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")
+
+    def _residual_uniform(self, position: int) -> float:
+        """What GSD samples this position's token with where no child gives it."""
+        return uniform(self.seed, position, 0, Stream.RESIDUAL)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
         """The verdict cut after an accepted end-of-sequence token."""
@@ -209,19 +211,3 @@ class Engine:
         if last:
             texts[-1] += self.texts.flush()
         return tuple(Token(id, text, kind) for (id, kind), text in zip(emitted, texts, strict=True))
-
-
-class LazyLogProbs(Sequence[Tensor]):
-    """Log-probabilities by row, computed when a row is looked at: verification visits few of them."""
-
-    def __init__(self, logits: Tensor, sampling: Sampling, vocab_size: int):
-        self._logits, self._sampling, self._vocab_size = logits, sampling, vocab_size
-        self._rows: dict[int, Tensor] = {}
-
-    def __getitem__(self, row: int) -> Tensor:
-        if row not in self._rows:
-            self._rows[row] = log_probs(self._logits[row], self._sampling, self._vocab_size)
-        return self._rows[row]
-
-    def __len__(self) -> int:
-        return len(self._logits)

@@ -15,8 +15,9 @@ from typing import Any
 from torch import Tensor
 
 from specdec.draft import Drafted
-from specdec.engine import Engine, LazyLogProbs
-from specdec.race import Noise, Stream, uniform, winner
+from specdec.engine import Engine
+from specdec.probs import LazyLogProbs
+from specdec.race import Noise, Stream, log_exponentials, uniform, winner
 from specdec.trace import Method
 from specdec.verify import Remaining, Undrawn, Verdict, verify_ersd, verify_gsd
 
@@ -55,14 +56,21 @@ class Gsd(Engine):
             log_p,
             log_q,
             uniform=lambda depth, child_index: self._uniform(position + depth, child_index),
-            residual_log_e=lambda depth: self._residual_log_e(position + depth, log_e[depth]),
+            residual_uniform=lambda depth: self._residual_noise(position + depth, log_e[depth]),
         )
 
     def _uniform(self, position: int, child_index: int) -> float:
         return uniform(self.seed, position, child_index)
 
-    def _residual_log_e(self, position: int, _race: Tensor) -> Tensor:
-        return self.residual_races.log_exponentials(position)[0]
+    def _residual_noise(self, position: int, race: Tensor) -> Any:  # noqa: ARG002
+        return self._residual_uniform(position)
+
+
+class _Raced(Remaining):
+    """A target's distribution that is sampled by a race instead of one uniform."""
+
+    def sample(self, race: Tensor) -> int:
+        return int(winner(self._left(slice(None)).log(), race))
 
 
 class _Kept(Remaining):
@@ -108,7 +116,9 @@ class _UniformFromRace(Gsd):
 class _ResidualFromRace(Gsd):
     """The residual is sampled with the race that chose the draft."""
 
-    def _residual_log_e(self, position: int, race: Tensor) -> Tensor:  # noqa: ARG002
+    verify = _with(verify_gsd, Remaining=_Raced)
+
+    def _residual_noise(self, position: int, race: Tensor) -> Any:  # noqa: ARG002
         return race
 
 
@@ -135,7 +145,9 @@ class _NewRace(Engine):
         if verdict.kind != "correction":
             return verdict
         row, depth = (0, *verdict.rows)[-1], len(verdict.rows)
-        noise = self.residual_races.log_exponentials(position + depth)[0]
+        [noise] = log_exponentials(
+            self.seed, [position + depth], self.pair.vocab_size, stream=Stream.RESIDUAL
+        )
         return verdict._replace(token_id=int(winner(log_p[row], noise)))
 
 

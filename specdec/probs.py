@@ -8,7 +8,7 @@ Results are log-probabilities, since races compare `log e - log p`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,6 +44,11 @@ class Sampling:
         for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p)):
             object.__setattr__(self, name, value)  # plain numbers: records hold them
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every token keeps a probability above 0."""
+        return self.temperature > 0 and self.top_k == 0 and self.top_p == 1
+
 
 def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor:
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
@@ -60,10 +65,7 @@ def unchecked_log_probs(
     logits: Tensor, sampling: Sampling, vocab_size: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """`log_probs` for a device that nobody waits for, and what `check_sound` has to see of it, [...]."""
-    if vocab_size is not None and logits.shape[-1] > vocab_size:
-        logits = logits[..., :vocab_size]
-    if logits.dtype not in (torch.float32, torch.float64):
-        logits = logits.float()
+    logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:
         return _greedy(logits), torch.log_softmax(logits, -1)[..., 0]
     result = torch.log_softmax(_tempered(logits, sampling.temperature), -1)
@@ -76,6 +78,17 @@ def unchecked_log_probs(
     return result, sound
 
 
+def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor | None:
+    """`log_probs` but for a constant of each row, which no race notices, in less time and unchecked.
+
+    None where probabilities are needed to know which tokens are kept.
+    """
+    if not sampling.keeps_all:
+        return None
+    logits = _shared(logits, vocab_size)
+    return logits if sampling.temperature == 1 else logits / _divisor(sampling.temperature)
+
+
 def check_sound(log_p: Iterable[float]) -> None:
     """ValueError where a row's logits were NaN, +inf or all -inf, given one log-probability of each row.
 
@@ -86,6 +99,32 @@ def check_sound(log_p: Iterable[float]) -> None:
             "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
             "too narrow: try float32"
         )
+
+
+class LazyLogProbs(Sequence[Tensor | None]):
+    """Log-probabilities by row, computed when a row is looked at: verification visits few of them.
+
+    logits: by row, [at least vocab_size], None for a row without. known: those that are computed already.
+    """
+
+    def __init__(
+        self,
+        logits: Sequence[Tensor | None],
+        sampling: Sampling,
+        vocab_size: int,
+        known: Mapping[int, Tensor] | None = None,
+    ):
+        self._logits, self._sampling, self._vocab_size = logits, sampling, vocab_size
+        self._rows: dict[int, Tensor | None] = dict(known or {})
+
+    def __getitem__(self, row: int) -> Tensor | None:
+        if row not in self._rows:
+            logits = self._logits[row]
+            self._rows[row] = None if logits is None else log_probs(logits, self._sampling, self._vocab_size)
+        return self._rows[row]
+
+    def __len__(self) -> int:
+        return len(self._logits)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
@@ -101,13 +140,22 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     return torch.where(left, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
 
 
+def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:
+    if vocab_size is not None and logits.shape[-1] > vocab_size:
+        logits = logits[..., :vocab_size]
+    return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+
+
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
     if temperature == 1:
         return logits
     # dividing the distance to the maximum keeps a tiny temperature from overflowing
-    distance = logits - logits.amax(-1, keepdim=True)
+    return (logits - logits.amax(-1, keepdim=True)) / _divisor(temperature)
+
+
+def _divisor(temperature: float) -> float:
     # float32 would round a temperature below its smallest number to zero
-    return distance / max(temperature, torch.finfo(torch.float32).tiny)
+    return max(temperature, torch.finfo(torch.float32).tiny)
 
 
 def _greedy(logits: Tensor) -> Tensor:

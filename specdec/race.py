@@ -28,7 +28,8 @@ from specdec.splitmix import GOLDEN, MASK, mix
 
 LARGE = 1 << 14
 """Vocabularies above this are raced sparsely on a CPU; below it, that costs as much as it saves."""
-_FEW = 4
+FEW = 4
+"""Up to so many arrivals of a race on a CPU are looked for one by one."""
 
 
 Noise = Tensor | Sequence[SparseRace]
@@ -91,33 +92,34 @@ def arrivals(log_q: Tensor, log_e: Tensor | SparseRace, count: int) -> list[list
     """The first `count` arrivals of each race [n, vocabulary], in order; a sparse race is that of all n.
 
     A sample of q without replacement. A race has only as many arrivals as q has support: its list is
-    shorter where that is less than `count`.
+    shorter where that is less than `count`. A constant in all of a row's log q changes nothing.
     """
     if isinstance(log_e, SparseRace):
         firsts = (log_e.first(row, count) for row in log_q.cpu().numpy())  # the draft may be elsewhere
         return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
-    if log_q.device.type == "cpu" and count <= _FEW:
-        last, lists = _first_few(log_q.numpy(), log_e.numpy(), min(count, log_q.shape[-1]))
-    else:
-        times, tokens = log_arrival_times(log_q, log_e).topk(min(count, log_q.shape[-1]), largest=False)
-        last, lists = times[:, -1].tolist(), tokens.tolist()
-    if any(map(math.isinf, last)):
+    if log_q.device.type == "cpu" and count <= FEW:
+        return [_first_few(times, count) for times in log_e.numpy() - log_q.numpy()]
+    times, tokens = log_arrival_times(log_q, log_e).topk(min(count, log_q.shape[-1]), largest=False)
+    lists = tokens.tolist()
+    if any(map(math.isinf, times[:, -1].tolist())):
         finite = log_q.isfinite().sum(-1).tolist()
         return [tokens[:n] for tokens, n in zip(lists, finite, strict=True)]
     return lists
 
 
-def _first_few(log_q: np.ndarray, log_e: np.ndarray, count: int) -> tuple[list[float], list[list[int]]]:
-    """Log time of the last of the first `count` arrivals, and the arrivals, of each race [n, vocabulary].
+def _first_few(times: np.ndarray, count: int) -> list[int]:
+    """The first `count` arrivals of one race [vocabulary], whose times are lost; none where one is NaN.
 
-    One look for each arrival: for few of them, half of the time that torch's topk takes.
+    One look for each arrival: for few of them, a fraction of the time that torch's topk takes.
     """
-    times, races, found = log_e - log_q, np.arange(len(log_q)), []
-    for _ in range(count):
-        found.append(times.argmin(-1))
-        last = times[races, found[-1]]
-        times[races, found[-1]] = np.inf
-    return last.tolist(), np.stack(found, -1).tolist()
+    found: list[int] = []
+    for _ in range(min(count, len(times))):
+        token = int(times.argmin())  # the first NaN, where there is one
+        if not math.isfinite(times[token]):
+            break
+        found.append(token)
+        times[token] = math.inf
+    return found
 
 
 def checked_seed(seed: int) -> int:

@@ -9,7 +9,6 @@ place in memory. The arrivals are the same ones, on the same numbers, as those o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -37,22 +36,15 @@ class SparseRace:
         self._log_e = log_exponential(splitmix.at(key, self._early))
         self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))  # of all others
 
-    def first(
-        self,
-        log_p: np.ndarray,
-        count: int = 1,
-        log_weights: Callable[[np.ndarray], np.ndarray] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def first(self, log_p: np.ndarray, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Log times and tokens of the first `count` arrivals, in order; times are infinite where p is 0.
 
-        log_p: [vocabulary]. log_weights(tokens): what is raced under where it isn't log_p, which then only
-        says that it is nowhere larger; it need not be normalised.
+        log_p: [vocabulary].
         """
-        weights = log_p.__getitem__ if log_weights is None else log_weights
-        early = self._log_e - weights(self._early)
+        early = self._log_e - log_p[self._early]
         log_reach = _LOG_REACH
         while True:
-            tokens, times = self._with_likely(log_p, early, weights, log_reach)
+            tokens, times = self._with_likely(log_p, early, log_reach)
             order = _earliest(times, count)
             last = times[order[-1]] if len(order) == count else math.inf
             if last <= log_reach or log_reach == math.inf:
@@ -60,11 +52,7 @@ class SparseRace:
             log_reach = float(last)
 
     def _with_likely(
-        self,
-        log_p: np.ndarray,
-        early: np.ndarray,
-        weights: Callable[[np.ndarray], np.ndarray],
-        log_reach: float,
+        self, log_p: np.ndarray, early: np.ndarray, log_reach: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Tokens and log times of all that can arrive until `log_reach`, and of some that can't."""
         likely = np.flatnonzero(log_p > self._log_least - log_reach - _SLACK)
@@ -72,7 +60,7 @@ class SparseRace:
         late = log_e >= self._log_least  # the others are among the early ones
         likely, log_e = likely[late], log_e[late]
         tokens = np.concatenate([self._early, likely])
-        return tokens, np.concatenate([early, log_e - weights(likely)])
+        return tokens, np.concatenate([early, log_e - log_p[likely]])
 
 
 def _earliest(times: np.ndarray, count: int) -> np.ndarray:

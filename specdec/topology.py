@@ -121,6 +121,16 @@ class Topology:
         return tuple(range(a, b) for a, b in zip(starts, [*starts[1:], len(self.depths)], strict=True))
 
     @cached_property
+    def inner_levels(self) -> tuple[tuple[int, ...], ...]:
+        """Of each depth, the rows that have children."""
+        return tuple(tuple(row for row in level if self.children[row]) for level in self.levels)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Of each depth, the most children that a row has."""
+        return tuple(max(len(self.children[row]) for row in level) for level in self.levels)
+
+    @cached_property
     def is_sequence(self) -> bool:
         """Whether no node has two children."""
         return self.depth == self.num_draft_tokens

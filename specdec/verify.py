@@ -8,15 +8,16 @@ here only.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from specdec import splitmix
 from specdec.race import Noise, winner
-from specdec.sparse_race import SparseRace
 from specdec.topology import Topology
 from specdec.trace import Kind
 
@@ -76,14 +77,14 @@ def verify_gsd(
     log_p: Sequence[Tensor],
     log_q: Sequence[Tensor | None],
     uniform: Callable[[int, int], float],
-    residual_log_e: Callable[[int], Tensor | SparseRace],
+    residual_uniform: Callable[[int], float],
 ) -> Verdict:
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected).
 
     token_ids, log_p: as in `verify_ersd`. log_q: by row, [vocabulary], the distributions that the
     children were drafted from; those of leaves are not read. uniform(depth, child_index): the acceptance
-    uniform of that child. residual_log_e(depth): the race for the last token, log-exponentials
-    [vocabulary] or sparse. Neither may depend on the drafting race.
+    uniform of that child. residual_uniform(depth): the one that the last token is sampled with. Neither may
+    depend on the drafting race.
 
     At each node the children x are tried in order: accept when u < p[x] / q[x]; on rejection p becomes
     the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
@@ -105,7 +106,7 @@ def verify_gsd(
                 break
             p.reject(q)
         if accepted is None:
-            token_id = p.sample(residual_log_e(depth))
+            token_id = p.sample(residual_uniform(depth))
             return Verdict(tuple(rows), token_id, "residual" if children else "bonus", tuple(attempts))
         rows.append(row := accepted)
 
@@ -135,33 +136,41 @@ class Remaining:
         self._settle()
         self._rejected = q
 
-    def sample(self, log_e: Tensor | SparseRace) -> int:
-        """The first arrival in this race."""
-        if isinstance(log_e, SparseRace) and self._rejected is not None:
-            times, token_ids = log_e.first(self._log_p.numpy(), log_weights=self._log_excess)
-            if times[0] < math.inf:
-                return int(token_ids[0])
-        self._settle()
-        log_p = self._log_p if self._weights is None else self._weights.log()
-        return int(winner(log_p, log_e))
+    def sample(self, u: float) -> int:
+        """The token whose share of [0, 1) holds u, the shares lying in the order of the tokens."""
+        parts = splitmix.parts(len(self._log_p))
+        weights = [self._left(part) for part in parts]
+        sums = list(accumulate(float(part.sum()) for part in weights))
+        if self._rejected is not None and not sums[-1] > 0:
+            self._rejected = None
+            return self.sample(u)
+        limit = u * sums[-1]
+        number = _first_beyond(sums, limit)
+        before = sums[number - 1] if number else 0.0
+        within = weights[number].cpu().numpy().cumsum()
+        return parts[number].start + _first_beyond(within, limit - before)
 
     def _settle(self) -> None:
         """Take in the last rejection for all tokens."""
         if self._rejected is not None:
-            excess = self._excess(_ALL)
-            mass = float(excess.sum())
+            left = self._left(_ALL)
+            mass = float(left.sum())
             if mass > 0:
-                self._weights, self._mass = excess, mass
+                self._weights, self._mass = left, mass
             self._rejected = None
 
-    def _excess(self, tokens: Tensor | slice) -> Tensor:
-        """Weights after the last rejection, float64."""
+    def _left(self, tokens: slice) -> Tensor:
+        """Weights after the last rejection, float64, not normalised."""
         before = _exp(self._log_p[tokens]) if self._weights is None else self._weights[tokens]
+        if self._rejected is None:
+            return before
         covered, mass = self._rejected.weights(tokens)
         return before.sub(covered.to(before.device), alpha=self._mass / mass).clamp_min_(0)
 
-    def _log_excess(self, token_ids: np.ndarray) -> np.ndarray:
-        return self._excess(torch.from_numpy(token_ids)).log_().numpy()
+
+def _first_beyond(sums: Sequence[float], limit: float) -> int:
+    """The first of these running sums above `limit`; where rounding leaves none, the last that adds any."""
+    return min(bisect_right(sums, limit), bisect_left(sums, sums[-1]))
 
 
 class Undrawn:
@@ -188,7 +197,7 @@ class Undrawn:
         if self._mass < _LEAST_MASS:
             self._start_again()
 
-    def weights(self, tokens: Tensor | slice) -> tuple[Tensor, float]:
+    def weights(self, tokens: slice) -> tuple[Tensor, float]:
         """What is proportional to the tokens' probabilities, float64, and its sum over all tokens."""
         if self._weights is None and tokens is _ALL:
             self._weights = _exp(self._log_q)

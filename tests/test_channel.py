@@ -98,7 +98,7 @@ def gsd_batch(seed, position, proposals, children):
         [log_p] * (children + 1),
         [log_q] * (children + 1),
         uniform=lambda _, index: uniform(seed, position, index, channel.Stream.TEST),
-        residual_log_e=lambda _: log_exponentials(seed, [position], 5)[0],
+        residual_uniform=lambda _: 0.5,  # which token the residual gives is not looked at
     )
     return verdict.rows[0] - 1 if verdict.rows else None
 

@@ -76,20 +76,20 @@ def gsd_law(pair, topology, prefix, length, monkeypatch):
             drafted = DraftByChoice(pair, topology, [*prefix, *tokens], choose)
             sampled = []
 
-            def draw(log_p, _, sampled=sampled):
-                sampled.append(log_p.exp() / log_p.exp().sum())
-                return choose(len(log_p))
+            def draw(left, _, sampled=sampled):
+                sampled.append([left.probability(token) for token in range(pair.vocab_size)])
+                return choose(pair.vocab_size)
 
-            monkeypatch.setattr(verify, "winner", draw)
+            monkeypatch.setattr(verify.Remaining, "sample", draw)
             verdict = verify.verify_gsd(
                 topology,
                 drafted,
                 drafted.rows(pair.target),
                 drafted.rows(pair.draft),
                 uniform=lambda depth, child_index: (1e-300, 1 - 2**-53)[choose(2)],
-                residual_log_e=lambda depth: torch.zeros(pair.vocab_size),  # `draw` looks at none
+                residual_uniform=lambda depth: 0.5,  # `draw` looks at none
             )
-            weight *= drafted.weight * float(sampled[0][verdict.token_id])
+            weight *= drafted.weight * sampled[0][verdict.token_id]
             for attempt in verdict.attempts:
                 accepts = min(1.0, attempt.p / attempt.q)
                 low = attempt.u < 0.5

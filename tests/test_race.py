@@ -97,20 +97,6 @@ def test_sparse_races_that_look_at_too_few_tokens_are_noticed(monkeypatch):
     assert sparse_races_differ() > 3
 
 
-def test_a_sparse_race_takes_weights_that_are_nowhere_above_its_probabilities():
-    """As a residual is, which is not normalised either."""
-    log_p = torch.log_softmax(4 * torch.randn(20_000, generator=torch.Generator().manual_seed(1)), -1).numpy()
-    log_q = torch.log_softmax(4 * torch.randn(20_000, generator=torch.Generator().manual_seed(2)), -1).numpy()
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(np.maximum(np.exp(log_p) - np.exp(log_q), 0))
-    for position in range(40):
-        (sparse,) = Races(3, 20_000).at(position)
-        times, tokens = sparse.first(log_p, 3, log_weights.__getitem__)
-        order = (log_exponentials(3, [position], 20_000)[0].numpy() - log_weights).argsort()
-        assert tokens.tolist() == order[:3].tolist()
-        assert np.all(times < math.inf)
-
-
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_arrivals_of_several_races_are_in_order(count):
     log_q = torch.log_softmax(torch.randn(2, 4000, generator=torch.Generator().manual_seed(0)), -1)

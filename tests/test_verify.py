@@ -2,17 +2,18 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from specdec.topology import Topology, batch, sequence
-from specdec.verify import Undrawn, verify_ersd, verify_gsd
+from specdec.verify import Remaining, Undrawn, verify_ersd, verify_gsd
 
 P = torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64)
 Q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
 
 
-def gsd(topology, token_ids, uniforms, race=(1.0, 1.0, 1.0)):
+def gsd(topology, token_ids, uniforms, last=0.5):
     rows = len(topology.parents)
     return verify_gsd(
         topology,
@@ -20,7 +21,7 @@ def gsd(topology, token_ids, uniforms, race=(1.0, 1.0, 1.0)):
         P.log().expand(rows, 3),
         [Q.log()] * rows,
         uniform=lambda depth, child_index: uniforms[depth][child_index],
-        residual_log_e=lambda depth: torch.tensor(race).log(),
+        residual_uniform=lambda depth: last,
     )
 
 
@@ -35,9 +36,12 @@ def test_gsd_accepts_below_the_ratio_and_emits_a_bonus_at_the_leaf():
     assert verdict.attempts[0][1:] == pytest.approx((1 / 6 - 1e-9, 0.1, 0.6, True))
 
 
-def test_gsd_rejects_above_the_ratio_and_samples_the_residual():
-    verdict = gsd(sequence(1), [9, 0], [[1 / 6 + 1e-9]], race=(1e-9, 1.0, 1.0))
-    assert verdict[:3] == ((), 2, "residual")  # the residual is (0, .4, .6): token 0 never arrives
+@pytest.mark.parametrize(
+    ("last", "token_id"), [(1e-17, 1), (0.4 - 1e-9, 1), (0.4 + 1e-9, 2), (1 - 2**-53, 2)]
+)
+def test_gsd_rejects_above_the_ratio_and_samples_the_residual(last, token_id):
+    verdict = gsd(sequence(1), [9, 0], [[1 / 6 + 1e-9]], last=last)
+    assert verdict[:3] == ((), token_id, "residual")  # the residual is (0, .4, .6)
 
 
 def test_gsd_tries_the_next_child_against_the_residual_and_the_renormalised_draft():
@@ -62,7 +66,7 @@ def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
         found.append(q.probability(token))
     assert found == pytest.approx([1, 1, 0.25])
     assert q.probability(0) == q.probability(1) == 0
-    weights, mass = q.weights(torch.tensor([2, 3]))
+    weights, mass = q.weights(slice(2, 4))
     assert (weights / mass).tolist() == pytest.approx([0.25, 0.75])
 
 
@@ -72,11 +76,50 @@ def test_gsd_has_nothing_left_of_a_draft_with_one_token():
     assert [q.probability(token) for token in range(3)] == [0, 0, 0]
 
 
+def laws(vocab_size):
+    generator = torch.Generator().manual_seed(vocab_size)
+    return [
+        torch.log_softmax(3 * torch.randn(vocab_size, generator=generator).double(), -1) for _ in range(2)
+    ]
+
+
+@pytest.mark.parametrize("vocab_size", [3, 1000, 40_000])  # the last in three parts
+@pytest.mark.parametrize("rejections", [0, 1, 2])
+def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejections):
+    log_p, log_q = laws(vocab_size)
+    weights, covered = log_p.exp().numpy(), log_q.exp().numpy()
+    left, q = Remaining(log_p), Undrawn(log_q)
+    for token in range(rejections):
+        left.reject(q)
+        excess = np.maximum(weights / weights.sum() - covered / covered.sum(), 0)
+        weights = excess if excess.sum() > 0 else weights
+        if token + 1 < rejections:
+            left.probability(0)  # as verification looks at p before q changes
+            q.reject(token)
+            covered[token] = 0
+    ends = np.cumsum(weights) / weights.sum()
+    wanted = np.flatnonzero(weights > weights.max() / 1000)[:: max(1, vocab_size // 3000)]
+    for token in wanted:
+        start = ends[token - 1] if token else 0.0
+        for share in (0.001, 0.5, 0.999):
+            assert left.sample(start + share * (ends[token] - start)) == token
+
+
+def test_a_sample_at_the_very_end_is_a_token_with_a_probability():
+    """u * sum may round up to the sum: that is nobody's share."""
+    log_p = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64).log()
+    assert Remaining(log_p).sample(1.0) == Remaining(log_p).sample(1 - 2**-53) == 2
+
+
+def test_a_sample_of_a_residual_that_is_zero_everywhere_is_one_of_p():
+    left = Remaining(P.log())
+    left.reject(Undrawn(P.log()))
+    assert [left.sample(u) for u in (0.05, 0.3, 0.7)] == [0, 1, 2]
+
+
 def test_gsd_with_equal_models_accepts_everything():
     rows = [P.log()] * 4
-    verdict = verify_gsd(
-        sequence(3), [9, 0, 1, 2], rows, rows, lambda *_: 1 - 1e-12, lambda _: torch.zeros(3).double()
-    )
+    verdict = verify_gsd(sequence(3), [9, 0, 1, 2], rows, rows, lambda *_: 1 - 1e-12, lambda _: 0.5)
     assert verdict.rows == (1, 2, 3)
 
 
@@ -84,7 +127,7 @@ def test_gsd_with_equal_models_accepts_everything():
 def test_gsd_leaves_both_distributions_as_they_were(dtype):
     p, q = P.log().to(dtype), Q.log().to(dtype)
     log_p, log_q = p.clone(), q.clone()
-    verify_gsd(batch(3), [9, 0, 1, 2], [log_p] * 4, [log_q] * 4, lambda *_: 0.999, lambda _: torch.zeros(3))
+    verify_gsd(batch(3), [9, 0, 1, 2], [log_p] * 4, [log_q] * 4, lambda *_: 0.999, lambda _: 0.5)
     assert torch.equal(log_p, p)
     assert torch.equal(log_q, q)
 

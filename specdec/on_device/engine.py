@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specdec.clock import Clock
 from specdec.context import ContextTree
+from specdec.devices import upload
 from specdec.draft import Drafted
 from specdec.engine import Decided, Engine, Settings
 from specdec.on_device.draft import DeviceDrafter, DraftedThere
@@ -120,8 +121,9 @@ class DeviceEngine(Engine):
         self, plan: Plan, drafted: DraftedThere, log_p: Tensor, log_e: Tensor, position: int
     ) -> Outcomes:
         if self.settings.method == "gsd":
-            noise = self.residual_races.log_exponentials(position, plan.topology.depth + 1)
-            return outcomes_gsd(plan, drafted, log_p, noise)
+            depths = range(plan.topology.depth + 1)
+            uniforms = [self._residual_uniform(position + depth) for depth in depths]
+            return outcomes_gsd(plan, drafted, log_p, upload(uniforms, plan.device, torch.float64))
         return outcomes_ersd(plan, log_p, log_e)
 
     def _read(self, launched: Launched, position: int) -> Decided:

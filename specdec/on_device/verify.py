@@ -38,29 +38,28 @@ def outcomes_ersd(plan: Plan, log_p: Tensor, log_e: Tensor) -> Outcomes:
     return Outcomes(winner(log_p, log_e.index_select(0, plan.depths)), nothing, nothing)
 
 
-def outcomes_gsd(plan: Plan, drafted: DraftedThere, log_p: Tensor, log_e: Tensor) -> Outcomes:
+def outcomes_gsd(plan: Plan, drafted: DraftedThere, log_p: Tensor, uniforms: Tensor) -> Outcomes:
     """Algorithm 4 at all nodes: p and q of each child's test, and a sample of what its rejections leave of P.
 
-    log_e: the race for the last token of each depth, [depth + 1, vocabulary].
+    uniforms: what the last token is sampled with at each depth, float64 [depth + 1].
     """
     left, p, q = _after_all_tests(plan.tests, drafted, log_p)
+    leaves = log_p.index_select(0, plan.leaves).double().exp()
     emitted = [
-        winner(some, log_e.index_select(0, plan.depths.index_select(0, rows)))
-        for some, rows in ((left, plan.tests.rows), (log_p.index_select(0, plan.leaves), plan.leaves))
+        _sample(weights, uniforms.index_select(0, plan.depths.index_select(0, rows)))
+        for weights, rows in ((left, plan.tests.rows), (leaves, plan.leaves))
     ]
     winners = torch.cat(emitted).index_select(0, plan.tests.winners_by_row)
     return Outcomes(winners, p.index_select(0, plan.tests.by_row), q.index_select(0, plan.tests.by_row))
 
 
 def _after_all_tests(tests: Tests, drafted: DraftedThere, log_p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What all rejections leave of P, log [inner, vocabulary], not normalised, and p and q of the tests.
+    """What all rejections leave of P, [inner, vocabulary], not normalised, and p and q of the tests.
 
     The latter with the root's, which are 0, then the first children, the second ones and so on.
     """
-    log_p = log_p.index_select(0, tests.rows)
     log_q = drafted.log_q.index_select(0, tests.places).double()
-    weights, mass = log_p.double().exp(), log_q.new_ones(len(log_q), 1)
-    changed = torch.zeros_like(mass, dtype=torch.bool)
+    weights, mass = log_p.index_select(0, tests.rows).double().exp(), log_q.new_ones(len(log_q), 1)
     all_p, all_q = [mass.new_zeros(1)], [mass.new_zeros(1)]
     for child_index, children in enumerate(tests.children):
         n = len(children)  # the other nodes' tests are over
@@ -76,8 +75,15 @@ def _after_all_tests(tests: Tests, drafted: DraftedThere, log_p: Tensor) -> tupl
         rejected = supported & (total > 0)  # where nothing would be left, p stays
         weights[:n] = torch.where(rejected, excess, weights[:n])
         mass[:n] = torch.where(rejected, total, mass[:n])
-        changed[:n] |= rejected
-    return torch.where(changed, weights.log(), log_p), torch.cat(all_p), torch.cat(all_q)
+    return weights, torch.cat(all_p), torch.cat(all_q)
+
+
+def _sample(weights: Tensor, uniforms: Tensor) -> Tensor:
+    """`Remaining.sample` of each row [n, vocabulary] with its uniform [n]."""
+    sums = weights.cumsum(-1)
+    total = sums[:, -1:].contiguous()
+    beyond = torch.searchsorted(sums, uniforms[:, None] * total, right=True)
+    return torch.minimum(beyond, torch.searchsorted(sums, total))[:, 0]
 
 
 def _without(log_q: Tensor, tokens: Tensor) -> Tensor:
