@@ -28,6 +28,7 @@ import gradio as gr
 import specdec
 from components import (
     access,
+    ahead,
     api,
     codec_lab,
     compare,
@@ -120,6 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.proxy:
         os.environ["FORWARDED_ALLOW_IPS"] = options.proxy  # uvicorn's own; Gradio hands on no option of it
     memory.share_arenas()
+    sys.setswitchinterval(ahead.SWITCH_INTERVAL)
     pair = LazyPair(partial(_load, options))
     try:
         limits.use(limits.from_options(options))

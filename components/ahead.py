@@ -19,6 +19,10 @@ from typing import Any
 THREAD = "rounds"
 """The name of the decoding threads."""
 
+SWITCH_INTERVAL = 0.0005
+"""Seconds that a decoding thread, back from one of its many small computations, waits at most while another
+thread runs Python code. With Python's own 5 ms, each update of the page held it up by several of them."""
+
 
 class Ahead:
     """The rounds of a run, decoded from now on; the run is closed at its end and by `close`."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from specdec.draft import Drafted
@@ -53,18 +52,19 @@ def verified_steps(
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
     rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
-    races = _Races([drafted.log_q[row] for row in rows], [log_p[row] for row in rows], log_e)
-    steps = []
+    noise, steps = log_e.cpu().numpy(), []
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if topology.parents[attempt.row] == row]
+        log_q = drafted.log_q[row]
+        p, q = _Raced(log_p[row], noise[depth]), None if log_q is None else _Raced(log_q, noise[depth])
         steps.append(
             Step(
                 path=topology.paths[row - 1] if row else (),
                 position=position + depth,
-                leading=races.leading(depth, [*children, token_id], texts),
-                winner_q=races.winners_q[depth],
-                winner_p=races.winners_p[depth],
+                leading=_leading(p, q, noise[depth], [*children, token_id], texts),
+                winner_q=None if q is None else q.winner,
+                winner_p=p.winner,
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
@@ -73,47 +73,31 @@ def verified_steps(
     return tuple(steps)
 
 
-class _Races:
-    """The races of a round's positions, under P and under Q on the same exponentials, computed all at once.
+class _Raced:
+    """One race under one law: log p and log times [vocabulary], the winner, and the first in any order."""
 
-    log_q, log_p: by position, [vocabulary]; at a leaf there is no log_q. log_e: at least as many rows.
-    """
-
-    def __init__(self, log_q: Sequence[Tensor | None], log_p: Sequence[Tensor], log_e: Tensor):
-        raced = [row for row in log_q if row is not None]
-        assert all(row is not None for row in log_q[: len(raced)]), "a leaf is the last position"
-        self.log_e = log_e[: len(log_p)].cpu().numpy()
-        self.log_p, self.times_p, self.winners_p, self._first_p = _raced(log_p, self.log_e)
-        self.log_q, self.times_q, self.winners_q, self._first_q = _raced(raced, self.log_e[: len(raced)])
-        missing = len(log_p) - len(raced)
-        self.winners_q += [None] * missing
-        self._first_q += [[]] * missing
-
-    def leading(self, number: int, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
-        """The first arrivals under P and under Q and the tokens of `also`, by arrival under P."""
-        token_ids = np.array(sorted({*self._first_p[number], *self._first_q[number], *also}))
-        at = number, token_ids
-        log_e, log_p, times_p = (of[at].tolist() for of in (self.log_e, self.log_p, self.times_p))
-        log_q = times_q = [None] * len(token_ids)
-        if number < len(self.log_q):
-            log_q, times_q = self.log_q[at].tolist(), self.times_q[at].tolist()
-        rows = sorted(
-            zip(token_ids.tolist(), log_e, log_q, log_p, times_q, times_p, strict=True), key=itemgetter(-1)
-        )
-        return tuple(_arrival(texts, *row) for row in rows)
+    def __init__(self, log_p: Tensor, log_e: np.ndarray):
+        self.log_p = log_p.cpu().numpy()
+        self.times = log_e - self.log_p
+        self.winner = int(self.times.argmin())
+        count = min(LEADING, len(self.times))
+        self.first: list[int] = self.times.argpartition(count - 1)[:count].tolist()
 
 
-def _raced(
-    log_p: Sequence[Tensor], log_e: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, list[int | None], list[list[int]]]:
-    """log p and log times [positions, vocabulary], the winners, and the first arrivals in any order."""
-    if not log_p:
-        return log_e, log_e, [], []
-    rows = torch.stack(tuple(log_p)).cpu().numpy()
-    times = log_e - rows
-    count = min(LEADING, times.shape[-1])
-    first = np.argpartition(times, count - 1, axis=-1)[:, :count]
-    return rows, times, times.argmin(-1).tolist(), first.tolist()
+def _leading(
+    p: _Raced, q: _Raced | None, log_e: np.ndarray, also: Sequence[int], texts: TokenTexts
+) -> tuple[Arrival, ...]:
+    """The first arrivals under P and under Q and the tokens of `also`, by arrival under P."""
+    token_ids = sorted({*p.first, *(() if q is None else q.first), *also})
+    at = np.array(token_ids)
+    exponentials, log_p, times_p = (of[at].tolist() for of in (log_e, p.log_p, p.times))
+    log_q = times_q = [None] * len(token_ids)
+    if q is not None:
+        log_q, times_q = q.log_p[at].tolist(), q.times[at].tolist()
+    rows = sorted(
+        zip(token_ids, exponentials, log_q, log_p, times_q, times_p, strict=True), key=itemgetter(-1)
+    )
+    return tuple(_arrival(texts, *row) for row in rows)
 
 
 def _arrival(

@@ -78,17 +78,19 @@ def chat_text(tokenizer: Any, message: str) -> str:
         raise ValueError(f"the chat template of this pair's tokenizer fails: {error}") from error
 
 
-class TokenTexts:
-    """How a token is called by itself: its text, or its bytes as `<E2 80>` where it is no whole text."""
+class TokenTexts(dict[int, str]):
+    """How a token is called by itself: its text, or its bytes as `<E2 80>` where it is no whole text.
+
+    Each is worked out when it is first asked for.
+    """
 
     def __init__(self, tokenizer: Any | None):
+        super().__init__()
         self._tokenizer = tokenizer
-        self._texts: dict[int, str] = {}
 
-    def __getitem__(self, token_id: int) -> str:
-        if token_id not in self._texts:
-            self._texts[token_id] = self._text(token_id)
-        return self._texts[token_id]
+    def __missing__(self, token_id: int) -> str:
+        text = self[token_id] = self._text(token_id)
+        return text
 
     def _text(self, token_id: int) -> str:
         if self._tokenizer is None:
