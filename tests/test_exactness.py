@@ -185,17 +185,38 @@ def test_gsd_end_to_end_has_the_targets_law(topology):
 
 
 @pytest.mark.parametrize(
-    "broken", [None, "kept-draft", "kept-target", "uniform-from-race", "shared-uniform"], ids=str
+    ("broken", "runs"),
+    [
+        (None, 12_000),
+        ("kept-draft", 3000),
+        ("kept-target", 3000),
+        ("uniform-from-race", 3000),
+        ("shared-uniform", 12_000),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("topology", [batch(2), TREE], ids=str)
-def test_chi_square_on_small_trees_catches_each_broken_part(topology, broken):
-    """First token of three on trees with siblings, 12,000 runs; false alarm 1e-6 each."""
-    check = Check(
-        small_pair(), [0], method="gsd", topology=topology, length=1, seed=0, fault=FAULTS.get(broken)
-    )
-    for _ in range(12_000):
+def test_chi_square_on_siblings_catches_each_broken_part(broken, runs):
+    """First token of three, 12,000 runs; false alarm 1e-6. A control ends where it is sure to be caught."""
+    check = small_check(batch(2), 1, broken)
+    assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
+
+
+@pytest.mark.parametrize("broken", [None, "kept-draft", "kept-target", "uniform-from-race"], ids=str)
+def test_chi_square_on_siblings_with_children_catches_each_broken_part(broken):
+    """First two tokens, 3,000 runs; false alarm 1e-6. With one token, children would never be looked at."""
+    check = small_check(TREE, 2, broken)
+    assert (p_value(check, 3000) > FALSE_ALARM) == (broken is None)
+
+
+def small_check(topology, length, broken):
+    fault = FAULTS.get(broken)
+    return Check(small_pair(), [0], method="gsd", topology=topology, length=length, seed=0, fault=fault)
+
+
+def p_value(check, runs):
+    for _ in range(runs):
         check.decode()
-    assert (check.chi_square().p_value > FALSE_ALARM) == (broken is None)
+    return check.chi_square().p_value
 
 
 def test_gsd_never_decides_twice_with_the_same_uniform(monkeypatch):
@@ -228,12 +249,8 @@ def small_pair():
 
 @pytest.mark.parametrize("broken", [None, "residual-from-race"], ids=str)
 def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(broken):
-    check = Check(
-        small_pair(), [0], method="gsd", topology=simple(), length=1, seed=0, fault=FAULTS.get(broken)
-    )
-    for _ in range(8000):
-        check.decode()
-    assert (check.chi_square().p_value > FALSE_ALARM) == (broken is None)
+    """First token of three, 8,000 runs; false alarm 1e-6."""
+    assert (p_value(small_check(simple(), 1, broken), 8000) > FALSE_ALARM) == (broken is None)
 
 
 def test_ersd_on_another_race_is_no_longer_autoregressive(monkeypatch):
