@@ -1,4 +1,4 @@
-"""A losslessness check as a stream of JSON updates, about five a second: counts, χ² and the p-value's path.
+"""A losslessness check as a stream of JSON updates, about four a second: counts, χ² and the p-value's path.
 
 Counts are of all decodes so far; `path` holds only the points since the update before.
 """

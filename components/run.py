@@ -1,6 +1,6 @@
 """From `specdec.stream` to the browser: settings, throttled updates, and the feed that receives them.
 
-Updates are JSON texts with a sequence number, about five a second; each carries only the rounds since
+Updates are JSON texts with a sequence number, about four a second; each carries only the rounds since
 the one before it. Gradio may merge two that arrive together, so the browser asks `missing` for what
 it did not see.
 """
@@ -29,7 +29,7 @@ from components.ahead import Ahead
 from components.lazy import present
 from specdec.trace import Method
 
-INTERVAL = 0.2
+INTERVAL = 0.25
 """Seconds between two updates: an eye still follows them, and they leave the decoder its time, which
 `tests.stress.watched` measures."""
 
