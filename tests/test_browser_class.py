@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import SLOW, choose, enter, generate, pick, ready, serious_findings, settle
+from conftest import DESKTOP, SLOW, choose, enter, generate, pick, ready, serious_findings, settle
 from playwright.sync_api import expect
 
 from components import lessons
@@ -16,23 +16,34 @@ LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 
 
 @pytest.fixture
-def visit(browser, url):
-    """Opens an address in a browser of its own, which may copy; nothing in it may fail."""
-    opened, errors = [], []
+def visit(blank, url):
+    """Opens the page with a query as a new visitor, who may copy."""
+    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
 
-    def open_page(query="", **options):
-        context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], **options)
-        context.set_default_timeout(SLOW)
-        opened.append(context)
+    def open_page(query="", viewport=DESKTOP):
+        blank.set_viewport_size(viewport)
+        blank.goto(f"{url}/{query}")
+        ready(blank)
+        return blank
+
+    return open_page
+
+
+@pytest.fixture
+def elsewhere(browser):
+    """Opens an address in a browser of its own; nothing in it may fail."""
+    context, errors = browser.new_context(), []
+    context.set_default_timeout(SLOW)
+
+    def open_page(address):
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(query if query.startswith("http") else f"{url}/{query}")
+        page.goto(address)
         ready(page)
         return page
 
     yield open_page
-    for context in opened:
-        context.close()
+    context.close()
     assert errors == []
 
 
@@ -77,7 +88,7 @@ def decode_controls(page):
     }
 
 
-def test_a_copied_link_opens_the_same_set_up(visit):
+def test_a_copied_link_opens_the_same_set_up(visit, elsewhere):
     page = visit()
     enter(page.locator("#prompt textarea"), DECODE["prompt"])
     choose(page.get_by_label("GSD", exact=True).first)
@@ -95,7 +106,7 @@ def test_a_copied_link_opens_the_same_set_up(visit):
     assert before == DECODE
     page.get_by_role("button", name="Copy link to this set-up").click()
     page.wait_for_function("document.querySelector('#setup .copied').textContent === 'Copied.'")
-    other = visit(page.evaluate("navigator.clipboard.readText()"))
+    other = elsewhere(page.evaluate("navigator.clipboard.readText()"))
     expect(other.locator("#k input[type=number]")).to_have_value("16")
     assert decode_controls(other) == before
     assert messages(other) == []
@@ -138,7 +149,7 @@ def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
     generate(page)
 
 
-def test_laboratories_and_runs_open_where_they_were_left(visit):
+def test_laboratories_and_runs_open_where_they_were_left(visit, elsewhere):
     page = visit("?tab=trees&trees.k=40&trees.preset=coin&trace=wide-tree&round=7&decision=2")
     page.wait_for_function(
         "document.querySelector('#tree_lab [role=status].verdict')?.textContent.startsWith('k = 40')"
@@ -158,7 +169,7 @@ def test_laboratories_and_runs_open_where_they_were_left(visit):
     rings = "[...document.querySelectorAll('#race_lab .handle')].map((ring) => ring.ariaValueNow).join()"
     drawn = page.evaluate(rings)
     assert drawn
-    other = visit(page.url)
+    other = elsewhere(page.url)
     other.wait_for_function(f"drawn => {rings} === drawn", arg=drawn)
 
 

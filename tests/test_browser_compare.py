@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import serious_findings
+from conftest import ready, serious_findings
 from playwright.sync_api import expect
 
 from components.page import SCRIPTS, file_url
@@ -14,8 +14,18 @@ HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
 
 @pytest.fixture
-def compare(page, url):
-    page.goto(f"{url}/?tab=compare")
+def open_compare(blank, url):
+    def opened(query=""):
+        blank.goto(f"{url}/?tab=compare{query}")
+        ready(blank)
+        return blank
+
+    return opened
+
+
+@pytest.fixture
+def compare(open_compare):
+    page = open_compare()
     page.wait_for_selector("#compare .column")
     return page
 
@@ -67,8 +77,8 @@ def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
     expect(compare.locator("#compare table tbody tr")).to_have_count(3)
 
 
-def test_without_an_autoregressive_column_it_is_measured_all_the_same(page, url):
-    page.goto(f"{url}/?tab=compare&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12")
+def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compare):
+    page = open_compare("&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12")
     page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
     run(page)
     says(page, 1, "Same as autoregressive, all 12 tokens")
@@ -97,8 +107,8 @@ def test_stop_ends_it_and_mistakes_are_explained(compare):
     assert compare.evaluate("window.hacked") is None
 
 
-def test_a_column_that_is_none_is_explained(page, url):
-    page.goto(f"{url}/?tab=compare&compare.columns=ar,ersd.bush.4.own")
+def test_a_column_that_is_none_is_explained(open_compare):
+    page = open_compare("&compare.columns=ar,ersd.bush.4.own")
     told = page.get_by_text("ersd.bush.4.own")
     told.wait_for()
     assert "write it like ersd.sequence.4.own" in told.inner_text()
@@ -129,9 +139,11 @@ def test_where_two_texts_part(page):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_it_without_scrolling_sideways_and_axe_finds_nothing_serious(page, url, theme):
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{url}/?tab=compare&__theme={theme}")
+def test_a_phone_shows_it_without_scrolling_sideways_and_axe_finds_nothing_serious(
+    blank, open_compare, theme
+):
+    blank.set_viewport_size({"width": 390, "height": 844})
+    page = open_compare(f"&__theme={theme}")
     page.wait_for_selector("#compare .column")
     run(page, length=24)
     page.wait_for_function("document.documentElement.scrollWidth <= 390")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from conftest import ready
 from laws import markov_pair
 from playwright.sync_api import expect
 from test_experiments_lab import SMALL
@@ -25,10 +26,19 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture
-def lab(page, url):
-    page.goto(f"{url}/?tab=experiments")
-    page.wait_for_selector("#codec_lab .received .sent")
-    return page
+def open_lab(blank, url):
+    def opened(theme="light"):
+        blank.goto(f"{url}/?tab=experiments&__theme={theme}")
+        ready(blank)
+        blank.wait_for_selector("#codec_lab .received .sent")
+        return blank
+
+    return opened
+
+
+@pytest.fixture
+def lab(open_lab):
+    return open_lab()
 
 
 def shows(page, selector, text):
@@ -120,10 +130,9 @@ def test_a_word_is_cut_into_phrases(lab):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_the_laboratories_without_scrolling_sideways(lab, url, results, theme):
-    lab.set_viewport_size({"width": 390, "height": 844})
-    lab.goto(f"{url}/?tab=experiments&__theme={theme}")
-    lab.wait_for_selector("#codec_lab .received .sent")
+def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab, results, theme):
+    blank.set_viewport_size({"width": 390, "height": 844})
+    lab = open_lab(theme)
     lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
     shows(lab, "#experiments_lab .about", "Target target")
     for figure in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import generate
+from conftest import generate, ready
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -12,17 +12,19 @@ OWN = "<img src=x onerror=window.hacked=1>"
 
 
 @pytest.fixture
-def race_lab(page, url):
-    page.goto(f"{url}/?tab=race")
-    page.wait_for_selector("#race_lab .lane")
-    return page
+def race_lab(blank, url):
+    blank.goto(f"{url}/?tab=race")
+    ready(blank)
+    blank.wait_for_selector("#race_lab .lane")
+    return blank
 
 
 @pytest.fixture
-def tree_lab(page, url):
-    page.goto(f"{url}/?tab=trees")
-    page.wait_for_selector("#tree_lab .node")
-    return page
+def tree_lab(blank, url):
+    blank.goto(f"{url}/?tab=trees")
+    ready(blank)
+    blank.wait_for_selector("#tree_lab .node")
+    return blank
 
 
 def says(page, selector, text):
@@ -41,7 +43,8 @@ def choose(page, lab, preset):
     page.locator(f"#{lab} select").select_option(label=preset)
 
 
-def test_the_address_opens_a_tab_and_follows_it(page, url):
+def test_the_address_opens_a_tab_and_follows_it(blank, url):
+    page = blank
     page.goto(f"{url}/?tab=trees&kept=1")
     page.wait_for_selector("#tree_lab .node")
     expect(page.get_by_role("tab", name="Tree lab")).to_have_attribute("aria-selected", "true")
@@ -181,7 +184,8 @@ def test_sliders_of_the_acceptance_leave_the_sum_at_most_one(tree_lab):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("tab", ["race", "trees"])
-def test_a_phone_shows_a_laboratory_without_scrolling_sideways(page, url, tab, theme):
+def test_a_phone_shows_a_laboratory_without_scrolling_sideways(blank, url, tab, theme):
+    page = blank
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{url}/?tab={tab}&__theme={theme}")
     lab = {"race": "#race_lab", "trees": "#tree_lab"}[tab]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from conftest import choose, enter, serious_findings, settle
+from conftest import choose, enter, ready, serious_findings, settle
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def open_check(page, url):
+def open_check(blank, url):
     def opened(theme="light", **settings):
         fields = "".join(f"&lossless.{name}={value}" for name, value in settings.items())
+        page = blank
         page.goto(f"{url}/?tab=losslessness&__theme={theme}{fields}")
+        ready(page)
         page.wait_for_selector("#lossless .outcome")
         decodes = page.get_by_label("number input for Decodes")
         expect(decodes).to_have_value(str(settings.get("decodes", 8000)))  # the address has been read
@@ -83,10 +85,10 @@ def test_what_does_not_fit_is_said(open_check):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_nothing_serious(
-    page, open_check, theme
+    blank, open_check, theme
 ):
-    page.set_viewport_size({"width": 390, "height": 844})
-    open_check(tokens=3, decodes=300, theme=theme)
+    blank.set_viewport_size({"width": 390, "height": 844})
+    page = open_check(tokens=3, decodes=300, theme=theme)
     run(page)
     says(page, "No difference found")
     says(page, "In each group the last token goes sun, cloud, rain, snow", ".spread")

@@ -233,7 +233,8 @@ def test_what_belongs_together_lights_up_by_pointer_and_by_keyboard(page):
     page.wait_for_function("document.querySelectorAll('#text .tokens .token.lit').length > 3")
 
 
-def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(page, url):
+def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, url):
+    page = blank
     page.goto(f"{url}/?trace=wide-tree")
     page.wait_for_function("window.specdec?.store.state.recorded?.name === 'wide-tree'")
     open_trace(page, "parting-gsd")
@@ -243,9 +244,9 @@ def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(page, ur
     expect(page).to_have_url(re.compile("trace=parting-ersd"))
 
 
-def test_an_unknown_link_is_explained(page, url):
-    page.goto(f"{url}/?trace=no-such-run")
-    page.wait_for_function("document.querySelector('.replay-error')?.textContent.includes('no-such-run')")
+def test_an_unknown_link_is_explained(blank, url):
+    blank.goto(f"{url}/?trace=no-such-run")
+    blank.wait_for_function("document.querySelector('.replay-error')?.textContent.includes('no-such-run')")
 
 
 def test_play_at_a_finished_run_starts_it_over(page):
