@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from conftest import SLOW, enter, ready
+from conftest import SLOW, enter
 from spoiled import WRONG, spoiled
 
 from tests.stress.visitors import ROOT, Site, serving
@@ -18,26 +18,26 @@ def site():
         yield Site(address)
 
 
-@pytest.fixture
-def page(browser, site):
-    """A tab; afterwards no script of it has failed."""
-    context, errors = browser.new_context(viewport={"width": 1280, "height": 900}), []
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(site.address)
-    ready(page)
-    yield page
-    context.close()
-    assert errors == []
+@pytest.fixture(scope="module")
+def url(site):
+    """The others' server has more seats."""
+    return site.address
 
 
-def others(site, count):
-    """Begin runs of other visitors; nobody watches them."""
+def begin_others(site, count):
+    """Begin long runs of other visitors, which nobody watches; what ends each of them."""
+    begun = []
     data = list((site.defaults | {"length": 400, "topology": "batch", "k": 64, "baseline": True}).values())
     for number in range(count):
         body = {"fn_index": site.decode, "data": data, "session_hash": f"other {number}"}
-        httpx.post(f"{site.address}/gradio_api/queue/join", json=body).raise_for_status()
+        answer = httpx.post(f"{site.address}/gradio_api/queue/join", json=body).raise_for_status()
+        begun.append({name: body[name] for name in ("fn_index", "session_hash")} | answer.json())
+    return begun
+
+
+def end(site, begun):
+    for run in begun:
+        httpx.post(f"{site.address}/gradio_api/cancel", json=run).raise_for_status()
 
 
 def said(page, text):
@@ -47,14 +47,14 @@ def said(page, text):
 
 def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(site, page):
     enter(page.locator("#length input[type=number]"), "8")
-    others(site, 2)
+    others = begin_others(site, 2)
     page.locator("#generate").click()
     said(page, "Waiting for the model: place ")
     page.locator("#replay select").select_option("long-run")
     page.wait_for_function("window.specdec.store.state.recorded?.name === 'long-run'")
     assert page.evaluate("document.body.dataset.phase") == "waiting"  # it goes on behind the recorded run
-    # 800 tokens of others come before, and their baselines
-    page.wait_for_function("document.body.dataset.phase === 'done'", timeout=10 * SLOW)
+    end(site, others)
+    page.wait_for_function("document.body.dataset.phase === 'done'")
     assert page.evaluate("window.specdec.store.state.recorded") is None
     assert page.evaluate("window.specdec.store.state.rounds.at(-1).finish") == "length"
 
