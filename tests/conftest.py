@@ -127,6 +127,7 @@ def blank(shared_tab, url):
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
     remembered.detach()
     tab.set_viewport_size(DESKTOP)
+    tab.emulate_media(reduced_motion="no-preference")
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
     listeners = {
