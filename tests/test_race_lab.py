@@ -42,7 +42,7 @@ def verified(method, p, q, log_e, uniforms):
             log_p,
             [q.log()] * len(token_ids),
             lambda _, index: float(uniforms[index]),
-            lambda _: torch.zeros(len(p), dtype=torch.float64),
+            lambda _: 0.5,  # which token the residual gives is not looked at
         )
     return verdict.rows[0] - 1 if verdict.rows else len(p)
 
