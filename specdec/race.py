@@ -141,10 +141,8 @@ class Races:
     Rounds overlap: a position that was drafted but not reached is raced again in the next round.
     """
 
-    def __init__(
-        self, seed: int, vocab_size: int, device: torch.device | str = "cpu", stream: Stream = Stream.RACE
-    ):
-        self.seed, self.vocab_size, self.device, self.stream = seed, vocab_size, device, stream
+    def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu"):
+        self.seed, self.vocab_size, self.device = seed, vocab_size, device
         # positions from _origin to before _end lie in the rows from 0 on
         self._origin = self._end = 0
         self._rows = torch.empty(0, vocab_size, dtype=torch.float64, device=device)
@@ -160,7 +158,7 @@ class Races:
             return self.log_exponentials(position, count)
         known, self._sparse = self._sparse, {}
         for n in range(position, position + count):
-            self._sparse[n] = known.get(n) or SparseRace(_key(self.seed, self.stream, n), self.vocab_size)
+            self._sparse[n] = known.get(n) or SparseRace(self._key(n), self.vocab_size)
         return list(self._sparse.values())
 
     def log_exponentials(self, position: int, count: int = 1) -> Tensor:
@@ -173,10 +171,13 @@ class Races:
         if self._end < position + count:
             positions = range(self._end, position + count)
             new = self._rows[self._end - self._origin : position + count - self._origin]
-            _fill(new, [_key(self.seed, self.stream, n) for n in positions])
+            _fill(new, [self._key(n) for n in positions])
             self._end = position + count
         first = position - self._origin
         return self._rows[first : first + count]
+
+    def _key(self, position: int) -> int:
+        return _key(self.seed, Stream.RACE, position)
 
     def _slide(self, position: int, count: int) -> None:
         """Make row 0 that of `position`, in twice the room asked for, so that this is needed seldom."""
