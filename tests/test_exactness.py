@@ -201,11 +201,21 @@ def test_chi_square_on_siblings_catches_each_broken_part(broken, runs):
     assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
 
 
-@pytest.mark.parametrize("broken", [None, "kept-draft", "kept-target", "uniform-from-race"], ids=str)
-def test_chi_square_on_siblings_with_children_catches_each_broken_part(broken):
-    """First two tokens, 3,000 runs; false alarm 1e-6. With one token, children would never be looked at."""
+@pytest.mark.parametrize(
+    ("broken", "runs"),
+    [
+        (None, 3000),
+        ("kept-draft", 3000),
+        ("kept-target", 3000),
+        ("uniform-from-race", 3000),
+        ("shared-uniform", 12_000),
+    ],
+    ids=str,
+)
+def test_chi_square_on_siblings_with_children_catches_each_broken_part(broken, runs):
+    """First two tokens; false alarm 1e-6. With one token, children would never be looked at."""
     check = small_check(TREE, 2, broken)
-    assert (p_value(check, 3000) > FALSE_ALARM) == (broken is None)
+    assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
 
 
 def small_check(topology, length, broken):
