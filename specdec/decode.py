@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specdec.auto import measured_topology, trial
-from specdec.checks import whole
+from specdec.auto import choosing, finished, measuring
+from specdec.checks import check_drafts, whole
 from specdec.clock import Clock
 from specdec.context import ContextTree
 from specdec.engine import Settings
@@ -48,7 +48,8 @@ def stream(
 
     prompt: text or token ids. method: `ar`, `gsd` or `ersd`. topology: a `Topology`, `"auto"` (measures
     and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not read by
-    `ar`.
+    `ar`. GSD's text depends on the tree, and what `auto` chooses on timings: to have such a text again, give
+    the tree of its record, `Topology(generation.paths)`, with the seed.
     max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
     seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
     nodes and the races of every verified position, which costs time.
@@ -82,25 +83,26 @@ def generate(
 
 def measure_acceptance(
     pair: ModelPair,
-    prompt: str | Sequence[int],
+    prompt: str | Sequence[int] | None = None,
     *,
     method: Method = "ersd",
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> np.ndarray:
-    """Acceptance by child index [up to 8] of a pair, never increasing: what `optimal_topology` takes.
+    """Acceptance by child index [up to 8] of a pair: what `optimal_topology` takes.
 
-    Estimated from about 250 tokens decoded after the prompt, once per pair, method and sampling.
-    ValueError as in `stream`.
+    Estimated from about 250 tokens decoded after the prompt, by default after a few fixed ones, which gives
+    the same to every caller; once per pair, method, sampling and prompt. It may increase somewhere, by chance
+    or truly. ValueError as in `stream`.
     """
     settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
         raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
-    _check_models(pair, method)
-    prompt_ids = pair.encode(prompt)
-    _check_room(pair, len(prompt_ids))
-    return trial(pair, settings, prompt_ids).acceptance.copy()
+    prompt_ids = None if prompt is None else pair.encode(prompt)
+    if prompt_ids is not None:
+        _check_room(pair, len(prompt_ids))
+    return finished(measuring(pair, settings, prompt_ids)).acceptance.copy()
 
 
 class Run(Iterator[Round]):
@@ -121,7 +123,7 @@ class Run(Iterator[Round]):
         self.prompt = prompt if isinstance(prompt, str) else None
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
-        self.topology = _chosen_topology(pair, self.settings, topology, self.prompt_ids)
+        self.topology = _chosen_topology(pair, self.settings, topology)
         _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
         self.rounds: list[Round] = []
@@ -180,16 +182,13 @@ def _checked(settings: Settings) -> Settings:
 
 
 def _chosen_topology(
-    pair: ModelPair,
-    settings: Settings,
-    topology: Topology | ContextTree | str | None,
-    prompt_ids: Sequence[int],
+    pair: ModelPair, settings: Settings, topology: Topology | ContextTree | str | None
 ) -> Topology | ContextTree:
     if settings.method == "ar":
         return Topology([])
-    _check_models(pair, settings.method)
+    check_drafts(pair, settings.method)
     if isinstance(topology, str) and topology == "auto":
-        return measured_topology(pair, settings, prompt_ids)
+        return finished(choosing(pair, settings))
     topology = sequence(4) if topology is None else topology
     if not isinstance(topology, Topology | ContextTree):
         raise ValueError(f"topology = {topology!r} is neither a Topology, a ContextTree nor 'auto'")
@@ -200,14 +199,6 @@ def _chosen_topology(
         )
     _check_topology(pair, topology)
     return topology
-
-
-def _check_models(pair: ModelPair, method: Method) -> None:
-    if pair.draft is None:
-        raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
-    for model in (pair.target, pair.draft):
-        if model.capability == "ar":
-            raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
 
 
 def _check_topology(pair: ModelPair, topology: Topology | ContextTree) -> None:

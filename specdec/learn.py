@@ -71,6 +71,11 @@ def learn_context(
     noise = torch.Generator().manual_seed(seed)
     texts = _texts(pair, prompts, sampling, whole("tokens", tokens, 1), seed)
     samples = _joined([sampled(*_laws(pair, sampling, *text), method, noise) for text in texts])
+    if not samples.accepted.any():
+        raise ValueError(
+            f"tokens = {tokens}: of these, none that the draft proposed was accepted, so there is nothing to "
+            "learn; raise tokens, or try another draft"
+        )
     return fitted(samples, method)
 
 

@@ -140,8 +140,8 @@ def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.
         raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
     if not np.all((vector >= 0) & (vector <= 1)) or vector.sum() > 1 + 1e-6:
         raise ValueError(f"acceptance = {vector.tolist()} must be in [0, 1] and sum to at most 1")
-    if vector[0] == 0:
-        raise ValueError("acceptance[0] = 0.0: the first child is never accepted, so no tree helps")
+    if not vector.any():
+        raise ValueError(f"acceptance = {vector.tolist()}: no child is ever accepted, so no tree helps")
     return np.trim_zeros(vector, "b")
 
 

@@ -81,12 +81,10 @@ def unchecked_log_probs(
 def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor | None:
     """`log_probs` but for a constant of each row, which no race notices, in less time and unchecked.
 
-    None where probabilities are needed to know which tokens are kept.
+    The very weights whose softmax `log_probs` is: divided otherwise, a tiny temperature would make another
+    distribution of them. None where probabilities are needed to know which tokens are kept.
     """
-    if not sampling.keeps_all:
-        return None
-    logits = _shared(logits, vocab_size)
-    return logits if sampling.temperature == 1 else logits / _divisor(sampling.temperature)
+    return _tempered(_shared(logits, vocab_size), sampling.temperature) if sampling.keeps_all else None
 
 
 def check_sound(log_p: Iterable[float]) -> None:
@@ -149,13 +147,9 @@ def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
     if temperature == 1:
         return logits
-    # dividing the distance to the maximum keeps a tiny temperature from overflowing
-    return (logits - logits.amax(-1, keepdim=True)) / _divisor(temperature)
-
-
-def _divisor(temperature: float) -> float:
-    # float32 would round a temperature below its smallest number to zero
-    return max(temperature, torch.finfo(torch.float32).tiny)
+    # dividing the distance to the maximum keeps a tiny temperature from overflowing, and from rounding
+    # logits apart that are equal; float32 would round a temperature below its smallest number to zero
+    return (logits - logits.amax(-1, keepdim=True)) / max(temperature, torch.finfo(torch.float32).tiny)
 
 
 def _greedy(logits: Tensor) -> Tensor:

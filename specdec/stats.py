@@ -7,10 +7,15 @@ batch runs, `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from specdec.trace import Round
+import numpy as np
+
+from specdec.topology import Topology
+from specdec.trace import Path, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,59 @@ def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
             offered[index] = offered.get(index, 0) + 1
             accepted[index] = accepted.get(index, 0) + (node.status == "accepted")
     return [IndexAcceptance(index, accepted[index], offered[index]) for index in sorted(offered)]
+
+
+class IndexCounts(NamedTuple):
+    """By child index, over verified nodes: those that drafted this child; those whose tree has this child and
+    that accepted none before it; those that accepted it."""
+
+    offered: list[int]
+    reached: list[int]
+    accepted: list[int]
+
+
+def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
+    """What rounds on this tree say about each child index; its end cut off near the end of a text.
+
+    Where q has no support for a child that the tree has, as with top-p, the node counts as one that reached
+    it and did not accept it: such a child is never accepted, and its chance is no larger for being rare.
+    """
+    wanted = {(): len(topology.children[0])}
+    wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
+    offered, reached, accepted = Counter[int](), Counter[int](), Counter[int]()
+    for round in rounds:
+        for parent, taken, children in _verified(round):
+            offered.update(range(children))
+            reached.update(range(wanted[parent] if taken is None else taken + 1))
+            accepted.update(() if taken is None else (taken,))
+    size = max(reached, default=-1) + 1
+    return IndexCounts(*([count[index] for index in range(size)] for count in (offered, reached, accepted)))
+
+
+def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
+    """Verified nodes with children: path, the child accepted there, how many were drafted."""
+    found: dict[Path, tuple[int | None, int]] = {}
+    for node in round.nodes:
+        if node.status != "unvisited":
+            parent, index = node.path[:-1], node.path[-1]
+            taken, children = found.get(parent, (None, 0))
+            found[parent] = (index if node.status == "accepted" else taken, children + 1)
+    return ((parent, taken, children) for parent, (taken, children) in found.items())
+
+
+def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:
+    """R by child index from counts of nodes that `reached` each child and of those that `accepted` it.
+
+    R(i) is the product of the chances of passing the earlier children by and of accepting this one. So R sums
+    to at most one also where some indices were reached on other trees, or oftener, than others; rates over
+    different counts, accepted / offered, need not. It may increase somewhere, by chance or truly.
+    """
+    rates, passed = [], 1.0
+    for taken, count in zip(accepted, reached, strict=True):
+        chance = taken / count if count else 0.0
+        rates.append(passed * chance)
+        passed *= 1 - chance
+    return np.array(rates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,7 +316,7 @@ def test_measured_acceptance_is_near_the_exact_one(method):
     exact = {"gsd": specdec.theory.gsd_acceptance, "ersd": specdec.theory.ersd_acceptance}[method](p, q)
     measured = specdec.measure_acceptance(pair, [0], method=method)
     assert abs(measured[0] - float(exact)) < 5 * (float(exact) * (1 - float(exact)) / 100) ** 0.5
-    assert (measured[1:] <= measured[:-1]).all()
+    assert measured.sum() <= 1 + 1e-12
     with pytest.raises(ValueError, match="method = 'beam'"):
         specdec.measure_acceptance(pair, [0], method="beam")
 

@@ -251,6 +251,20 @@ def test_gsd_is_exact_where_all_of_q_but_one_token_rounds_to_zero():
     assert chi_square_p_value(runs, {(i,): float(law[i]) for i in range(3)}) > FALSE_ALARM
 
 
+def test_gsd_drafts_from_what_it_verifies_with_at_a_temperature_near_nothing():
+    """Logits around 100 that are a rounding apart, T = 3e-6: divided before their maximum is taken off, they
+    drift apart by another rounding; χ², false alarm 1e-6."""
+    rounding = 64 * torch.finfo(torch.float32).eps
+    tables = [100 + rounding * torch.tensor(steps) for steps in ((2.0, 1.0, 0.0), (0.0, 1.0, 2.0))]
+    pair = specdec.ModelPair(*(MarkovModel(torch.full((3,), 1 / 3)) for _ in tables))
+    for model, table in zip((pair.target, pair.draft), tables, strict=True):
+        model.log_table = table
+    law = torch.softmax((tables[0] - tables[0].max()).double() / 3e-6, -1)
+    settings = {"method": "gsd", "topology": sequence(1), "temperature": 3e-6, "max_new_tokens": 2}
+    runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids[:1]) for s in range(3000)]
+    assert chi_square_p_value(runs, {(i,): float(law[i]) for i in range(3)}) > FALSE_ALARM
+
+
 def small_pair():
     """A pair where a residual that reuses the drafting race is visibly off."""
     p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)

@@ -183,7 +183,7 @@ def test_vectors_come_in_any_container():
         ([0.7, 0.4], 4, r"acceptance = \[0\.7, 0\.4\] must be in \[0, 1\] and sum to at most 1"),
         ([0.7, -0.1], 4, "must be in"),
         ([math.nan], 4, "must be in"),
-        ([0.0, 0.5], 4, r"acceptance\[0\] = 0\.0"),
+        ([0.0, 0.0], 4, r"acceptance = \[0\.0, 0\.0\]: no child is ever accepted"),
         ([[0.5]], 4, r"acceptance has shape \(1, 1\)"),
         ([0.5], 0, "k = 0 is not an integer"),
         (lambda path: 2.0, 3, r"acceptance\(0,\) = 2\.0 is not a probability"),

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from specdec.probs import Sampling, log_probs, residual
+from specdec.probs import Sampling, log_probs, log_weights, residual
 
 
 def probs(logits, vocab_size=None, **settings):
@@ -108,6 +108,18 @@ def test_residual_is_the_normalised_excess():
 def test_residual_of_equal_distributions_is_the_distribution():
     p = torch.tensor([0.25, 0.75])
     assert torch.equal(residual(p, p), p)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("temperature", [1e-40, 1e-7, 3e-6, 1e-3, 0.3, 1.0, 7.0])
+def test_weights_of_a_race_are_the_weights_of_the_distribution(dtype, temperature):
+    """GSD drafts by the former and verifies with the latter: they must be one distribution."""
+    generator = torch.Generator().manual_seed(0)
+    steps = torch.randint(0, 5, (20, 50), generator=generator)
+    logits = (20 * (1 + torch.finfo(dtype).eps * steps)).to(dtype)  # equal but for a rounding
+    sampling = Sampling(temperature)
+    from_weights = torch.log_softmax(log_weights(logits, sampling), -1)
+    assert torch.equal(from_weights, log_probs(logits, sampling))
 
 
 def test_a_temperature_below_the_smallest_float_is_greedy_in_effect():

@@ -105,7 +105,7 @@ def test_without_measurements_the_other_presets_remain(monkeypatch, tmp_path):
     ("acceptance", "part"),
     [
         ([0.9, 0.9], "sum to at most 1"),
-        ([0.0, 0.5], "acceptance[0] = 0.0"),
+        ([0.0, 0.0], "acceptance = [0.0, 0.0]: no child is ever accepted"),
         ([-0.1, 0.5], "must be in [0, 1]"),
         ([], "acceptance = []: list should have at least 1 item"),
         ("half", "acceptance = 'half': should be a valid list"),

@@ -49,8 +49,9 @@ class ContextAcceptance:
             raise ValueError(f"method = {self.method!r} is neither 'gsd' nor 'ersd'")
         if set(self.stages) != set(STAGES[self.method]):
             raise ValueError(f"stages = {sorted(self.stages)} must be {', '.join(STAGES[self.method])}")
-        if len(self.average) != WIDTH or not 0 < self.average[0] <= 1:
-            raise ValueError(f"average = {self.average} must have {WIDTH} rates, the first above 0")
+        rates = self.average
+        if len(rates) != WIDTH or not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-6:
+            raise ValueError(f"average = {rates} must be {WIDTH} rates from 0 on that sum to at most 1")
 
     def of_node(self, log_q: Tensor) -> Tensor:
         """GSD, before a race: hazards [n, WIDTH] of nodes with log_q [n, vocabulary]."""

@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -53,8 +52,7 @@ def learnt(
 
 def trees(acceptance: ContextAcceptance, k: int) -> dict[str, Topology | ContextTree]:
     """The two trees that are compared."""
-    average = np.minimum.accumulate(acceptance.average)
-    return {"optimal": optimal_topology(average, k), "context": ContextTree(acceptance, k)}
+    return {"optimal": optimal_topology(acceptance.average, k), "context": ContextTree(acceptance, k)}
 
 
 def measure(

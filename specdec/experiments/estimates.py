@@ -12,8 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from specdec.stats import IndexAcceptance
 
 Z = 1.96
@@ -67,26 +65,6 @@ def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimat
 def mean(estimates: Sequence[Estimate]) -> Estimate:
     """Their mean."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
-
-
-def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:
-    """R by child index from counts of sequence and batch runs together.
-
-    reached[i]: verified nodes that had a child i and accepted none before it, accepted[i]: those that
-    accepted it. R(i) is the product of the chances of passing the earlier children by and of accepting
-    this one, so that R sums to at most one although sequence runs tell about child 0 only. It may
-    increase somewhere, by chance or truly. ValueError where child 0 was never accepted.
-    """
-    rates, passed = [], 1.0
-    for taken, count in zip(accepted, reached, strict=True):
-        chance = taken / count if count else 0.0
-        rates.append(passed * chance)
-        passed *= 1 - chance
-    if not rates or rates[0] == 0:
-        raise ValueError(
-            "no first child was accepted in the calibration runs: raise tokens, or try another draft"
-        )
-    return np.array(rates)
 
 
 def marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float]]:

@@ -17,6 +17,7 @@ from specdec.experiments.store import Record
 from specdec.models import Model
 from specdec.pair import ModelPair
 from specdec.probs import log_probs
+from specdec.stats import index_counts
 from specdec.topology import Topology
 from specdec.trace import Generation, Round
 
@@ -49,11 +50,10 @@ def counts(generation: Generation, topology: Topology) -> Record:
 
     tokens, rounds: all of them. lengths[n]: rounds that emitted n tokens, those alone whose tree was whole
     (near the end of a text trees are cut short, and say nothing about this tree). offered, reached,
-    accepted: by child index, over verified nodes that had this child; that had it and accepted none
-    before it; that accepted it. seconds: of all rounds.
+    accepted: `specdec.stats.IndexCounts`. seconds: of all rounds.
     """
     whole = [round for round in generation.rounds if _depth(round) == topology.depth]
-    offered, reached, accepted = _by_index(generation.rounds)
+    offered, reached, accepted = index_counts(generation.rounds, topology)
     return {
         "tokens": len(generation.token_ids),
         "rounds": len(generation.rounds),
@@ -68,25 +68,6 @@ def counts(generation: Generation, topology: Topology) -> Record:
 
 def _depth(round: Round) -> int:
     return len(round.nodes[-1].path) if round.nodes else 0
-
-
-def _by_index(rounds: Sequence[Round]) -> tuple[list[int], list[int], list[int]]:
-    offered: Counter[int] = Counter()
-    reached: Counter[int] = Counter()
-    accepted: Counter[int] = Counter()
-    for round in rounds:
-        settled = set()  # nodes of which a child was accepted: siblings stand in order
-        for node in round.nodes:
-            if node.status == "unvisited":
-                continue
-            parent, index = node.path[:-1], node.path[-1]
-            offered[index] += 1
-            reached[index] += parent not in settled
-            if node.status == "accepted":
-                accepted[index] += 1
-                settled.add(parent)
-    size = len(offered)
-    return tuple([count[index] for index in range(size)] for count in (offered, reached, accepted))
 
 
 def _listed(counted: Counter[int]) -> list[int]:

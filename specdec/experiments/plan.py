@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from specdec import topology
-from specdec.experiments.estimates import acceptance_vector
 from specdec.experiments.settings import Point, Settings
 from specdec.experiments.store import Record
 from specdec.optimal import optimal_topology
+from specdec.stats import acceptance_vector
 from specdec.topology import Topology
 
 Key = tuple[str, str, int, int]
@@ -110,7 +110,12 @@ class Plan:
         items = [item for item in self.calibration if item.point.method == method]
         count = self.run_count(self.calibration)
         runs = [run for item in items for run in self.runs_of(item, count) if run is not None]
-        return acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
+        acceptance = acceptance_vector(summed(runs, "accepted"), summed(runs, "reached"))
+        if not acceptance.any():
+            raise ValueError(
+                "nothing drafted was accepted in the calibration runs: raise tokens, or try another draft"
+            )
+        return acceptance
 
     def runs_of(self, item: Planned, count: int) -> list[Record | None]:
         """Its first `count` runs, None where one is not finished."""
