@@ -97,8 +97,7 @@ def _column(wanted: Mapping[str, Any], shared: run.Settings) -> Column:
 
 def _decoded(log: run.Log, seat: turns.Seat, drafts: Drafts, column: Column) -> Iterator[str]:
     settings = column.settings
-    measured = settings.method != "ar" and settings.topology in topologies.MEASURED
-    yield log.flush("choosing" if measured else "running", column=column.name)
+    yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", column=column.name)
     with seat.turn():
         decoding = run.start(drafts.pair_with(column.draft), settings, detail=False)
     tree = {"num_draft_tokens": decoding.topology.num_draft_tokens, "depth": decoding.topology.depth}

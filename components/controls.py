@@ -54,6 +54,7 @@ def build(pair: Any, access: Access | None = None) -> Inputs:
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
     feed = run.feed()
     inputs = {"prompt": prompt, "chat": models["chat"]} | _decoding() | _sampling()
+    inputs |= _tree(inputs, models)
     _connect(pair, inputs, generate, stop, feed)
     return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
 
@@ -106,6 +107,23 @@ def _sampling() -> Inputs:
     return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
 
 
+_MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
+"""What a measured tree depends on, the models aside."""
+
+
+_CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {list(_MEASURED_FOR)}, values) ?? tree"
+
+
+def _tree(inputs: Inputs, models: Inputs) -> Inputs:
+    """The tree that was measured for these settings, out of sight: it goes into the address, so that a link
+    gives the very same text under GSD, too. Who changes what it was measured for has it measured anew."""
+    tree = gr.Textbox("", label="Tree", visible="hidden", elem_id="measured-tree")
+    touched = [inputs[name].input for name in _MEASURED_FOR] + [part.input for part in models.values()]
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    gr.on(touched, None, None, tree, js="() => ''", **quiet)
+    return {"tree": tree}
+
+
 def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, feed: gr.HTML) -> None:
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
@@ -127,11 +145,15 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
         **private,
     )
     running.then(**ready, js="() => { window.specdec?.ended(); return []; }", **private)
+    measured = {"fn": None, "inputs": [inputs[name] for name in ("tree", *_MEASURED_FOR)]}
+    measured |= {"outputs": inputs["tree"], "js": _CHOSEN, **private}
+    running.then(**measured)
     # Without a function of its own, or the browser would wait for that before it cancels.
     stopped = stop.click(
         None, js="() => { window.specdec?.stop(); return []; }", cancels=[running], **private
     )
     stopped.then(**ready, **private)
+    stopped.then(**measured)
 
 
 def _buttons(running: bool) -> tuple[Any, Any]:

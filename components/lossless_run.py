@@ -73,7 +73,7 @@ def new_check(settings: Settings) -> Check:
         pair,
         prompt,
         method=settings.method,
-        topology=topologies.topology(pair, name, settings.k, prompt, method=settings.method),
+        topology=topologies.topology(pair, name, settings.k, method=settings.method),
         length=settings.tokens,
         seed=settings.seed,
         fault=FAULTS.get(settings.fault),

@@ -42,7 +42,8 @@ _reports = count()
 @dataclass(frozen=True)
 class Settings:
     """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
-    let the chat template write the prompt, where the models have one."""
+    let the chat template write the prompt, where the models have one; tree: the one to take where the topology
+    is measured, as `topologies.written`."""
 
     prompt: str
     method: str = "ersd"
@@ -55,6 +56,7 @@ class Settings:
     seed: int | None = None
     baseline: bool = False
     chat: bool = False
+    tree: str = ""
 
     def checked(self) -> Settings:
         """The same with whole numbers as `int`; ValueError names what is missing, not whole or too much.
@@ -67,6 +69,7 @@ class Settings:
             "topology": one_of("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
             "chat": bool(self.chat),
+            "tree": words("tree", self.tree, 4 * limits.current().draft_tokens),
             "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k, 1),
             "max_new_tokens": whole("length", self.max_new_tokens, 1),
             "temperature": number("temperature", self.temperature),
@@ -139,7 +142,8 @@ def start_here(pair: Any, settings: Settings, method: str, detail: bool) -> Any:
     limits.at_most("prompt", prompt_tokens, limits.current().prompt_tokens, "tokens")
     topology = None
     if method != "ar":
-        topology = topologies.topology(pair, settings.topology, settings.k, prompt, method=method, **sampling)
+        tree = {"tree": settings.tree, "method": method}
+        topology = topologies.topology(pair, settings.topology, settings.k, **tree, **sampling)
     return specdec.stream(
         pair,
         prompt,
@@ -177,8 +181,7 @@ def chats(pair: Any, settings: Settings) -> bool:
 def _decoded(pair: Any, settings: Settings, seat: turns.Seat, log: Log) -> Iterator[str]:
     pair = present(pair)  # this run's, whatever is loaded meanwhile
     setup = _setup(pair, settings)
-    measured = settings.method != "ar" and settings.topology in topologies.MEASURED
-    yield log.flush("choosing" if measured else "running", setup=setup)
+    yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", setup=setup)
     note = {}
     with seat.turn():
         try:
@@ -282,7 +285,9 @@ def missing(request: Any) -> list[str]:
 
 def _tree(topology: Any) -> dict[str, Any]:
     paths = getattr(topology, "paths", ())  # a context tree has another shape each round
-    return {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": paths}
+    tree = topologies.written(topology) if isinstance(topology, specdec.Topology) else ""
+    shape = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": paths}
+    return shape | {"tree": tree}
 
 
 def models(pair: Any) -> list[dict[str, str]]:

@@ -126,7 +126,7 @@ class Lender:
 
     def _has_to_measure(self, settings: Any, method: str) -> bool:
         known = any(key[0] == method for key in self.pair.trials)
-        return settings.topology in topologies.MEASURED and not known
+        return topologies.has_to_measure(settings) and not known
 
     def _work(self, settings: Any, method: str, detail: bool) -> Iterator[Any]:
         """The whole run, in the process that has the GPU."""

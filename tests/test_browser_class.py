@@ -133,15 +133,36 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
     context.close()
 
 
+def test_a_link_holds_the_tree_that_was_measured(visit, elsewhere):
+    """GSD's text depends on the tree: a link without it would give another text on another server."""
+    page = visit("?method=gsd&length=12&temperature=0.7&top-p=0.9&baseline=0")
+    generate(page)
+    page.wait_for_function("new URLSearchParams(location.search).has('tree')")
+    tree, text = (
+        page.evaluate("window.specdec.store.state.setup.tree"),
+        page.locator("#text .tokens").text_content(),
+    )
+    assert f"tree={tree}" in page.url
+    other = elsewhere(page.url.replace(f"tree={tree}", "tree=1.1.1"))
+    generate(other)
+    assert other.evaluate("window.specdec.store.state.setup.paths.length") == 3
+    other.goto(page.url)
+    ready(other)
+    generate(other)
+    assert other.locator("#text .tokens").text_content() == text
+    enter(page.locator("#k input[type=number]"), "3")  # measured for another k
+    page.wait_for_function("!new URLSearchParams(location.search).has('tree')")
+
+
 def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
-    page = visit("?length=8")
+    page = visit("?length=8&topology=sequence")
     generate(page)
     text = page.locator("#text .tokens").text_content()
     enter(page.locator("#prompt textarea"), "word " * 20_000)
     generate(page, until="error")
     page.get_by_role("button", name="Copy link to this set-up").click()
     page.wait_for_function("document.querySelector('#setup .copied').textContent.includes('Without prompt')")
-    assert page.evaluate("navigator.clipboard.readText()").endswith("/?length=8")
+    assert page.evaluate("navigator.clipboard.readText()").endswith("/?topology=sequence&length=8")
     page.locator("#generate").click()  # the server is asked again, with the page's address
     page.wait_for_function("document.querySelector('.run-error').textContent.includes('100,000 characters')")
     assert page.locator("#text .tokens").text_content() == text  # what was refused never began

@@ -54,6 +54,7 @@ const RECEIVERS = { compare: comparison.receive, feed: store.receive, lossless: 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 
 // The buttons' own events reach the store through this: a Gradio event can call no module.
-window.specdec = { begin: store.begin, stop: store.stop, ended: store.ended, store };
+const { begin, stop, ended, chosenTree } = store;
+window.specdec = { begin, stop, ended, chosenTree, store };
 
 watchConnection([{ isActive: store.isExpecting, breakOff: store.breakOff }, comparison, check]);

@@ -121,14 +121,12 @@ export function writeAddress() {
 }
 
 // Whatever was touched may have changed the set-up; it is read once all is quiet.
-function followTouches() {
-  let timer = null;
-  const later = () => {
-    clearTimeout(timer);
-    timer = setTimeout(writeAddress, SETTLED);
-  };
-  for (const name of ["input", "change", "click", "keyup", "pointerup"]) document.addEventListener(name, later, true);
+let timer = null;
+function touched() {
+  clearTimeout(timer);
+  timer = setTimeout(writeAddress, SETTLED);
 }
+const TOUCHES = ["input", "change", "click", "keyup", "pointerup"];
 
 // Messages add up until they are dismissed; each is told once.
 function messenger(box) {
@@ -170,9 +168,11 @@ export function mountSetup(element, props, server, trigger) {
   select = () => trigger("select");
   following = true;
   tell([...early, ...strangers(props)]);
-  window.specdec.setup = { ...mountFields(props, trigger, offer), wantedTab: () => ({ __type__: "update", selected: tab }) };
+  const { heard, wanted } = mountFields(props, trigger, offer);
+  // also what no visitor touched: a run sets the tree that it measured
+  window.specdec.setup = { heard: (values) => (heard(values), touched()), wanted, wantedTab: () => ({ __type__: "update", selected: tab }) };
   if (tab) select();
   find(".copy").addEventListener("click", () => copied(find(".copied")));
-  followTouches();
+  for (const name of TOUCHES) document.addEventListener(name, touched, true);
   addEventListener("popstate", () => show({ tab: new URLSearchParams(location.search).get("tab") ?? props.tabs[0] }));
 }

@@ -190,6 +190,14 @@ export function unpark() {
   notify();
 }
 
+// The tree of the visitor's last run, if it was chosen by measuring and for these settings; else `tree`.
+export function chosenTree(tree, names, values) {
+  const { setup } = parked ?? state;
+  const measured = ["optimal", "auto"].includes(setup?.topology) && setup.method !== "ar";
+  const same = ([name, value]) => name === "k" && setup.topology === "auto" || setup[name] === value;
+  return measured && names.map((name, i) => [name, values[i]]).every(same) ? setup.tree : tree;
+}
+
 export const hasParked = () => parked !== null;
 // Whether the model works for this visitor: recorded runs can be watched until then.
 export const isActive = () => active() && state.phase !== "waiting";
