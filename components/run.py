@@ -42,8 +42,8 @@ _reports = count()
 @dataclass(frozen=True)
 class Settings:
     """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
-    let the chat template write the prompt, where the models have one; tree: the one to take where the topology
-    is measured, as `topologies.written`."""
+    let the chat template write the prompt, where the models have one; tree: the one to take, as
+    `topologies.written`, instead of measuring."""
 
     prompt: str
     method: str = "ersd"

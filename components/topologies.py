@@ -80,7 +80,7 @@ def read(text: str) -> specdec.Topology:
     """The tree that `written` wrote. ValueError where it is none."""
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
         raise ValueError(
-            f"tree = {text!r:.60} is not the number of children of each node, like 3.1.1 for a root with three"
+            f"tree = {text!r:.60} is not the number of each node's children, like 3.1.1 for a root with three"
         )
     counts = [int(part) for part in text.split(".")]
     limits.at_most("tree", sum(counts), limits.current().draft_tokens, "tokens")

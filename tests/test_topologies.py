@@ -7,12 +7,13 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import markov_pair
+from laws import markov_pair, random_table
 
 import specdec
 from components import limits, topologies
 from components.run import Settings
 from specdec import auto
+from specdec.models import MarkovModel
 from specdec.probs import Sampling
 
 
@@ -42,9 +43,11 @@ def test_any_text_is_a_tree_or_says_why_not(text):
     try:
         tree = topologies.read(text)
     except ValueError as error:
-        assert "tree = " in str(error)
+        said = str(error)
     else:
+        said = f"tree = {topologies.written(tree)}"
         assert topologies.read(topologies.written(tree)) == tree
+    assert said.startswith("tree = ")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,30 @@ def test_a_tree_that_is_given_is_not_measured(name):
     assert not pair.trials
     assert not topologies.has_to_measure(Settings("", "gsd", name, tree="2.1"))
     assert topologies.has_to_measure(Settings("", "gsd", name))
+
+
+SAMPLINGS = [
+    {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    for temperature in (0.0, 0.7, 1.0, 1.6)
+    for top_p in (0.05, 0.5, 0.9, 1.0)
+    for top_k in (0, 1, 5)
+]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+@pytest.mark.parametrize("name", [name for name in topologies.NAMES if name != "context"])
+def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
+    """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
+    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 48)
+    monkeypatch.setattr(auto, "_REPEATS", 1)
+    pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
+    for sampling in SAMPLINGS:
+        tree = topologies.topology(pair, name, 5, method=method, **sampling)
+        run = {"max_new_tokens": 6, "seed": 3, **sampling}
+        g = specdec.generate(pair, [1], method=method, topology=tree, **run)
+        plain = specdec.generate(pair, [1], method="ar", **run)
+        assert len(g.token_ids) == 6
+        assert g.token_ids == plain.token_ids or (method == "gsd" and sampling["temperature"] > 0)
 
 
 def test_neighbours_share_a_measurement(monkeypatch):
