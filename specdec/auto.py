@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from specdec.checks import check_drafts
 from specdec.engine import Settings
 from specdec.models import Model, Session
 from specdec.on_device import engine_for
@@ -71,6 +70,15 @@ def finished(steps: Steps[_T]) -> _T:
             next(steps)
         except StopIteration as end:
             return end.value
+
+
+def check_drafts(pair: ModelPair, method: str) -> None:
+    """ValueError where this pair can't decode speculatively."""
+    if pair.draft is None:
+        raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
+    for model in (pair.target, pair.draft):
+        if model.capability == "ar":
+            raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
 
 
 def choosing(pair: ModelPair, settings: Settings) -> Steps[Topology]:

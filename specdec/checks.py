@@ -1,14 +1,11 @@
-"""What users hand over: numbers of Python, numpy and torch turned into Python's, pairs that can't draft."""
+"""Numbers as users hand them over: Python's, numpy's and torch's, turned into Python's."""
 
 from __future__ import annotations
 
 import math
 import numbers
 import operator
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from specdec.pair import ModelPair
+from typing import Any
 
 
 def integer(value: Any) -> int | None:
@@ -35,12 +32,3 @@ def real(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         return None
     return float(value)
-
-
-def check_drafts(pair: ModelPair, method: str) -> None:
-    """ValueError where this pair can't decode speculatively."""
-    if pair.draft is None:
-        raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
-    for model in (pair.target, pair.draft):
-        if model.capability == "ar":
-            raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specdec.auto import choosing, finished, measuring
-from specdec.checks import check_drafts, whole
+from specdec.auto import check_drafts, choosing, finished, measuring
+from specdec.checks import whole
 from specdec.clock import Clock
 from specdec.context import ContextTree
 from specdec.engine import Settings
