@@ -22,6 +22,7 @@ from specdec.engine import Settings
 from specdec.on_device import engine_for
 from specdec.probs import Sampling
 from specdec.race import checked_seed
+from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
 from specdec.trace import Generation, Method, Round
 
@@ -143,7 +144,7 @@ class Run(Iterator[Round]):
         method, max_new_tokens, sampling, _, _ = self.settings
         text = self.prompt
         if text is None:
-            text = "" if self.pair.tokenizer is None else self.pair.tokenizer.decode(list(self.prompt_ids))
+            text = prompt_text(self.pair.tokenizer, self.prompt_ids)
         return Generation(
             method=method,
             paths=self.topology.paths if isinstance(self.topology, Topology) else (),

@@ -1,11 +1,16 @@
-"""Small byte-level tokenizers, trained on a sentence, for pairs that tests make."""
+"""Small tokenizers of each kind, for pairs that tests make and for the text of any of their tokens."""
 
 from __future__ import annotations
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+import json
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import ByT5Tokenizer, CTRLTokenizer, PreTrainedTokenizerFast
 
 END = "<|endoftext|>"
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+PIECES = ["a", "b", "é", "日", ".", ",", "'", "n", "t", "s", " ", "  ", "�", "the", "cat", "ing", "n't"]
 
 
 def byte_level_tokenizer(vocab_size: int = 300) -> PreTrainedTokenizerFast:
@@ -21,3 +26,73 @@ def byte_level_tokenizer(vocab_size: int = 300) -> PreTrainedTokenizerFast:
     )
     bpe.train_from_iterator(["once upon a time the cat sat on the mat and the dog sat too"] * 4, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token=END, clean_up_tokenization_spaces=False)
+
+
+def byte_fallback_tokenizer(strips: bool = True) -> PreTrainedTokenizerFast:
+    """As Llama 2's: what is no token is written as bytes; without `strips` as Gemma's."""
+    tokens = ["<unk>", "<s>", "</s>", *BYTES, SPACE, SPACE * 2, *PIECES, SPACE + "the", SPACE + "cat"]
+    bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    bpe.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if strips else steps)
+    return _wrapped(bpe)
+
+
+def unigram_tokenizer() -> PreTrainedTokenizerFast:
+    """As T5's: Unigram pieces, a mark for each space, the first one dropped."""
+    tokens = ["<unk>", SPACE, *PIECES, SPACE + "the", SPACE + "cat"]
+    unigram = Tokenizer(models.Unigram([(token, -1.0 - i) for i, token in enumerate(tokens)], unk_id=0))
+    unigram.decoder = decoders.Metaspace(prepend_scheme="always")
+    return _wrapped(unigram)
+
+
+def metaspace_tokenizer(scheme: str) -> PreTrainedTokenizerFast:
+    """BPE over marked spaces."""
+    tokens = ["<unk>", SPACE, SPACE * 3, *PIECES, SPACE + "the", SPACE + "cat"]
+    bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>"))
+    bpe.decoder = decoders.Metaspace(prepend_scheme=scheme)
+    return _wrapped(bpe)
+
+
+def wordpiece_tokenizer(cleans_up: bool) -> PreTrainedTokenizerFast:
+    """As BERT's: a space before each word; with `cleans_up`, transformers takes some away again."""
+    tokens = ["[UNK]", *PIECES, "##ing", "##s", "##", "##.", "'s", "'re", "'", "m", "ve", "##ve"]
+    words = Tokenizer(models.WordPiece(_numbered(dict.fromkeys(tokens)), unk_token="[UNK]"))
+    words.decoder = decoders.WordPiece(cleanup=not cleans_up)
+    return _wrapped(words, clean_up_tokenization_spaces=cleans_up)
+
+
+def suffix_tokenizer() -> PreTrainedTokenizerFast:
+    """As the first GPT's: words end in a mark, whose space the last word of a text does not have."""
+    tokens = ["<unk>", *PIECES, "the</w>", "cat</w>", "</w>", ".</w>"]
+    bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>"))
+    bpe.decoder = decoders.BPEDecoder("</w>")
+    return _wrapped(bpe)
+
+
+def words_tokenizer() -> PreTrainedTokenizerFast:
+    """Words alone, without a decoder: they are joined with spaces."""
+    return _wrapped(Tokenizer(models.WordLevel(_numbered(["<unk>", *PIECES]), unk_token="<unk>")))
+
+
+def bytes_in_python() -> ByT5Tokenizer:
+    """A tokenizer written in Python: each byte a token, those that fit no character without text."""
+    return ByT5Tokenizer(extra_ids=2)
+
+
+def words_in_python(folder) -> CTRLTokenizer:
+    """A tokenizer written in Python whose text waits: "hel@@" and "lo" are "hello"."""
+    tokens = ["<unk>", "the", "c@@", "at", "a@@", "x", "日@@", "n't"]
+    (folder / "vocab.json").write_text(json.dumps(_numbered(tokens)))
+    (folder / "merges.txt").write_text("#version: 0.2\nt h\n")
+    return CTRLTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+
+
+def _numbered(tokens) -> dict[str, int]:
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def _wrapped(tokenizer: Tokenizer, **options) -> PreTrainedTokenizerFast:
+    """For transformers, with a special token and tokens that were added later."""
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
+    wrapped.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
+    return wrapped
