@@ -28,7 +28,12 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 
 
 def real(value: Any) -> float | None:
-    """The value as float; None where it is no finite number (a bool is none)."""
+    """The value as float; None where it is no finite number (a bool is none).
+
+    Arrays and tensors of no dimension are numbers too.
+    """
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         return None
     return float(value)

@@ -100,6 +100,7 @@ def measure_acceptance(
     settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
         raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
+    _check_models(_checked_pair(pair), method)
     prompt_ids = None if prompt is None else pair.encode(prompt)
     if prompt_ids is not None:
         _check_room(pair, len(prompt_ids))
@@ -120,7 +121,7 @@ class Run(Iterator[Round]):
         settings: Settings,
         topology: Topology | ContextTree | str | None,
     ):
-        self.pair, self.settings = pair, _checked(settings)
+        self.pair, self.settings = _checked_pair(pair), _checked(settings)
         self.prompt = prompt if isinstance(prompt, str) else None
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
@@ -174,6 +175,12 @@ class Run(Iterator[Round]):
             self.rounds.append(round)
             finish = round.finish
             yield round
+
+
+def _checked_pair(pair: ModelPair) -> ModelPair:
+    if not (hasattr(pair, "encode") and hasattr(pair, "target")):
+        raise ValueError(f"pair = {pair!r:.60} is no ModelPair; make one with load_pair or ModelPair")
+    return pair
 
 
 def _checked(settings: Settings) -> Settings:

@@ -168,9 +168,12 @@ def _checked_id(token_id: int, vocab_size: int) -> int:
 
 
 def _listed(prompt: Any) -> list[Any]:
-    """Token ids as a list: of a sequence, an array or a tensor with one dimension."""
+    """Token ids as a list: of a sequence, an array or a tensor [n] or [1, n]."""
     if hasattr(prompt, "tolist"):
-        prompt = prompt.tolist()
+        shape = tuple(prompt.shape)
+        if len(shape) != 1 and not (len(shape) == 2 and shape[0] == 1):
+            raise ValueError(f"prompt has shape {shape}; one prompt is needed, [n] or [1, n]")
+        prompt = prompt.reshape(-1).tolist()
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)):
         raise ValueError(f"prompt = {prompt!r} is neither text nor a list of token ids")
     return list(prompt)

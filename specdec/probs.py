@@ -24,17 +24,19 @@ _NUCLEUS_GUESS = 1024
 class Sampling:
     """How logits become probabilities.
 
-    temperature: 0 is greedy (all mass on the argmax). top_k: keep the k most probable tokens, 0 keeps
-    all. top_p: keep the most probable tokens until their mass reaches p, 1.0 keeps all. Tokens tied with
-    the last one kept are kept too. ValueError names a value out of range.
+    temperature: 0 is greedy (all mass on the argmax). top_k: keep the k most probable tokens, 0 or None keeps
+    all. top_p: keep the most probable tokens until their mass reaches p, 1.0 or None keeps all. Tokens tied
+    with the last one kept are kept too. ValueError names a value out of range.
     """
 
     temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
+    top_k: int | None = 0
+    top_p: float | None = 1.0
 
     def __post_init__(self) -> None:
-        temperature, top_k, top_p = real(self.temperature), integer(self.top_k), real(self.top_p)
+        temperature = real(self.temperature)
+        top_k = 0 if self.top_k is None else integer(self.top_k)
+        top_p = 1.0 if self.top_p is None else real(self.top_p)
         if temperature is None or not 0 <= temperature <= 100:
             raise ValueError(f"temperature = {self.temperature!r} is not a number from 0 (greedy) to 100")
         if top_k is None or top_k < 0:

@@ -54,10 +54,17 @@ class Topology:
     def from_parents(cls, parents: Sequence[int], child_indices: Sequence[int]) -> Topology:
         """A topology from rows: parent row and child index of each, the root's being -1 and -1.
 
-        Rows must be in level order, the children of a node in order; checked, O(k).
+        Rows must be in level order, the children of a node in order; checked, O(k). ValueError names the row
+        that does not fit.
         """
         topology = cls.__new__(cls)
-        topology._set(list(parents), list(child_indices))
+        rows = _checked_rows("parents", parents), _checked_rows("child_indices", child_indices)
+        if len(rows[0]) != len(rows[1]):
+            raise ValueError(f"parents has {len(rows[0])} rows and child_indices {len(rows[1])}")
+        if (rows[0][:1], rows[1][:1]) != ([-1], [-1]):
+            raise ValueError("row 0 is the root: its parent and its child index must be -1")
+        _check_parents_before(rows[0])
+        topology._set(*rows)
         topology._check_level_order()
         return topology
 
@@ -74,7 +81,7 @@ class Topology:
         previous = (0, -1)
         for row in range(1, len(self.parents)):
             parent = self.parents[row]
-            if not 0 <= parent < row or self.child_indices[row] != seen[parent]:
+            if self.child_indices[row] != seen[parent]:
                 raise ValueError(
                     f"row {row} is child {self.child_indices[row]} of row {parent}; rows must be in "
                     "level order and the children of a node counted from 0"
@@ -214,6 +221,27 @@ def _checked_path(path: Sequence[int]) -> Path:
     if any(i is None or i < 0 for i in indices):
         raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
     return indices
+
+
+def _checked_rows(name: str, values: Sequence[int]) -> list[int]:
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, Iterable):
+        raise ValueError(f"{name} = {values!r} is no list of rows")
+    values = list(values)
+    if set(map(type, values)) <= {int}:
+        return values
+    rows = [integer(value) for value in values]
+    if None in rows:
+        row = rows.index(None)
+        raise ValueError(f"{name}[{row}] = {values[row]!r} is not an integer")
+    return rows
+
+
+def _check_parents_before(parents: list[int]) -> None:
+    for row, parent in enumerate(parents[1:], start=1):
+        if not 0 <= parent < row:
+            raise ValueError(f"row {row} has the parent {parent}: it must be a row before it, 0 to {row - 1}")
 
 
 MAX_DRAFT_TOKENS = 1_000_000

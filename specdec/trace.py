@@ -10,6 +10,7 @@ Records are plain data (no tensors). What is only collected with `detail=True` i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,6 +22,8 @@ MOST_CHARACTERS = 50_000_000
 
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]
+"""Up to rounding at most 1."""
 Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
@@ -58,8 +61,8 @@ class Node:
     token_id: Count
     text: str
     status: Status
-    q: Number | None = None
-    p: Number | None = None
+    q: Probability | None = None
+    p: Probability | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,8 @@ class Arrival:
     token_id: Count
     text: str
     exponential: Number
-    q: Number
-    p: Number
+    q: Probability
+    p: Probability
     arrival_q: Number | None
     arrival_p: Number | None
 
@@ -88,9 +91,9 @@ class Trial:
 
     path: Path
     token_id: Count
-    u: Number
-    p: Number
-    q: Number
+    u: Probability
+    p: Probability
+    q: Probability
     ratio: Number | None
     accepted: bool
 
@@ -229,6 +232,7 @@ class Generation:
     def from_json(cls, text: str) -> Generation:
         """The record that `to_json` wrote; ValueError says what does not fit, and where."""
         generation = _read(cls, text)
+        _check_tree(generation.paths, "paths[{}]")
         for number, round in enumerate(generation.rounds):
             where = f"rounds[{number}]."
             _must(round.number == number, f"{where}number = {round.number}: rounds are counted from 0")
@@ -255,18 +259,13 @@ def _read(record: type[_Record], text: str) -> _Record:
 def _check_round(round: Round, where: str) -> None:
     """What readers of a round rely on beyond its types; assets/js/trace.js asks for the same."""
     _must(round.tokens, f"{where}tokens is empty: a round emits at least one token")
+    pieces = "".join(token.text for token in round.tokens)
+    _must(round.text == pieces, f"{where}text = {round.text!r:.60} is not that of its tokens, {pieces!r:.60}")
     _must(
         len(round.steps) in (0, len(round.tokens)),
         f"{where}steps has {len(round.steps)}: none, or one for each of the {len(round.tokens)} tokens",
     )
-    children: dict[Path, int] = {(): 0}
-    for i, node in enumerate(round.nodes):
-        _must(
-            node.path and node.path[:-1] in children,
-            f"{where}nodes[{i}].path = {node.path}: its parent must stand before it",
-        )
-        children[node.path[:-1]] += 1
-        children[node.path] = 0
+    children = _check_tree([node.path for node in round.nodes], where + "nodes[{}].path")
     for i, step in enumerate(round.steps):
         at = f"{where}steps[{i}]."
         _must(step.path in children, f"{at}path = {step.path} is no drafted node")
@@ -274,6 +273,18 @@ def _check_round(round: Round, where: str) -> None:
             len(step.trials) <= children[step.path],
             f"{at}trials has {len(step.trials)}; at most {children[step.path]}, one for each child",
         )
+
+
+def _check_tree(paths: Sequence[Path], where: str) -> dict[Path, int]:
+    """How many children each path has, the root's `()` included."""
+    children: dict[Path, int] = {(): 0}
+    for i, path in enumerate(paths):
+        at = f"{where.format(i)} = {path}"
+        _must(path and path[:-1] in children, f"{at}: its parent must stand before it")
+        _must(path not in children, f"{at} is there twice")
+        children[path[:-1]] += 1
+        children[path] = 0
+    return children
 
 
 def _must(holds: Any, message: str) -> None:

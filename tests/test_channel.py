@@ -201,11 +201,11 @@ def test_indices_come_back_whatever_the_law(case):
 
 
 def test_the_code_of_indices_costs_what_the_law_says():
-    """-log2 law[index] a symbol, within 1% and the last 64 bits."""
+    """-log2 law[index] a symbol, within 1% and the last 64 bits, and two words in front."""
     law = [0.5, 0.25, 0.125, 0.0625, 0.0625]
     indices = np.random.default_rng(4).choice(5, 20_000, p=law).tolist()
     ideal = -sum(math.log2(law[i]) for i in indices)
-    assert 8 * len(encode_indices(indices, law)) == pytest.approx(ideal, rel=0.001, abs=64)
+    assert 8 * len(encode_indices(indices, law)) - 64 == pytest.approx(ideal, rel=0.001, abs=64)
 
 
 @settings(derandomize=True, deadline=None)
@@ -251,7 +251,7 @@ def test_a_transmission_costs_more_than_kl_and_less_than_the_bound_allows(method
     assert again.token_ids == sent.token_ids
     surprise = -np.log2(np.maximum(own, 1e-300))
     spread = math.sqrt(float(own @ (surprise - entropy) ** 2) / 1500)
-    assert again.bits == pytest.approx(entropy, abs=5.5 * spread + 64 / 1500)
+    assert again.bits == pytest.approx(entropy, abs=5.5 * spread + 128 / 1500)
     assert again.bits < sent.bound
 
 
@@ -404,3 +404,83 @@ def test_the_report_is_a_table_of_all_pairs_and_codes(capsys):
     channel_report.main(["--messages", "20", "--symbols", "200"])
     text = capsys.readouterr().out
     assert all(name in text for name in (*channel_report.PAIRS, *METHODS))
+
+
+# What arrives damaged, or would take for ever
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(codes(), st.text("01", max_size=24))
+def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
+    try:
+        symbols = code.decode(bits)
+    except ValueError:
+        return
+    assert code.encode(symbols) == bits
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(indices_and_laws, st.data())
+def test_damaged_indices_are_refused(case, data):
+    """A bit turned, bytes lost or added, another count, another law."""
+    indices, weights = case
+    law = np.array(weights) / sum(weights)
+    sent = encode_indices(indices, law)
+    turned = bytearray(sent)
+    turned[data.draw(st.integers(0, len(sent) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    for damaged in (
+        bytes(turned),
+        sent[:-4],
+        sent + b"\0\0\0\0",
+        sent[:-1],
+        data.draw(st.binary(max_size=40)),
+    ):
+        with pytest.raises(ValueError, match="data"):
+            decode_indices(damaged, len(indices), law)
+    with pytest.raises(ValueError, match=f"count = {len(indices) + 1}"):
+        decode_indices(sent, len(indices) + 1, law)
+
+
+def test_another_law_is_noticed():
+    sent = encode_indices([3, 1, 2, 0, 1] * 9, [0.4, 0.3, 0.2, 0.1])
+    with pytest.raises(ValueError, match="another law"):
+        decode_indices(sent, 45, [0.1, 0.2, 0.3, 0.4])
+
+
+def test_elias_gamma_is_read_in_linear_time_and_up_to_the_largest_index():
+    many = [5] * 200_000
+    assert channel.decode_elias_gamma(channel.encode_elias_gamma(many)) == many
+    with pytest.raises(ValueError, match="beyond"):
+        channel.decode_elias_gamma("0" * 32 + "1" + "0" * 31 + "1")
+    with pytest.raises(ValueError, match="bits"):
+        channel.decode_elias_gamma(None)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_support_that_the_draft_lacks_is_named_before_its_price(method):
+    with pytest.raises(ValueError, match=r"q\[1\] is 0 where p is 0\.5"):
+        transmit([0.5, 0.5], [1, 0], 1, method, count=3)
+
+
+@pytest.mark.parametrize("kl", [math.inf, math.nan, -1.0, None])
+def test_zipf_law_names_what_is_no_divergence(kl):
+    with pytest.raises(ValueError, match="kl = "):
+        zipf_law(kl)
+
+
+def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
+    monkeypatch.setattr(channel, "MOST_PROPOSALS", 500)
+    with pytest.raises(ValueError, match=r"none of the first 500 proposals .* 1e\+09 somewhere"):
+        channel.greedy_rejection_encode([0.0, 1.0], [1 - 1e-9, 1e-9], 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("least", [1e-5, 1e-9, 1e-40, 1e-200])
+def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
+    """D_KL <= H however few indices are listed, and H does not depend on how many are."""
+    rng = np.random.default_rng(8)
+    for _ in range(6):
+        p, q = rng.dirichlet(np.full(8, 0.3)), np.maximum(rng.dirichlet(np.full(8, 0.1)), least)
+        few, more = (index_laws(p, q / q.sum(), method, count) for count in (30, 1500))
+        assert few.kl <= few.entropy_with + 1e-9
+        assert few.entropy_with == pytest.approx(more.entropy_with, abs=1e-4)

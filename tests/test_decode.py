@@ -369,3 +369,27 @@ def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
 def test_what_is_no_prompt_is_named(prompt):
     with pytest.raises(ValueError, match="prompt"):
         specdec.stream(markov_pair(), prompt)
+
+
+@pytest.mark.parametrize("pair", ["gpt2", None, 3])
+def test_what_is_no_pair_is_named(pair):
+    for call in (specdec.generate, specdec.stream, specdec.measure_acceptance):
+        with pytest.raises(ValueError, match=f"pair = {pair!r} is no ModelPair"):
+            call(pair, "Once")
+
+
+def test_a_prompt_may_be_a_row_and_a_table_an_array():
+    table = np.full((3, 3), 1 / 3)
+    models = [MarkovModel(given) for given in (table, table.tolist(), torch.tensor(table))]
+    pair = specdec.ModelPair(models[0], models[1])
+    texts = [
+        specdec.generate(pair, prompt, max_new_tokens=5, seed=1).token_ids
+        for prompt in ([0, 1], torch.tensor([0, 1]), torch.tensor([[0, 1]]), np.array([[0, 1]]))
+    ]
+    assert all(text == texts[0] for text in texts)
+    for wrong in (torch.tensor([[0], [1]]), torch.tensor(1)):
+        with pytest.raises(ValueError, match="prompt has shape"):
+            specdec.generate(pair, wrong)
+    for wrong in (np.float64(1.0), [["a"]], [[0.5, 0.5], [1.0]], None, [[0.5, np.nan]] * 2, np.empty((0, 0))):
+        with pytest.raises(ValueError, match="table"):
+            MarkovModel(wrong)

@@ -229,3 +229,32 @@ def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
     assert len(panels) == 1
     assert "${" not in panels[0].html_template
     assert "{{" not in panels[0].html_template
+
+
+@pytest.mark.parametrize("name", ["tree", "prompt", "repeat", "tokens", "rounds", "lengths", "accepted"])
+def test_a_run_without_a_field_is_named_by_page_and_command(results, name, tmp_path):
+    lines = results[0].splitlines()
+    run_ = json.loads(lines[3])
+    del run_[name]
+    text = "\n".join([*lines[:3], json.dumps(run_), *lines[4:]]) + "\n"
+    answer = lab.opened({"name": "f", "text": text})["error"]
+    assert "line 4" in answer
+    assert name in answer
+    (tmp_path / "results.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=f"line 4: no '{name}'"):
+        summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
+
+
+def test_a_run_that_is_there_twice_is_named_by_page_and_command(results, tmp_path):
+    lines = results[0].splitlines()
+    text = "\n".join([*lines, lines[2]]) + "\n"
+    said = f"line {len(lines) + 1}: the run of line 3 again"
+    assert said in lab.opened({"name": "f", "text": text})["error"]
+    (tmp_path / "results.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
+
+
+def test_a_folder_is_no_results_file(tmp_path):
+    with pytest.raises(ValueError, match="could not be read"):
+        Store(tmp_path).read()

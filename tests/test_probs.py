@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -124,3 +125,12 @@ def test_weights_of_a_race_are_the_weights_of_the_distribution(dtype, temperatur
 
 def test_a_temperature_below_the_smallest_float_is_greedy_in_effect():
     assert probs([0.0, 3.0, 1.0], temperature=1e-46).tolist() == [0, 1, 0]
+
+
+def test_what_is_clear_is_taken_for_a_number():
+    given = Sampling(torch.tensor(0.5), None, None), Sampling(np.float32(0.5), np.int64(0), torch.tensor(1.0))
+    assert all(sampling == Sampling(0.5) for sampling in given)
+    assert all(type(x) in (int, float) for s in given for x in (s.temperature, s.top_k, s.top_p))
+    for wrong in (None, torch.tensor([0.5, 1.0]), torch.tensor(True), "1"):
+        with pytest.raises(ValueError, match="temperature = "):
+            Sampling(wrong)

@@ -488,3 +488,46 @@ def test_entropy_bounds_of_numbers_and_tensors():
     assert theory.greedy_rejection_entropy_bound(0.0) == pytest.approx(2.8946, abs=1e-4)
     with pytest.raises(ValueError, match=r"kl = -1\.0 is not a divergence"):
         theory.pfr_entropy_bound(-1.0)
+
+
+# What is no acceptance, and ratios beyond what a float holds
+
+
+@pytest.mark.parametrize("exponent", [1, 100, 240, 249, 270, 300, 309, 323])
+def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_law(exponent):
+    """Two tokens: what the first child does not get, the second does."""
+    p, q = [0.5, 0.5], [10.0**-exponent, 1.0]
+    for by_index, first in (
+        (theory.ersd_acceptance_by_index, theory.ersd_acceptance),
+        (theory.gsd_acceptance_by_index, theory.gsd_acceptance),
+    ):
+        law = by_index(p, q, 2)
+        assert float(law[0]) == pytest.approx(float(first(p, q)), abs=1e-9)
+        assert float(law.sum()) == pytest.approx(1, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    "rates", [[math.nan], [-0.1], [0.6, 0.5], None, 3, ["a"], [None], lambda path: 1.5, lambda path: math.nan]
+)
+def test_expected_tokens_names_what_is_no_acceptance(rates):
+    with pytest.raises(ValueError, match="acceptance_by_index"):
+        theory.expected_tokens(rates, sequence(2))
+
+
+def test_expected_tokens_names_what_is_no_topology_and_takes_a_first_child_that_is_never_right():
+    with pytest.raises(ValueError, match="topology = 3"):
+        theory.expected_tokens([0.5], 3)
+    assert theory.expected_tokens([0.0, 1.0], sequence(2)) == 1
+
+
+@pytest.mark.parametrize("most", [math.inf, math.nan, 0, -1, None, "9"])
+def test_the_largest_m_is_a_number(most):
+    with pytest.raises(ValueError, match="most = "):
+        theory.best_lemma_m([0.5, 0.2], 4, most)
+
+
+@pytest.mark.parametrize("bound", [theory.tunstall_bound, theory.tunstall_leaf_bound])
+def test_a_vocabulary_has_as_many_tokens_as_there_are_alternatives(bound):
+    with pytest.raises(ValueError, match="vocab_size = 2, but 3 alternatives"):
+        bound([0.5, 0.2, 0.1], 2, 4)
+    assert bound([0.5, 0.2, 0.0], 2, 4) > 0

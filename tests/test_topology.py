@@ -1,5 +1,6 @@
 """Shapes of draft trees."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -98,3 +99,30 @@ def test_sizes_out_of_range_are_named(shape, k):
 def test_the_empty_tree_is_the_root_alone():
     tree = Topology([])
     assert (tree.num_draft_tokens, tree.depth, tree.paths, tree.is_sequence) == (0, 0, (), True)
+
+
+def test_rows_may_be_arrays_or_tensors():
+    tree = Topology([(0,), (1,), (0, 0)])
+    for kind in (np.array, torch.tensor, tuple):
+        again = Topology.from_parents(kind(tree.parents), kind(tree.child_indices))
+        assert again == tree
+        assert all(type(value) is int for value in (*again.parents, *again.child_indices))
+
+
+@pytest.mark.parametrize(
+    ("parents", "child_indices", "named"),
+    [
+        ([], [], "row 0 is the root"),
+        ([3, 0], [-1, 0], "row 0 is the root"),
+        ([-1, 0], [-1], "parents has 2 rows and child_indices 1"),
+        ([-1, 0.0], [-1, 0], r"parents\[1\] = 0.0"),
+        ([-1, 0], [-1, "a"], r"child_indices\[1\] = 'a'"),
+        (None, [-1], "parents = None"),
+        ([-1, 1], [-1, 0], "row 1 has the parent 1"),
+        ([-1, 7], [-1, 0], "row 1 has the parent 7"),
+        ([-1, 0, -1], [-1, 0, 0], "row 2 has the parent -1"),
+    ],
+)
+def test_rows_that_are_no_tree_are_named(parents, child_indices, named):
+    with pytest.raises(ValueError, match=named):
+        Topology.from_parents(parents, child_indices)

@@ -124,3 +124,47 @@ def test_whatever_is_wrong_is_a_value_error():
         except ValueError:
             refused += 1
     assert refused > 300  # some are right by chance: another text is a text
+
+
+def spoil_text(run):
+    run["rounds"][0]["text"] = "another text"
+
+
+def spoil_path_twice(run):
+    nodes = run["rounds"][0]["nodes"]
+    nodes.append(nodes[-1])
+
+
+def spoil_topology(run):
+    run["paths"].append(run["paths"][0])
+
+
+def spoil_orphan(run):
+    run["paths"].append([9, 9])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_text, r"rounds\[0\]\.text = 'another text' is not that of its tokens"),
+        (spoil_path_twice, r"rounds\[0\]\.nodes\[\d\]\.path = .* is there twice"),
+        (spoil_topology, r"paths\[\d\] = \(0,\) is there twice"),
+        (spoil_orphan, r"paths\[\d\] = \(9, 9\): its parent"),
+    ],
+)
+def test_texts_and_trees_that_cannot_be_are_told(spoil, message):
+    run = recorded()
+    spoil(run)
+    with pytest.raises(ValueError, match=message):
+        Generation.from_json(json.dumps(run))
+
+
+@pytest.mark.parametrize("where", ["nodes", "leading", "trials"])
+@pytest.mark.parametrize("name", ["p", "q"])
+def test_probabilities_are_at_most_one(where, name):
+    run = recorded()
+    round = next(round for round in run["rounds"] if any(step["trials"] for step in round["steps"]))
+    step = next(step for step in round["steps"] if step["trials"])
+    (round if where == "nodes" else step)[where][0][name] = 1.5
+    with pytest.raises(ValueError, match="less than or equal to 1"):
+        Generation.from_json(json.dumps(run))

@@ -21,6 +21,8 @@ function must(holds, where, value, wanted) {
 
 // One checker per type: each gets the value and where it stands.
 const number = (value, where) => must(Number.isFinite(value) && value >= 0, where, value, "a number of at least 0");
+const probability = (value, where) =>
+  must(Number.isFinite(value) && value >= 0 && value <= 1 + 1e-6, where, value, "a probability");
 const whole = (value, where) => must(Number.isInteger(value) && value >= 0, where, value, "a whole number of at least 0");
 const text = (value, where) => must(typeof value === "string", where, value, "a text");
 const truth = (value, where) => must(typeof value === "boolean", where, value, "true or false");
@@ -37,14 +39,18 @@ const record = (fields) => (value, where) => {
 
 const path = list(whole);
 const arrival = record({
-  token_id: whole, text, exponential: number, q: number, p: number, arrival_q: orNull(number), arrival_p: orNull(number),
+  token_id: whole, text, exponential: number, q: probability, p: probability, arrival_q: orNull(number), arrival_p: orNull(number),
 });
-const trial = record({ path, token_id: whole, u: number, p: number, q: number, ratio: orNull(number), accepted: truth });
+const trial = record({
+  path, token_id: whole, u: probability, p: probability, q: probability, ratio: orNull(number), accepted: truth,
+});
 const round = record({
   number: whole,
   position: whole,
   tokens: list(record({ id: whole, text, kind: among(KINDS) })),
-  nodes: list(record({ path, token_id: whole, text, status: among(STATUSES), q: orNull(number), p: orNull(number) })),
+  nodes: list(
+    record({ path, token_id: whole, text, status: among(STATUSES), q: orNull(probability), p: orNull(probability) }),
+  ),
   steps: list(
     record({
       path, position: whole, leading: list(arrival), winner_q: orNull(whole), winner_p: whole, trials: list(trial),
@@ -61,6 +67,17 @@ const generation = record({
   rounds: list(round),
 });
 
+// The paths of a tree, the root's included.
+function checkTree(paths, where) {
+  const seen = new Set([""]);
+  paths.forEach((path, i) => {
+    must(path.length > 0 && seen.has(path.slice(0, -1).join()), where(i), path, "below a node that stands before it");
+    must(!seen.has(path.join()), where(i), path, "there once");
+    seen.add(path.join());
+  });
+  return seen;
+}
+
 // What the panels rely on beyond the types.
 function checkRound(item, i) {
   const where = `rounds[${i}]`;
@@ -68,12 +85,9 @@ function checkRound(item, i) {
   must(item.tokens.length > 0, `${where}.tokens`, item.tokens, "at least one token");
   const steps = item.steps.length;
   must(steps === 0 || steps === item.tokens.length, `${where}.steps`, steps, `empty or one for each of the ${item.tokens.length} tokens`);
-  const seen = new Set([""]);
-  item.nodes.forEach((node, j) => {
-    const parent = node.path.slice(0, -1).join();
-    must(node.path.length > 0 && seen.has(parent), `${where}.nodes[${j}].path`, node.path, "below a node that stands before it");
-    seen.add(node.path.join());
-  });
+  const pieces = item.tokens.map((token) => token.text).join("");
+  must(item.text === pieces, `${where}.text`, item.text, `that of its tokens, ${show(pieces)}`);
+  const seen = checkTree(item.nodes.map((node) => node.path), (j) => `${where}.nodes[${j}].path`);
   item.steps.forEach((step, j) => {
     const known = step.path.length === 0 || seen.has(step.path.join());
     must(known && step.path.length <= j, `${where}.steps[${j}].path`, step.path, "the path of a drafted node");
@@ -97,6 +111,7 @@ export function parse(source, most = MOST_BYTES) {
     throw new Mistake("the file is not JSON; open one that was saved here as a trace");
   }
   generation(value, "");
+  checkTree(value.paths, (i) => `paths[${i}]`);
   must(value.rounds.length > 0, "rounds", value.rounds, "at least one round");
   value.rounds.forEach(checkRound);
   return value;

@@ -94,10 +94,16 @@ def settings_for(results: Path, prompts: Path) -> Settings:
     begun, _ = Store(results).read()
     if begun is None:
         raise ValueError(f"no results in {results}; run the experiment first, or give --results")
+    for name in ("settings", "pair", "versions"):
+        if not isinstance(begun.get(name), dict):
+            raise ValueError(f"{results}, line 1: no {name!r}; give another file")
     listed, plain = read_prompts(prompts), dict(begun["settings"])
-    plain["prompts"] = listed[: plain["prompts"]]
-    plain.pop("prompts_sha256")
-    settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()})
+    try:
+        plain["prompts"] = listed[: plain["prompts"]]
+        plain.pop("prompts_sha256")
+        settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()})
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{results}, line 1: settings are not those of this version ({error})") from None
     if settings.to_json() != begun["settings"]:
         raise ValueError(f"{results} was made with other prompts than {prompts}; give --prompts")
     return settings

@@ -19,7 +19,7 @@ import numpy as np
 
 from specdec import topology
 from specdec.experiments.settings import Point, Settings
-from specdec.experiments.store import Record
+from specdec.experiments.store import KEY, Record, check_runs
 from specdec.optimal import optimal_topology
 from specdec.stats import acceptance_vector
 from specdec.topology import Topology
@@ -65,6 +65,7 @@ class Plan:
     """The runs of an experiment, given its finished ones."""
 
     def __init__(self, settings: Settings, runs: Sequence[Record]):
+        check_runs(runs)
         self.settings = settings
         self.finished = {key_of(run): run for run in runs}
 
@@ -148,7 +149,7 @@ class Plan:
 
 def key_of(run: Record) -> Key:
     """The key of a finished run."""
-    return run["method"], run["tree"], run["prompt"], run["repeat"]
+    return tuple(run[name] for name in KEY)
 
 
 def summed(runs: Sequence[Record], name: str) -> list[int]:

@@ -8,7 +8,7 @@ file at a time; its processes append in turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +16,30 @@ from typing import Any, BinaryIO
 from filelock import FileLock, Timeout
 
 Record = dict[str, Any]
+
+KEY = ("method", "tree", "prompt", "repeat")
+"""What tells the runs of one experiment apart."""
+_KEY_FIELDS = dict(zip(KEY, (str, str, int, int), strict=True))
+_COUNTS = ("lengths", "offered", "reached", "accepted")
+_RUN_FIELDS = _KEY_FIELDS | {"tokens": int, "rounds": int} | dict.fromkeys(_COUNTS, list)
+_CONTEXT_FIELDS = _KEY_FIELDS | {"positions": int}
+
+
+def check_runs(runs: Sequence[Record]) -> None:
+    """ValueError names the first line of a results file that lacks a field of a run, or is there twice."""
+    seen: dict[tuple[Any, ...], int] = {}
+    for number, run in enumerate(runs, start=2):
+        at = f"line {number}: "
+        fields = _CONTEXT_FIELDS if run.get("method") == "contexts" else _RUN_FIELDS
+        for name, kind in fields.items():
+            value = run.get(name)
+            if not isinstance(value, kind) or (kind is list and {*map(type, value)} - {int}):
+                shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"
+                raise ValueError(f"{at}{shown}: not the record of a run; take the line out")
+        key = tuple(run[name] for name in KEY)
+        if key in seen:
+            raise ValueError(f"{at}the run of line {seen[key]} again; take one of them out")
+        seen[key] = number
 
 
 class Store:
@@ -28,7 +52,10 @@ class Store:
         """The header, None in a new file, and the runs. ValueError names a line that is no record."""
         if not self.path.exists():
             return None, []
-        whole = self.path.read_bytes()
+        try:
+            whole = self.path.read_bytes()
+        except OSError as error:
+            raise ValueError(f"{self.path} could not be read: {error.strerror}; give a file") from None
         lines = whole[: whole.rfind(b"\n") + 1].splitlines()
         records = [self._parsed(number, line) for number, line in enumerate(lines, start=1)]
         if not records:
@@ -54,9 +81,11 @@ class Store:
             self.append(header)
             return
         for name in ("settings", "pair"):
-            self._check_same(name, found[name], header[name])
+            self._check_same(name, found.get(name), header[name])
 
     def _check_same(self, name: str, found: Record, ours: Record) -> None:
+        if not isinstance(found, dict):
+            raise ValueError(f"{self.path}, line 1: no {name!r}; give another file")
         different = [key for key in ours if found.get(key) != ours[key]]
         if different:
             key = different[0]

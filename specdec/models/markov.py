@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.checks import whole
 from specdec.models.base import Capability
 
 
 class MarkovModel:
     """A table of next-token probabilities: the exact model of the tests and laboratories.
 
-    table: probabilities [V] * order + [V]; `table[x_{n-m+1}, ..., x_n]` is the distribution of
-    x_{n+1}. Before `order` tokens are there, the missing ones count as token 0.
+    table: probabilities [V] * order + [V], a tensor, an array or lists; `table[x_{n-m+1}, ..., x_n]` is the
+    distribution of x_{n+1}. Before `order` tokens are there, the missing ones count as token 0. ValueError
+    where it is no such table.
     """
 
     capability: Capability = "tree"
     device = torch.device("cpu")
 
-    def __init__(self, table: Tensor, name: str = "markov", context_length: int = 1 << 20):
-        vocab_size = table.shape[-1]
-        if table.dim() < 1 or any(size != vocab_size for size in table.shape):
+    def __init__(
+        self, table: Tensor | np.ndarray | Sequence, name: str = "markov", context_length: int = 1 << 20
+    ):
+        table = _tensor(table)
+        vocab_size = table.shape[-1] if table.dim() else 0
+        if not vocab_size or any(size != vocab_size for size in table.shape):
             raise ValueError(f"table has shape {tuple(table.shape)}; all its sizes must be the vocabulary's")
         if (table < 0).any() or not torch.allclose(table.sum(-1), torch.ones_like(table.sum(-1)), atol=1e-6):
             raise ValueError("table has rows that are not probabilities: negative, or not summing to 1")
@@ -30,11 +36,21 @@ class MarkovModel:
         self.order = table.dim() - 1
         self.vocab_size = vocab_size
         self.name = name
-        self.context_length = context_length
+        self.context_length = whole("context_length", context_length, 1)
 
     def session(self) -> MarkovSession:
         """A new empty prefix."""
         return MarkovSession(self)
+
+
+def _tensor(table: Tensor | np.ndarray | Sequence) -> Tensor:
+    if isinstance(table, Tensor) and table.is_floating_point():
+        return table
+    try:
+        # a copy: torch warns about sharing memory with arrays that it may not write to
+        return torch.from_numpy(np.array(table, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"table = {table!r:.60} is no table of probabilities: {error}") from None
 
 
 class MarkovSession:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdec.checks import whole
+from specdec.checks import real, whole
 from specdec.optimal import checked_acceptance, optimal_topology
 from specdec.theory.divergences import Distribution
 from specdec.topology import Topology
@@ -39,7 +39,8 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path).
 
     acceptance_by_index: [n], R(path) being the product over the path (indices beyond it are never
-    accepted), or a callable path -> R(path).
+    accepted), or a callable path -> R(path). ValueError where these are no probabilities, or sum to more
+    than 1.
     """
     return math.fsum(node_acceptance(acceptance_by_index, topology))
 
@@ -47,14 +48,36 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
 def node_acceptance(
     acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
 ) -> list[float]:
-    """R(path) of every row of the topology, arguments as in `expected_tokens`; 1 at the root."""
+    """R(path) of every row of the topology, arguments and errors as in `expected_tokens`; 1 at the root."""
+    if not isinstance(topology, Topology):
+        raise ValueError(f"topology = {topology!r} is no Topology")
     if callable(acceptance_by_index):
-        return [1.0, *(float(acceptance_by_index(path)) for path in topology.paths)]
-    rates = [float(rate) for rate in acceptance_by_index]
+        return [1.0, *(_checked_rate(acceptance_by_index(path), path) for path in topology.paths)]
+    rates = _checked_rates(acceptance_by_index)
     reached = [1.0]
     for parent, child_index in zip(topology.parents[1:], topology.child_indices[1:], strict=True):
         reached.append(reached[parent] * (rates[child_index] if child_index < len(rates) else 0.0))
     return reached
+
+
+def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
+    """R by child index, which may begin with zeros, unlike what a tree is built for."""
+    try:
+        rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
+    except TypeError:
+        raise ValueError(
+            f"acceptance_by_index = {acceptance_by_index!r} is no list of probabilities"
+        ) from None
+    if math.fsum(rates) > 1 + 1e-6:
+        raise ValueError(f"acceptance_by_index sums to {math.fsum(rates)}, to more than 1")
+    return rates
+
+
+def _checked_rate(value: float, where: int | Path) -> float:
+    rate = real(value)
+    if rate is None or not 0 <= rate <= 1 + 1e-6:
+        raise ValueError(f"acceptance_by_index at {where} = {value!r} is not a probability")
+    return rate
 
 
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
@@ -62,17 +85,17 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
 
     acceptance_by_index: R(i) [n], summing to at most 1. What is missing counts as one more outcome, which
     can only lower the entropy: the bound stays one. Infinite where H[R] is 0. ValueError where R is no
-    acceptance by index, or k or vocab_size is no positive integer.
+    acceptance by index or has more indices than there are tokens, or k or vocab_size is no positive integer.
     """
-    _check_counts(k=k, vocab_size=vocab_size)
-    return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(checked_acceptance(acceptance_by_index)))
+    rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
+    return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))
 
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
     """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C): the theorem with the leaves counted exactly, tighter."""
-    _check_counts(k=k, vocab_size=vocab_size)
+    rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
-    return _ratio(math.log2(leaves), _entropy(checked_acceptance(acceptance_by_index)))
+    return _ratio(math.log2(leaves), _entropy(rates))
 
 
 def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
@@ -97,10 +120,16 @@ def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
 
 
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
-    """The m from the smallest valid one up to `most` for which `lemma_bound` is smallest."""
+    """The m from the smallest valid one up to `most` for which `lemma_bound` is smallest.
+
+    The smallest valid one where that is more than `most`. ValueError where `most` is no number from 1 up.
+    """
+    largest = real(most)
+    if largest is None or not 1 <= largest <= _LARGEST_M:
+        raise ValueError(f"most = {most!r} is not a number from 1 to {_LARGEST_M:g}")
     rates, residual = _used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
-    return int(_smallest_over_m(rates, residual, k, least, float(max(least, most)))[0])
+    return int(_smallest_over_m(rates, residual, k, least, max(least, largest))[0])
 
 
 def pfr_entropy_bound(kl: Bits) -> Bits:
@@ -174,6 +203,12 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator > 0 else math.inf
 
 
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        whole(name, value, 1)
+def _rates_of_tokens(acceptance_by_index: Distribution, vocab_size: int, k: int) -> np.ndarray:
+    rates = checked_acceptance(acceptance_by_index)
+    whole("k", k, 1)
+    if whole("vocab_size", vocab_size, 1) < len(rates):
+        raise ValueError(
+            f"vocab_size = {vocab_size}, but {len(rates)} alternatives for one token are accepted: there are "
+            "no more of them than tokens"
+        )
+    return rates

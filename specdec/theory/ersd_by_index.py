@@ -55,7 +55,8 @@ def integrated_ersd_law(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
     winners = np.flatnonzero(p)
     if not len(winners):  # disjoint supports: nothing drafted is ever the target's winner
         return law
-    for some in np.array_split(winners, math.ceil(len(winners) * len(times) / _POINTS)):
+    parts = min(len(winners), math.ceil(len(winners) * len(times) / _POINTS))
+    for some in np.array_split(winners, parts):
         ranks = rank_law(p, q, np.repeat(some, len(times)), np.tile(times, len(some)), k)
         law += ranks @ np.outer(p[some], weights).ravel()
     return law

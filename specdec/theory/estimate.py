@@ -12,6 +12,8 @@ from torch import Tensor
 from specdec.checks import whole
 from specdec.theory.divergences import Distribution, checked_pair
 
+_LEAST = 1e-300
+
 
 class Estimate(NamedTuple):
     """value and standard_error, of one shape; the error is 0 where the value is exact."""
@@ -34,6 +36,8 @@ def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, see
     rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
     for row, (p_row, q_row) in enumerate(rows):
         drafted = min(k, int((q_row > 0).sum()))
+        # p / q of what is hardly ever drafted must stay a number; it changes nothing that can be seen
+        q_row = np.where(q_row > 0, np.maximum(q_row, _LEAST), 0)
         result[:, row, :drafted] = law(p_row, q_row, drafted, samples, generator)
     value, error = torch.from_numpy(result).reshape(2, *p.shape[:-1], k).to(p.device)
     return Estimate(value, error)
