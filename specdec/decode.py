@@ -100,7 +100,7 @@ def measure_acceptance(
     settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
         raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
-    _check_models(_checked_pair(pair), method)
+    _checked_pair(pair)
     prompt_ids = None if prompt is None else pair.encode(prompt)
     if prompt_ids is not None:
         _check_room(pair, len(prompt_ids))

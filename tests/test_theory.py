@@ -496,7 +496,7 @@ def test_entropy_bounds_of_numbers_and_tensors():
 @pytest.mark.parametrize("exponent", [1, 100, 240, 249, 270, 300, 309, 323])
 def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_law(exponent):
     """Two tokens: what the first child does not get, the second does."""
-    p, q = [0.5, 0.5], [10.0**-exponent, 1.0]
+    p, q = [0.5, 0.5], [10.0**-exponent, 1 - 10.0**-exponent]
     for by_index, first in (
         (theory.ersd_acceptance_by_index, theory.ersd_acceptance),
         (theory.gsd_acceptance_by_index, theory.gsd_acceptance),
