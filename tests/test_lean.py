@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 import transformers
@@ -12,6 +16,7 @@ from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import LeanSession, TreeSession
 
+ROOT = Path(__file__).resolve().parent.parent
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
 
 
@@ -69,7 +74,7 @@ def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatc
     rows = []
     for largest, transposed in ((0, False), (lean.LARGEST_PACKED, False), (lean.LARGEST_PACKED, True)):
         monkeypatch.setattr(lean, "LARGEST_PACKED", largest)
-        monkeypatch.setattr(lean, "_better_transposed", lambda *_, transposed=transposed: transposed)
+        monkeypatch.setattr(lean, "better_transposed", lambda *_, transposed=transposed: transposed)
         session = HFModel(make()).session()
         assert type(session) is LeanSession
         session.prefill([3, 4, 5])
@@ -79,14 +84,45 @@ def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatc
         assert relative_error(rows[0], other) < 1e-5
 
 
-def test_matrices_are_timed_by_shape_and_large_ones_not_at_all(monkeypatch):
-    timed = []
-    monkeypatch.setattr(lean, "_seconds", lambda project, x: timed.append(x.shape) or len(timed))
-    asked = lean._better_transposed.__wrapped__
-    assert not asked(torch.Size([8, 4]), torch.float32)  # the later two of four take longer
-    assert timed == [(1, 4), (5, 4)] * 2
-    assert not asked(torch.Size([2048, 1024]), torch.float32)
-    assert len(timed) == 4
+@pytest.mark.parametrize(
+    ("shape", "dtype", "transposed"),
+    [
+        ((8, 4), torch.float32, True),
+        ((1024, 1024), torch.float32, True),
+        ((1025, 1024), torch.float32, False),
+        ((8, 4), torch.bfloat16, False),
+    ],
+)
+def test_a_matrix_is_transposed_or_packed_by_its_shape_and_dtype(shape, dtype, transposed):
+    assert lean.better_transposed(shape, dtype) == transposed
+
+
+_LOGITS = """
+import random, sys, time
+clock = time.perf_counter
+time.perf_counter = lambda: clock() + random.random() / 1000  # a machine that is busy now and then
+import specdec, torch
+torch.set_num_threads(1)
+pair = specdec.load_pair()
+found = []
+for model in (pair.target, pair.draft):
+    session = model.session()
+    session.prefill([3, 4, 5])
+    for count in (1, 2, 5):
+        found += session.forward(torch.arange(6, 6 + count), [-1] * count).double().sum(1).tolist()
+print(found)
+"""
+
+
+def test_every_process_computes_the_same_bits():
+    """Whatever the machine does meanwhile: no choice between ways to multiply rests on a clock."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _LOGITS], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    outputs = {process.communicate(timeout=120)[0] for process in processes}
+    assert len(outputs) == 1
+    assert "[" in outputs.pop()
 
 
 @pytest.mark.parametrize("window", [8, 300])
