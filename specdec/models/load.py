@@ -21,6 +21,12 @@ from specdec.models.source import Progress, Report, Source, config_problem, find
 _reading = threading.Lock()
 """transformers has one hook for the progress of all loads, so weights are read for one model at a time."""
 
+_BROKEN = (
+    *(OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(ImportError, AssertionError, SafetensorError),
+)
+"""What transformers and the file formats raise where files do not fit; what a report raises passes by."""
+
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
 
@@ -31,24 +37,23 @@ def load_hf_model(
     revision: str | None = None,
     report: Report = silent,
     cuda_graphs: bool = False,
-    **kwargs,
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16" or a torch dtype. revision: of a hub
-    id. report: is told how far loading is, and may raise to end it. cuda_graphs: as for `HFModel`. Further
-    arguments go to `from_pretrained`. Raises ValueError naming what does not fit.
+    id. report: is told how far loading is, and may raise to end it. cuda_graphs: as for `HFModel`.
+    Raises ValueError naming what does not fit.
     """
     placement, dtype = checked_device(device, cuda_graphs), checked_dtype(dtype)
-    is_source = not isinstance(name_or_path, (str, os.PathLike))
-    source = name_or_path if is_source else find_source(name_or_path, revision)
+    source = name_or_path if hasattr(name_or_path, "fetch") else find_source(name_or_path, revision)
+    source.config()  # what can't be meant is refused before anything is fetched
     folder = source.fetch(report)
     options = {"dtype": dtype, "use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
     if placement is None:
         options["device_map"] = "auto"
     with _reading, _weights_reported(source.name, report):
-        model = _read(source.name, folder, kwargs | options)
+        model = _read(source.name, folder, options)
     model = model if placement is None else model.to(placement)
     report(Progress("checking", source.name))
     return HFModel(model, _shown_name(source.name), cuda_graphs)
@@ -111,7 +116,7 @@ def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
         model, info = AutoModelForCausalLM.from_pretrained(folder, **options, output_loading_info=True)
     except torch.OutOfMemoryError:
         raise
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except _BROKEN as error:
         raise ValueError(_load_problem(name, folder, error)) from error
     if missing := sorted(info["missing_keys"]):
         # transformers would go on with random numbers in their place

@@ -96,7 +96,7 @@ def shape_of(config: PreTrainedConfig) -> Shape:
         matrices=sum(linear) if type(model) in lean.KNOWN else 0,
         cached=_cached_per_token(text),
         vocab_size=vocab_size,
-        context_length=getattr(text, "max_position_embeddings", None) or TOKENS,
+        context_length=max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS,
     )
 
 

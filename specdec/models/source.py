@@ -7,6 +7,7 @@ question and not a retry for each of twenty files. Only safetensors are fetched,
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,9 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationE
 from huggingface_hub.utils import validate_repo_id
 from tqdm import tqdm
 from transformers import AutoConfig, PreTrainedConfig
+
+from specdec.models.config_entries import check_entries, check_quantisation
+from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, indexed_files
 
 TIMEOUT = 5
 """Seconds that the hub may take to begin an answer."""
@@ -65,6 +69,10 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
 
     revision: of a hub id, a branch, tag or commit. Raises ValueError that names what is missing.
     """
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise ValueError(
+            f"{name_or_path!r} is no name of a model: give a folder or a hub id like Qwen/Qwen3-8B"
+        )
     name = os.fspath(name_or_path)
     if os.path.isdir(name):
         return FolderSource(name, Path(name))
@@ -118,6 +126,10 @@ class HubSource:
         weights = [file for file in sizes if _WEIGHTS.fullmatch(file)]
         if "config.json" not in texts:
             raise ValueError(f"{name!r} has no config.json on the hub: it is no model of transformers")
+        if ADAPTER in texts:
+            raise ValueError(
+                f"{name!r} is an adapter on the hub; give a whole model, into which it is merged"
+            )
         if not weights:
             raise ValueError(f"{name!r} has no safetensors weights on the hub; pickled ones are never loaded")
         self.sizes = {file: sizes[file] for file in texts + weights}
@@ -138,10 +150,13 @@ class HubSource:
             def show(n: int, start: int = start) -> None:
                 report(Progress("fetching", self.name, min(start + n, total), total))
 
-            folder = self._download(file, self._commit, _bar(show)).parent
+            path = self._download(file, self._commit, _bar(show))
+            if file == INDEX:
+                indexed_files(path, self.name)  # before the weights are fetched: they come last
             done += size
             show(size)
-        return folder
+        check_weight_files(path.parent, self.name)
+        return path.parent
 
     def _download(self, file: str, revision: str | None, bar: type[tqdm] | None = None) -> Path:
         try:
@@ -222,21 +237,21 @@ def _looks_like_path(name: str) -> bool:
 def _check_folder(folder: Path, name: str) -> None:
     if not (folder / "config.json").is_file():
         raise ValueError(f"folder {name!r} has no config.json: it holds no Hugging Face model")
-    if any(folder.glob("*.safetensors")):
-        return
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
-        raise ValueError(
-            f"folder {name!r} holds pickled weights, which can run code when loaded; "
-            "save the model again as safetensors (save_pretrained does)"
-        )
-    raise ValueError(f"folder {name!r} has no weights: model.safetensors is missing")
+    check_weight_files(folder, name)
 
 
 def _read_config(folder: Path, name: str) -> PreTrainedConfig:
     try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        entries = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(config_problem(name, folder, error)) from error
+    check_entries(entries, name)
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # each architecture checks its own entries, in its own way
         raise ValueError(config_problem(name, folder, error)) from error
+    check_quantisation(config, name)
+    return config
 
 
 def config_problem(name: str, folder: Path, error: Exception) -> str:

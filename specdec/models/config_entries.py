@@ -1,0 +1,97 @@
+"""What a config.json asks for, checked entry by entry before transformers builds anything from it.
+
+Sizes decide how long a model takes to be put together, even without memory for its weights; some entries
+name files or code to load.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from transformers.quantizers.auto import AutoHfQuantizer
+
+MOST_LAYERS = 1024
+"""The deepest models have some 130."""
+MOST_EXPERTS = 1 << 16
+"""In all layers together; the largest models have some 25,000."""
+_LAYERS = re.compile(r"(?:n|num)_(?:hidden_)?layers?|(?:en|de)coder_layers")
+_EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
+_AT_LEAST_ONE = re.compile(
+    rf"{_LAYERS.pattern}|vocab_size|hidden_size|d_model|n_embd|n_heads?|num_(?:attention_)?heads"
+)
+_IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
+
+
+def check_entries(entries: Any, name: str) -> None:
+    """Raise ValueError where entries of a config.json can't be meant, or lead to other code or files.
+
+    name: what the model is called in messages.
+    """
+    layers = experts = 1
+    for key, value in _all_entries(entries):
+        if _AT_LEAST_ONE.fullmatch(key) and _is_number(value) and not value >= 1:
+            raise _unbelievable(name, key, value, "at least 1")
+        if _LAYERS.fullmatch(key) and _is_number(value):
+            layers = max(layers, _at_most(MOST_LAYERS, name, key, value))
+        if _EXPERTS.fullmatch(key) and _is_number(value):
+            experts = max(experts, value)
+        _check_leads_nowhere(key, value, name)
+    _at_most(MOST_EXPERTS, name, "experts in all layers", layers * experts)
+
+
+def _check_leads_nowhere(key: str, value: Any, name: str) -> None:
+    if key.lstrip("_").startswith(_IMPLEMENTATIONS) and "/" in str(value):
+        # kernels from the hub, where a package for them is installed
+        raise ValueError(
+            f"{name!r} needs code of its own, which is never run: its config.json has {key} = {value!r}"
+        )
+    if key == "transformers_weights" and value is not None:
+        raise ValueError(
+            f"{name!r} has a config.json with {key} = {value!r}; weights are read from model.safetensors "
+            "only, or from what model.safetensors.index.json names; pickled ones are never loaded"
+        )
+
+
+def check_quantisation(config: Any, name: str) -> None:
+    """Raise ValueError where the weights are quantised in a way that this installation can't read."""
+    asked = getattr(config, "quantization_config", None)
+    if not asked:
+        return
+    method = asked.get("quant_method") if isinstance(asked, Mapping) else getattr(asked, "quant_method", None)
+    try:
+        if isinstance(asked, Mapping) and not AutoHfQuantizer.supports_quant_method(dict(asked)):
+            raise ValueError("transformers knows no such method")
+        quantiser = AutoHfQuantizer.from_config(copy.deepcopy(asked), pre_quantized=True)
+        quantiser.validate_environment(device_map=None, weights_only=True)
+    except Exception as error:  # packages that are missing or too old, no GPU, entries that make no sense
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(
+            f"{name!r} has quantised weights (quant_method = {str(method)[:40]!r}), which can't be read here: "
+            f"{cause}"
+        ) from error
+
+
+def _all_entries(entries: Any) -> Iterator[tuple[str, Any]]:
+    """Keys and values, those of the parts of a composite model too."""
+    if not isinstance(entries, Mapping):
+        return
+    for key, value in entries.items():
+        yield key, value
+        yield from _all_entries(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _at_most(most: int, name: str, key: str, value: Any) -> Any:
+    if value > most:
+        raise _unbelievable(name, key, value, f"at most {most:,}")
+    return value
+
+
+def _unbelievable(name: str, key: str, value: Any, right: str) -> ValueError:
+    return ValueError(f"{name!r} has a config.json with {key} = {str(value)[:40]}; it must be {right}")

@@ -1,0 +1,83 @@
+"""Which files a model's weights lie in, found and checked before any of them is opened: only safetensors.
+
+transformers looks for them in an order of its own, and on its way an index or a configuration may lead it to
+pickled files, which run code as they are read. So a folder is refused where it would not end at
+`model.safetensors`, or at the plain names of such files in `model.safetensors.index.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+_PLAIN = re.compile(r"[^/\\\x00.][^/\\\x00]*\.safetensors")
+_DISTRIBUTED = "shard-*-model-*-of-*.safetensors"
+
+
+def check_weight_files(folder: Path, name: str) -> None:
+    """Raise ValueError where the weights in this folder are not all safetensors that lie in it.
+
+    name: what the folder is called in messages.
+    """
+    if (folder / ADAPTER).exists():
+        raise ValueError(
+            f"{name!r} holds an adapter ({ADAPTER}), whose weights and base model would be loaded beside its "
+            "own: merge it into its base model (merge_and_unload) and save that without it"
+        )
+    if any(folder.glob(_DISTRIBUTED)):
+        raise ValueError(
+            f"{name!r} holds a distributed checkpoint; save it as {WEIGHTS} (save_pretrained does)"
+        )
+    for file in _named_files(folder, name):
+        _check_lies_in(folder, file, name)
+
+
+def _named_files(folder: Path, name: str) -> list[str]:
+    if (folder / WEIGHTS).is_file():
+        return [WEIGHTS]
+    if (folder / INDEX).is_file():
+        _check_lies_in(folder, INDEX, name)
+        return indexed_files(folder / INDEX, name)
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
+        raise ValueError(
+            f"{name!r} holds pickled weights, which can run code when loaded; "
+            "save the model again as safetensors (save_pretrained does)"
+        )
+    raise ValueError(f"{name!r} has no weights: {WEIGHTS} is missing")
+
+
+def indexed_files(index: Path, name: str) -> list[str]:
+    """The files that an index names; ValueError where one is no plain name of a safetensors file."""
+    entries = _read(index, name)
+    named = entries.get("weight_map") if isinstance(entries, dict) else None
+    if not isinstance(named, dict) or not named or not isinstance(entries.get("metadata"), dict):
+        raise ValueError(f"{name!r} has a broken {INDEX}: it lacks its metadata or its weight_map")
+    for tensor, file in named.items():
+        if not isinstance(file, str) or not _PLAIN.fullmatch(file):
+            raise ValueError(
+                f"{name!r} has a {INDEX} that puts {tensor[:80]!r} into {str(file)[:80]!r}: weights are read "
+                "from safetensors beside it only, pickled ones are never loaded"
+            )
+    return sorted(set(named.values()))
+
+
+def _read(index: Path, name: str) -> Any:
+    try:
+        return json.loads(index.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{name!r} has a broken {INDEX}: {error}".replace(str(index), INDEX)) from error
+
+
+def _check_lies_in(folder: Path, file: str, name: str) -> None:
+    """Links may lead to the blobs of the same model in the hub's cache, but to no other place."""
+    home, path = folder.resolve(), (folder / file).resolve()
+    if not path.is_file():
+        raise ValueError(f"{name!r} lacks {file}, in which some of its weights should be")
+    in_cache = home.parent.name == "snapshots" and path.is_relative_to(home.parent.parent.resolve())
+    if not path.is_relative_to(home) and not in_cache:
+        raise ValueError(f"{name!r} has a {file} that is a link to another folder; put the file itself there")
