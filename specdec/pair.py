@@ -24,8 +24,9 @@ class ModelPair:
     without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
     are token ids and texts are empty. draft_tokenizer: where the draft brings its own, it must be the same.
 
-    vocab_size: the tokens that both models can score, padding of the logits cut off. Raises ValueError
-    where draft and target do not share one vocabulary.
+    vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them; padding
+    of the logits is cut off. Raises ValueError where draft and target do not share one vocabulary. A pair of
+    models that can be pickled can be pickled; the models are checked again where it is read.
     """
 
     def __init__(
@@ -40,8 +41,8 @@ class ModelPair:
         self.tokenizer = tokenizer
         if tokenizer is not None and draft_tokenizer is not None:
             _check_same_tokenizer(tokenizer, draft_tokenizer)
-        self.vocab_size = self._shared_vocab_size()
         self.eos_ids = _eos_ids(self.target, tokenizer)
+        self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
         # what `specdec.auto` measured of this pair, by method and sampling
         self.trials: dict[Any, Any] = {}
@@ -51,12 +52,10 @@ class ModelPair:
         """Token ids of a prompt; of an empty text, the token that texts begin with.
 
         ValueError where the prompt is a text and there is no tokenizer, an id is out of the
-        vocabulary, or nothing is left to start from.
+        vocabulary (of a text's as of a list's), or nothing is left to start from.
         """
-        if isinstance(prompt, str):
-            ids = self._encode_text(prompt)
-        else:
-            ids = [_checked_id(token_id, self.vocab_size) for token_id in _listed(prompt)]
+        ids = self._encode_text(prompt) if isinstance(prompt, str) else _listed(prompt)
+        ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
         if not ids:
             raise ValueError(
                 "the prompt is empty and the tokenizer has no token to begin with; give some text"
@@ -83,7 +82,7 @@ class ModelPair:
         """
         text = self.chat_text(message)
         # the template writes the token that texts begin with itself
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return self.encode(list(self.tokenizer(text, add_special_tokens=False)["input_ids"]))
 
     def _encode_text(self, prompt: str) -> list[int]:
         if self.tokenizer is None:
@@ -97,7 +96,7 @@ class ModelPair:
 
     def _shared_vocab_size(self) -> int:
         sizes = [model.vocab_size for model in (self.target, self.draft) if model is not None]
-        tokens = min(sizes) if self.tokenizer is None else len(self.tokenizer)
+        tokens = min(sizes) if self.tokenizer is None else self._tokens(sizes[0])
         if (
             max(sizes) - min(sizes) > (_MOST_PADDING if self.tokenizer is not None else 0)
             or min(sizes) < tokens
@@ -108,6 +107,23 @@ class ModelPair:
                 "must share one vocabulary (padding of the logits aside)"
             )
         return tokens
+
+    def _tokens(self, scored: int) -> int:
+        """Ids up to the tokenizer's largest, and to the largest that ends a text: their ids may have gaps.
+
+        Tokens that were only added to the tokenizer may lie beyond the ids that the target scores.
+        """
+        ids = self.tokenizer.get_vocab()
+        added = self.tokenizer.get_added_vocab()
+        if all(ids[token] < scored for token in ids.keys() - added.keys()):
+            ending = [token_id for token_id in self.eos_ids if token_id < scored]
+            if self.tokenizer.eos_token_id is not None and not ending:
+                raise ValueError(
+                    f"the tokenizer ends texts with {self.tokenizer.eos_token!r}, id "
+                    f"{self.tokenizer.eos_token_id:,}, but the target scores {scored:,} tokens: none would end"
+                )
+            return min(scored, 1 + max((*ids.values(), *ending)))
+        return 1 + max(ids.values())
 
     def __repr__(self) -> str:
         draft = "none" if self.draft is None else self.draft.name
@@ -144,11 +160,19 @@ def _check_same_tokenizer(target: Any, draft: Any) -> None:
 
 def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
     """Tokens that end a text: the tokenizer's, and those in the target's generation settings."""
-    found: list[int] = []
     generation = getattr(getattr(target, "module", None), "generation_config", None)
-    for ids in (getattr(generation, "eos_token_id", None), getattr(tokenizer, "eos_token_id", None)):
-        found += [] if ids is None else [ids] if isinstance(ids, int) else ids
-    return frozenset(found)
+    places = {"the model's generation settings": generation, "the tokenizer": tokenizer}
+    found = [_ids(where, getattr(holder, "eos_token_id", None)) for where, holder in places.items()]
+    return frozenset(found[0] + found[1])
+
+
+def _ids(where: str, ids: Any) -> list[int]:
+    """One id or several as a list; negative ones stand for none."""
+    several = [] if ids is None else list(ids) if isinstance(ids, list | tuple) else [ids]
+    numbers = [integer(each) for each in several]
+    if None in numbers:
+        raise ValueError(f"{where}: eos_token_id = {ids!r} is neither a token id nor a list of them")
+    return [number for number in numbers if number >= 0]
 
 
 def _check_whole(prompt: str) -> None:

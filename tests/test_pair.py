@@ -1,9 +1,12 @@
 """Pairs from folders and from memory, and what is refused."""
 
 import json
+import shutil
 
 import pytest
+import tokenizers
 import torch
+import transformers
 from tiny_checkpoints import save_checkpoint, tiny_model
 from tokenizers_for_tests import byte_level_tokenizer
 
@@ -92,6 +95,102 @@ def test_end_of_sequence_comes_from_tokenizer_and_generation_settings():
     model = tiny_model("llama", vocab_size=SIZE)
     model.generation_config.eos_token_id = [5, 6]
     assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0, 5, 6}
+
+
+@pytest.mark.parametrize("ids", [[[1, 2]], "</s>", True, 2.5, [1, "x"], {"a": 1}, [None]], ids=repr)
+def test_what_is_no_end_of_text_is_named_from_a_folder_and_in_memory(folders, tmp_path, ids):
+    shutil.copytree(folders / "target", tmp_path / "bad")
+    settings = tmp_path / "bad" / "generation_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"eos_token_id": ids}))
+    with pytest.raises(ValueError, match="eos_token_id = "):
+        specdec.load_pair(tmp_path / "bad")
+    model = tiny_model("llama", vocab_size=SIZE)
+    model.generation_config.eos_token_id = ids
+    with pytest.raises(ValueError, match="eos_token_id = "):
+        specdec.ModelPair(model, tokenizer=TOKENIZER)
+
+
+@pytest.mark.parametrize("ids", [[[1, 2]], "</s>", 2.5], ids=repr)
+def test_a_configuration_whose_end_of_text_is_none_is_named(folders, tmp_path, ids):
+    shutil.copytree(folders / "target", tmp_path / "bad")
+    change_config(tmp_path / "bad", eos_token_id=ids)
+    with pytest.raises(ValueError, match=r"config.json.*eos_token_id"):
+        specdec.load_pair(tmp_path / "bad")
+
+
+def test_a_negative_id_ends_no_text():
+    model = tiny_model("llama", vocab_size=SIZE)
+    model.generation_config.eos_token_id = -1
+    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0}
+
+
+LETTERS = {"a": 0, "b": 1, "c": 2, "<unk>": 3}
+
+
+def tokenizer_with_gaps(ids=LETTERS, end=9, **special):
+    """Words are letters; the token that ends a text lies behind a gap."""
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({**ids, "</s>": end}, unk_token="<unk>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>", **special)
+
+
+def ending_at(token_id, size):
+    """A model whose texts end with this token half of the time."""
+    law = torch.full((size,), 0.5 / (size - 1))
+    law[token_id] = 0.5
+    return MarkovModel(law)
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("size", [10, 16])
+def test_texts_end_with_a_token_behind_a_gap_of_ids(method, size):
+    model = ending_at(9, size)
+    pair = specdec.ModelPair(model, ending_at(9, size), tokenizer_with_gaps())
+    assert (len(pair.tokenizer), pair.vocab_size) == (5, 10)
+    for seed in range(20):
+        run = specdec.generate(pair, "a b", method=method, max_new_tokens=60, seed=seed)
+        assert (run.rounds[-1].finish, run.token_ids[-1]) == ("eos", 9)
+        assert max(run.token_ids) < 10
+
+
+def test_a_token_that_ends_texts_by_the_models_settings_alone_is_not_cut_off():
+    model = tiny_model("llama", vocab_size=30)
+    model.generation_config.eos_token_id = [9, 20]
+    assert specdec.ModelPair(model, tokenizer=tokenizer_with_gaps()).vocab_size == 21
+
+
+def test_ids_of_a_gap_are_tokens_like_any_other_and_those_beyond_are_refused():
+    """The model may write them, so they may be read as well: a text can be gone on with."""
+    pair = specdec.ModelPair(ending_at(9, 12), tokenizer=tokenizer_with_gaps())
+    assert pair.encode([5, 9, 0]) == [5, 9, 0]
+    for ids in ([10], [-1], [0, 11]):
+        with pytest.raises(ValueError, match="not in the vocabulary, 0 to 9"):
+            pair.encode(ids)
+
+
+def test_tokens_added_beyond_the_models_logits_are_refused_in_lists_and_texts_alike():
+    tokenizer = tokenizer_with_gaps()
+    tokenizer.add_tokens(["<image>"])
+    image = tokenizer.convert_tokens_to_ids("<image>")
+    pair = specdec.ModelPair(ending_at(9, image), tokenizer=tokenizer)
+    assert pair.vocab_size == image
+    for prompt in ("a <image> b", [0, image, 1]):
+        with pytest.raises(ValueError, match=f"prompt token id {image} is not in the vocabulary"):
+            pair.encode(prompt)
+
+
+@pytest.mark.parametrize(("target", "draft"), [(10, 9), (2, 2)])
+def test_words_that_a_model_can_not_score_are_another_vocabulary(target, draft):
+    uniform = [MarkovModel(torch.full((size,), 1 / size)) for size in (target, draft)]
+    with pytest.raises(ValueError, match="share one vocabulary"):
+        specdec.ModelPair(*uniform, tokenizer_with_gaps())
+
+
+def test_a_tokenizer_whose_texts_could_never_end_is_named():
+    tokenizer = tokenizer_with_gaps(end=4)
+    tokenizer.add_special_tokens({"eos_token": "<end>"})
+    with pytest.raises(ValueError, match=r"'<end>', id 5, but the target scores 5 tokens"):
+        specdec.ModelPair(MarkovModel(torch.full((5,), 1 / 5)), tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])

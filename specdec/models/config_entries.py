@@ -69,8 +69,8 @@ def check_quantisation(config: Any, name: str) -> None:
     except Exception as error:  # packages that are missing or too old, no GPU, entries that make no sense
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
-            f"{name!r} has quantised weights (quant_method = {str(method)[:40]!r}), which can't be read here: "
-            f"{cause}"
+            f"{name!r} has quantised weights (quant_method = {str(method)[:40]!r}), which can't be read "
+            f"here: {cause}"
         ) from error
 
 

@@ -256,7 +256,9 @@ def _read_config(folder: Path, name: str) -> PreTrainedConfig:
 
 def config_problem(name: str, folder: Path, error: Exception) -> str:
     """Why a config was refused, without the place of the folder on this machine."""
-    text = _first_line(error).replace(str(folder), name)
+    # the first line of many of them names an entry, the second says what is wrong with it
+    text = " ".join(" ".join(str(error).splitlines()[:2]).split())[:300] or type(error).__name__
+    text = text.replace(str(folder), name)
     if "trust_remote_code" in text or "custom code" in text:
         return f"{name!r} needs code of its own, which is never run; choose a model that transformers knows"
     return f"{name!r} has a config.json that transformers can't read: {text}"
@@ -267,10 +269,6 @@ def _gated(name: str) -> str:
         f"{name!r} is gated: accept its licence on its page on the hub, then start the server with an access "
         "token of yours in HF_TOKEN"
     )
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _and_parents(path: str) -> list[Path]:
