@@ -24,9 +24,9 @@ class ModelPair:
     without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
     are token ids and texts are empty. draft_tokenizer: where the draft brings its own, it must be the same.
 
-    vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them; padding
-    of the logits is cut off. Raises ValueError where draft and target do not share one vocabulary. A pair of
-    models that can be pickled can be pickled; the models are checked again where it is read.
+    vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
+    padding of the logits is cut off. Raises ValueError where draft and target do not share one vocabulary.
+    A pair can be pickled where its models can; they are checked again where it is read.
     """
 
     def __init__(
@@ -119,8 +119,8 @@ class ModelPair:
             ending = [token_id for token_id in self.eos_ids if token_id < scored]
             if self.tokenizer.eos_token_id is not None and not ending:
                 raise ValueError(
-                    f"the tokenizer ends texts with {self.tokenizer.eos_token!r}, id "
-                    f"{self.tokenizer.eos_token_id:,}, but the target scores {scored:,} tokens: none would end"
+                    f"no text would end: the tokenizer ends them with {self.tokenizer.eos_token!r}, id "
+                    f"{self.tokenizer.eos_token_id:,}, but the target scores {scored:,} tokens"
                 )
             return min(scored, 1 + max((*ids.values(), *ending)))
         return 1 + max(ids.values())

@@ -189,7 +189,7 @@ def test_words_that_a_model_can_not_score_are_another_vocabulary(target, draft):
 def test_a_tokenizer_whose_texts_could_never_end_is_named():
     tokenizer = tokenizer_with_gaps(end=4)
     tokenizer.add_special_tokens({"eos_token": "<end>"})
-    with pytest.raises(ValueError, match=r"'<end>', id 5, but the target scores 5 tokens"):
+    with pytest.raises(ValueError, match=r"'<end>', id 5, but the target scores 5"):
         specdec.ModelPair(MarkovModel(torch.full((5,), 1 / 5)), tokenizer=tokenizer)
 
 

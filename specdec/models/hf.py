@@ -23,6 +23,7 @@ from specdec.models.sessions import (
     SteppingSession,
     TreeSession,
 )
+from specdec.models.weights import Weights, check_sound, evaluating
 
 ENDLESS = 1 << 20
 """Context length of models that name none."""
@@ -37,7 +38,11 @@ prefix is longer than the window, where the self-check does not look."""
 
 
 class HFModel:
-    """A causal language model of transformers, put into evaluation mode.
+    """A causal language model of transformers; its module stays in the mode, training or not, that it is in.
+
+    Changes of the module's weights are noticed when a session is opened: new values are packed again, another
+    dtype or device is checked anew, and other shapes are refused. It can be pickled where its module can;
+    where it is read, it is checked again.
 
     cuda_graphs: replay forwards as CUDA graphs (`specdec.models.graphs`), where the self-check finds them
     right; else it says so in a warning. Raises ValueError where the model is none: encoder-decoder, without
@@ -59,22 +64,28 @@ class HFModel:
     def __init__(self, model: PreTrainedModel, name: str | None = None, cuda_graphs: bool = False):
         if getattr(model.config, "is_encoder_decoder", False):
             raise ValueError(f"{type(model).__name__} is an encoder-decoder, not a causal language model")
-        self.module = model.eval()
+        self.module = model
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
         self.config = model.config.get_text_config(decoder=True)
         self.context_length = _context_length(self.config)
-        self.device = _input_device(model)
-        self.dtype = model.dtype
         if cuda_graphs:
-            check_device(self.device, str(self.device))
-        checker = self._checker()
-        self._check(checker)
-        if cuda_graphs:
-            self._add_graphs(checker)
+            check_device(_input_device(model), str(_input_device(model)))
+        self._take_weights(Weights.of(model), cuda_graphs)
 
     def session(self) -> Session:
-        """A new empty cache, which grows with its tokens."""
+        """A new empty cache, which grows with its tokens.
+
+        ValueError where the module's weights have other shapes now, or where CUDA graphs can't follow them.
+        """
+        self._follow_weights()
         return self._open_session()
+
+    @property
+    def arithmetic(self) -> str:
+        """How its logits are computed: where it is the same on the same machine, so is every bit of them."""
+        forward = "transformers' forward" if self.lean is None else "lean forward"
+        packed = ", packed" if self.lean is not None and self.lean.packed else ""
+        return f"{forward}{packed}, {str(self.dtype).removeprefix('torch.')}, {self.device.type}"
 
     def to(self, device: str | torch.device) -> HFModel:
         """Move to another device; what the self-check found where it was loaded is taken to hold there too.
@@ -86,14 +97,46 @@ class HFModel:
             raise ValueError(f"cuda_graphs = True: {self.name} can't be moved; load it on {str(device)!r}")
         self.module.to(device)
         self.device = torch.device(device)
+        self._weights = Weights.of(self.module)
         if self.lean is not None:
             self.lean = LeanDecoder(self.module)  # its packed weights are for a CPU
         return self
+
+    def __reduce__(self) -> tuple[type[HFModel], tuple[PreTrainedModel, str, bool]]:
+        # packed weights and graphs are for this process alone
+        return HFModel, (self.module, self.name, self.graphs is not None)
 
     def check_room(self, position: int) -> None:
         """Raise ValueError where a position lies beyond the context."""
         if position >= self.context_length:
             raise ValueError(f"{self.name} has a context of {self.context_length} tokens, which is full")
+
+    def _take_weights(self, weights: Weights, cuda_graphs: bool = False) -> None:
+        """Find out what can be done with them."""
+        model = self.module
+        check_sound(model)
+        self._weights, self.device, self.dtype, self.lean = weights, _input_device(model), model.dtype, None
+        with evaluating(model):
+            checker = self._checker()
+            self._check(checker)
+            if cuda_graphs:
+                self._add_graphs(checker)
+
+    def _follow_weights(self) -> None:
+        before = self._weights
+        if before.offloaded or (now := Weights.of(self.module)).same(before):
+            return None
+        if now.shapes != before.shapes:
+            raise ValueError(
+                f"{self.name} has weights of other shapes than when it was wrapped: wrap it again"
+            )
+        if self.graphs is not None:
+            raise ValueError(f"{self.name} has changed since its CUDA graphs were captured: wrap it again")
+        if not now.same_kind(before):
+            return self._take_weights(now)
+        if self.lean is not None:
+            self.lean = LeanDecoder(self.module)
+        self._weights = now
 
     @torch.inference_mode()
     def _checker(self) -> Checker:

@@ -61,7 +61,8 @@ class LeanLayer(NamedTuple):
 class LeanDecoder:
     """A decoder's weights, and its forward over nodes that see what their mask says.
 
-    kv_shape: (layers, 2 x key-value heads, head size), what a cache holds per token.
+    kv_shape: (layers, 2 x key-value heads, head size), what a cache holds per token. packed: whether it has
+    copies of the weights in oneDNN's order, or transposed.
     Raises ValueError where the model is not one of `KNOWN`, or in parts not as its class makes it.
     """
 
@@ -75,7 +76,7 @@ class LeanDecoder:
         self._embedding = model.get_input_embeddings().weight
         self._rotary = model.model.rotary_emb
         self._turns = self._embedding.new_empty(0, 2, 1, self.size)
-        pack = _packs(model)
+        pack = self.packed = _packs(model)
         self._norm = _norm(model.model.norm, pack)
         self._layers = [_lean_layer(layer, pack) for layer in model.model.layers]
         self._head = _projection([model.lm_head], pack)

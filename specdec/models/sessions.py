@@ -10,10 +10,10 @@ ar         SteppingSession   the model's own cache or state, one token at a time
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from transformers.utils import ModelOutput
 from specdec.devices import upload
 from specdec.models.cache import CHUNK, Masks, TreeCache, cached_tree_masks, tree_masks
 from specdec.models.lean import LeanCache
+from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:
     from specdec.models.hf import HFModel
@@ -32,6 +33,17 @@ LARGEST_CACHED_MASK = 1 << 21
 """Entries of a mask up to which it is remembered for the next round."""
 OWN_CACHES = ("past_key_values", "cache_params", "state")
 """Names under which models hand out their cache and take it back."""
+
+
+def _inferring(method: Callable) -> Callable:
+    """Without gradients, and with the module in evaluation mode while it is called."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any) -> Any:
+        with torch.inference_mode(), evaluating(self._model.module):
+            return method(self, *args)
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ class CachedSession:
     def _new_cache(self) -> TreeCache | LeanCache:
         return TreeCache(self._layout.windows)
 
-    @torch.inference_mode()
+    @_inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix; the model makes its own masks for them."""
         assert not self._parents, "prefill while nodes are pending"
@@ -90,7 +102,7 @@ class CachedSession:
         # Without the head: nobody asks for these logits.
         self._model.module.base_model(input_ids=token_ids[None], past_key_values=self._cache, use_cache=True)
 
-    @torch.inference_mode()
+    @_inferring
     def keep(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
         above = -1
@@ -112,7 +124,7 @@ class TreeSession(CachedSession):
         super().__init__(model, layout)
         self._lines = lines
 
-    @torch.inference_mode()
+    @_inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
 
@@ -176,7 +188,7 @@ class LeanSession(TreeSession):
 class SequenceSession(CachedSession):
     """Pending nodes form one chain, over which the model attends in its ordinary way."""
 
-    @torch.inference_mode()
+    @_inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes, each the child of the one before; return logits [n, vocabulary]."""
         model, first = self._model, len(self._parents)
@@ -209,7 +221,7 @@ class PlainSession:
         assert self._pending is None, "prefill while a node is pending"
         self._token_ids += token_ids
 
-    @torch.inference_mode()
+    @_inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Logits [1, vocabulary] of what follows one token; it becomes the one pending node."""
         if self._pending is not None or list(parents) != [-1]:
@@ -247,7 +259,7 @@ class SteppingSession(PlainSession):
         super().__init__(model)
         self._forget()
 
-    @torch.inference_mode()
+    @_inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix and take them into the model's cache."""
         super().prefill(token_ids)
