@@ -214,7 +214,7 @@ def _baseline(
 
 
 def _setup(pair: Any, settings: Settings) -> dict[str, Any]:
-    setup = asdict(settings) | {"models": models(pair)}
+    setup = asdict(settings) | {"models": models(pair), "arithmetic": pair.arithmetic}
     if chats(pair, settings):
         setup["prompt"] = pair.chat_text(settings.prompt)
     return setup

@@ -128,6 +128,7 @@ class Run(Iterator[Round]):
         self.topology = _chosen_topology(pair, self.settings, topology)
         _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
+        self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
         self._iterator = self._decode()
@@ -160,6 +161,7 @@ class Run(Iterator[Round]):
             draft="" if self.pair.draft is None else self.pair.draft.name,
             prefill_seconds=self.prefill_seconds,
             rounds=tuple(self.rounds),
+            arithmetic=self.arithmetic,
         )
 
     def _decode(self) -> Iterator[Round]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from specdec.checks import integer
+from specdec.devices import processor
 from specdec.text import TokenTexts, chat_text
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ class ModelPair:
                 "the prompt is empty and the tokenizer has no token to begin with; give some text"
             )
         return ids
+
+    @property
+    def arithmetic(self) -> str:
+        """How logits come about here, for records: a seed gives the same text wherever this is the same.
+
+        Empty for tables, which are exact.
+        """
+        models = (("target", self.target), ("draft", self.draft))
+        told = [f"{role}: {model.arithmetic}" for role, model in models if hasattr(model, "arithmetic")]
+        return "; ".join([*told, processor()]) if told else ""
 
     @property
     def chats(self) -> bool:

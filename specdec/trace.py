@@ -182,7 +182,8 @@ class Generation:
     prompt_ids: token ids of the prompt. paths: the topology that was used; empty where every
     round grew its own. seed: the seed that was
     used, also where none was given. prefill_seconds: time for the prompt without its last token.
-    target, draft: the models' names.
+    target, draft: the models' names. arithmetic: how their logits were computed, as `ModelPair.arithmetic`
+    says it; empty in records of before it was kept.
     """
 
     method: Method
@@ -198,6 +199,7 @@ class Generation:
     draft: str
     prefill_seconds: Number
     rounds: tuple[Round, ...]
+    arithmetic: str = ""
 
     @property
     def token_ids(self) -> list[int]:

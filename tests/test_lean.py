@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 import transformers
 from tiny_checkpoints import tiny_config, tiny_model
 
+import specdec
 from specdec.models import HFModel, lean
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
@@ -95,6 +97,17 @@ def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatc
 )
 def test_a_matrix_is_transposed_or_packed_by_its_shape_and_dtype(shape, dtype, transposed):
     assert lean.better_transposed(shape, dtype) == transposed
+
+
+def test_the_record_of_a_run_says_how_its_logits_were_computed():
+    pair = specdec.ModelPair(tiny_model("llama"), tiny_model("gpt2"))
+    run = specdec.generate(pair, [3], max_new_tokens=4, seed=0)
+    assert "target: lean forward, packed, float32, cpu; draft: transformers' forward" in run.arithmetic
+    assert f"torch {torch.__version__}" in run.arithmetic
+    assert specdec.Generation.from_json(run.to_json()) == run
+    before = json.loads(run.to_json())
+    del before["arithmetic"]
+    assert specdec.Generation.from_json(json.dumps(before)).arithmetic == ""
 
 
 _LOGITS = """

@@ -132,5 +132,6 @@ export function fromState({ setup, rounds, prefillSeconds }) {
   return {
     method, paths, prompt, prompt_ids, seed, temperature, top_k, top_p, max_new_tokens,
     target: name("target"), draft: name("draft"), prefill_seconds: prefillSeconds, rounds,
+    arithmetic: setup.arithmetic ?? "", // not known of records of before it was kept
   };
 }

@@ -125,7 +125,7 @@ class HFModel:
     def _follow_weights(self) -> None:
         before = self._weights
         if before.offloaded or (now := Weights.of(self.module)).same(before):
-            return None
+            return
         if now.shapes != before.shapes:
             raise ValueError(
                 f"{self.name} has weights of other shapes than when it was wrapped: wrap it again"
@@ -133,8 +133,8 @@ class HFModel:
         if self.graphs is not None:
             raise ValueError(f"{self.name} has changed since its CUDA graphs were captured: wrap it again")
         if not now.same_kind(before):
-            return self._take_weights(now)
-        if self.lean is not None:
+            self._take_weights(now)
+        elif self.lean is not None:
             self.lean = LeanDecoder(self.module)
         self._weights = now
 
