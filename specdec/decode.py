@@ -16,7 +16,6 @@ import numpy as np
 
 from specdec.auto import check_drafts, choosing, finished, measuring
 from specdec.checks import whole
-from specdec.clock import Clock
 from specdec.context import ContextTree
 from specdec.engine import Settings
 from specdec.on_device import engine_for
@@ -167,15 +166,9 @@ class Run(Iterator[Round]):
     def _decode(self) -> Iterator[Round]:
         kind = engine_for(self.pair, self.topology)
         engine = kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
-        clock = Clock(self.pair.target.device)
-        engine.prefill()
-        clock.launched()
-        (self.prefill_seconds,) = clock.seconds()
-        finish = None
-        while finish is None:
-            round = engine.round(len(self.rounds))
+        for round in engine.rounds():
+            self.prefill_seconds = engine.prefill_seconds
             self.rounds.append(round)
-            finish = round.finish
             yield round
 
 

@@ -7,7 +7,7 @@ Autoregressive decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,10 +55,53 @@ class Decided(NamedTuple):
     scored: Sequence[int]
 
 
+class Uniforms(NamedTuple):
+    """GSD's uniforms of the round at this position, keyed by (seed, position)."""
+
+    seed: int
+    position: int
+
+    def test(self, depth: int, child_index: int) -> float:
+        """What the child with this index of a node at this depth is tested with."""
+        return uniform(self.seed, self.position + depth, child_index)
+
+    def tests(self, depth: int) -> Tensor:
+        """The same for the first children, [WIDTH]."""
+        return torch.tensor([self.test(depth, child_index) for child_index in range(WIDTH)])
+
+    def last(self, depth: int) -> float:
+        """What the token after a node at this depth is sampled with, where no child gives it."""
+        return uniform(self.seed, self.position + depth, 0, Stream.RESIDUAL)
+
+
+Verifier = Callable[[Drafted, Sequence[Tensor], Noise, Uniforms], Verdict]
+"""Decides a round, given what was drafted, log p by row, [vocabulary] each, and its noise: the races of the
+tree's depths, and GSD's uniforms."""
+
+
+def ar(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """Autoregressive decoding: the winner of the root's race."""
+    return ersd(drafted, log_p, log_e, uniforms)._replace(kind="sampled")
+
+
+def gsd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:  # noqa: ARG001
+    """Algorithm 4."""
+    return verify_gsd(drafted.topology, drafted.token_ids, log_p, drafted.log_q, uniforms.test, uniforms.last)
+
+
+def ersd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:  # noqa: ARG001
+    """Algorithm 5."""
+    return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+
+
+VERIFIERS: dict[Method, Verifier] = {"ar": ar, "gsd": gsd, "ersd": ersd}
+
+
 class Engine:
     """The models' caches, the noise and the text of one run; `round()` advances all of them.
 
-    The host decides here, one node after the other; `on_device` decides on a GPU.
+    The host decides here, one node after the other; `on_device` decides on a GPU. verifier: what
+    decides, that of the method where it is None.
     """
 
     def __init__(
@@ -68,7 +111,9 @@ class Engine:
         topology: Topology | ContextTree,
         prompt_ids: Sequence[int],
         seed: int,
+        verifier: Verifier | None = None,
     ):
+        self.verifier = verifier or VERIFIERS[settings.method]
         self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
@@ -76,6 +121,7 @@ class Engine:
         self.drafter = self._new_drafter()
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
+        self.prefill_seconds = 0.0
         if isinstance(topology, Topology):
             # cutting a topology costs more than a round's other bookkeeping, and few depths occur
             self.limited = lru_cache(maxsize=None)(topology.limited)
@@ -85,6 +131,18 @@ class Engine:
         if isinstance(self.topology, ContextTree):
             return ContextDrafter(*models, self.topology)
         return Drafter(*models) if self.topology.num_draft_tokens else None
+
+    def rounds(self) -> Iterator[Round]:
+        """The prefill, and round by round to the end of the text."""
+        clock = Clock(self.pair.target.device)
+        self.prefill()
+        clock.launched()
+        (self.prefill_seconds,) = clock.seconds()
+        finish, number = None, 0
+        while finish is None:
+            round = self.round(number)
+            finish, number = round.finish, number + 1
+            yield round
 
     def prefill(self) -> None:
         """The prompt without its last token, which is the root of the first round."""
@@ -124,7 +182,7 @@ class Engine:
         clock.launched()
         log_p = self._evaluate(drafted)
         clock.launched()
-        verdict = self._verify(drafted, log_p, log_e, position)
+        verdict = self.verifier(drafted, log_p, log_e, Uniforms(self.seed, position))
         return Decided(drafted, verdict, log_p, log_e, range(len(drafted.token_ids)))
 
     def _room(self) -> int:
@@ -143,7 +201,7 @@ class Engine:
                 self.text_ids,
                 min(room, self.topology.depth),
                 race=lambda depth: self.races.log_exponentials(position, depth + 1)[depth],
-                uniforms=lambda depth: self._uniforms(position + depth),
+                uniforms=Uniforms(self.seed, position).tests,
             )
             return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
         topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
@@ -154,32 +212,10 @@ class Engine:
             return self.drafter.draft(self.text_ids, topology, log_e), log_e
         return Drafted(topology, [self.text_ids[-1]], [None]), log_e
 
-    def _uniforms(self, position: int) -> Tensor:
-        """What GSD will test the children at this position with, [WIDTH]."""
-        return torch.tensor([uniform(self.seed, position, index) for index in range(WIDTH)])
-
     def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
         tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)
         logits = self.target.forward(tokens, drafted.topology.parents)
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
-
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:
-        topology, token_ids, log_q = drafted
-        if self.settings.method == "gsd":
-            return verify_gsd(
-                topology,
-                token_ids,
-                log_p,
-                log_q,
-                uniform=lambda depth, child_index: uniform(self.seed, position + depth, child_index),
-                residual_uniform=lambda depth: self._residual_uniform(position + depth),
-            )
-        verdict = verify_ersd(topology, token_ids, log_p, log_e)
-        return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")
-
-    def _residual_uniform(self, position: int) -> float:
-        """What GSD samples this position's token with where no child gives it."""
-        return uniform(self.seed, position, 0, Stream.RESIDUAL)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
         """The verdict cut after an accepted end-of-sequence token."""

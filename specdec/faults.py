@@ -1,167 +1,120 @@
 """Verifiers that are broken on purpose, so that checks of exactness can show that they would notice.
 
-Each is an `Engine` whose verification does one thing wrong; drafting, evaluation and bookkeeping are the real
-ones. Only who asks for a fault by name gets one: `decode.stream` and `decode.generate` always run the right
-engine.
+Each is a function that takes the place of `engine.gsd` or `engine.ersd` and does one thing wrong; drafting,
+evaluation and bookkeeping are the real ones. Only who asks for a fault by name gets one: `decode.stream` and
+`decode.generate` always verify right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
 
+import torch
 from torch import Tensor
 
 from specdec.draft import Drafted
-from specdec.engine import Engine
-from specdec.probs import LazyLogProbs
+from specdec.engine import Uniforms, Verifier
 from specdec.race import Noise, Stream, log_exponentials, uniform, winner
+from specdec.topology import Topology
 from specdec.trace import Method
-from specdec.verify import Remaining, Undrawn, Verdict, verify_ersd, verify_gsd
+from specdec.verify import RULES, Verdict, verify_ersd, verify_gsd
+
+LogProbs = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
 class Fault:
     """One mistake in verification.
 
-    method: whose verification it breaks. siblings: it acts only where a node has two or more children.
-    length: tokens that must be looked at together to see it.
+    method: whose verification it breaks. verifier: does it. siblings: it acts only where a node has two or
+    more children. length: tokens that must be looked at together to see it.
     """
 
     name: str
     method: Method
-    engine: type[Engine]
+    verifier: Verifier
     siblings: bool = False
     length: int = 1
 
 
-def _with(function: Callable[..., Any], **names: Any) -> Any:
-    """The very code of `function` with other helpers under these names; the original keeps its own."""
-    assert names.keys() <= set(function.__code__.co_names), f"{function.__name__} uses none of {[*names]}"
-    return staticmethod(FunctionType(function.__code__, function.__globals__ | names, function.__name__))
-
-
-class Gsd(Engine):
-    """GSD as it should be, in parts that can be broken one by one."""
-
-    verify = staticmethod(verify_gsd)
-
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:
-        topology, token_ids, log_q = drafted
-        return self.verify(
-            topology,
-            token_ids,
-            log_p,
-            log_q,
-            uniform=lambda depth, child_index: self._uniform(position + depth, child_index),
-            residual_uniform=lambda depth: self._residual_noise(position + depth, log_e[depth]),
-        )
-
-    def _uniform(self, position: int, child_index: int) -> float:
-        return uniform(self.seed, position, child_index)
-
-    def _residual_noise(self, position: int, race: Tensor) -> Any:  # noqa: ARG002
-        return self._residual_uniform(position)
-
-
-class _Raced(Remaining):
-    """A target's distribution that is sampled by a race instead of one uniform."""
-
-    def sample(self, race: Tensor) -> int:
-        return int(winner(self._left(slice(None)).log(), race))
-
-
-class _Kept(Remaining):
-    """A target's distribution that no rejection changes."""
-
-    def reject(self, q: Undrawn) -> None:
-        pass
-
-
-class _KeptAll(Undrawn):
-    """A draft's distribution that no rejection changes."""
-
-    def reject(self, token_id: int) -> None:
-        pass
-
-
-class _KeptTarget(Gsd):
+def kept_target(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """After a rejection the target's distribution stays P instead of becoming the residual."""
+    rules = RULES._replace(residual=lambda left, log_p, log_q: (left.weights, left.sums))
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
 
-    verify = _with(verify_gsd, Remaining=_Kept)
 
-
-class _KeptDraft(Gsd):
+def kept_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """After a rejection the rejected token stays in q."""
+    rules = RULES._replace(log_rest=lambda left, log_q, token_ids: 0.0)
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
 
-    verify = _with(verify_gsd, Undrawn=_KeptAll)
 
-
-class _SharedUniform(Gsd):
+def shared_uniform(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """All children of a node are tested with one uniform."""
 
-    def _uniform(self, position: int, child_index: int) -> float:  # noqa: ARG002
-        return uniform(self.seed, position, 0)
+    def test(depth: int, child_index: int) -> float:
+        return uniforms.test(depth, 0)
+
+    return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
 
 
-class _UniformFromRace(Gsd):
+def uniform_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """The tests' uniforms come from the race that chose the draft."""
 
-    def _uniform(self, position: int, child_index: int) -> float:
-        return uniform(self.seed, position, child_index, Stream.RACE)
+    def test(depth: int, child_index: int) -> float:
+        return uniform(uniforms.seed, uniforms.position + depth, child_index, Stream.RACE)
+
+    return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
 
 
-class _ResidualFromRace(Gsd):
+def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """The residual is sampled with the race that chose the draft."""
 
-    verify = _with(verify_gsd, Remaining=_Raced)
+    def sample(weights: Sequence[Tensor], sums: Sequence[float], race: Tensor) -> int:
+        return int(winner(torch.cat([*weights]).log(), race))
 
-    def _residual_noise(self, position: int, race: Tensor) -> Any:  # noqa: ARG002
-        return race
+    rules = RULES._replace(sample=sample)
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, log_e.__getitem__, rules)
 
 
-class _RaceUnderDraft(Engine):
+def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """ERSD races under Q where it should race under P: so the draft always wins."""
-
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:  # noqa: ARG002
-        raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
-        return verify_ersd(drafted.topology, drafted.token_ids, raced, log_e)
+    raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
+    return verify_ersd(drafted.topology, drafted.token_ids, raced, log_e)
 
 
-class _OneRace(Engine):
+def one_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """ERSD races at every position of a round on the exponentials of the first."""
-
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:  # noqa: ARG002
-        return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e[:1].expand_as(log_e))
+    return verify_ersd(drafted.topology, drafted.token_ids, log_p, [log_e[0]] * len(log_e))
 
 
-class _NewRace(Engine):
+def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """ERSD whose correction is a new sample of P instead of the winner that nobody drafted."""
+    verdict = verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+    if verdict.kind != "correction":
+        return verdict
+    row, position = (0, *verdict.rows)[-1], uniforms.position + len(verdict.rows)
+    log_new = log_exponentials(uniforms.seed, [position], len(log_p[row]), stream=Stream.RESIDUAL)[0]
+    return verdict._replace(token_id=int(winner(log_p[row], log_new)))
 
-    def _verify(self, drafted: Drafted, log_p: LazyLogProbs, log_e: Noise, position: int) -> Verdict:
-        verdict = verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
-        if verdict.kind != "correction":
-            return verdict
-        row, depth = (0, *verdict.rows)[-1], len(verdict.rows)
-        [noise] = log_exponentials(
-            self.seed, [position + depth], self.pair.vocab_size, stream=Stream.RESIDUAL
-        )
-        return verdict._replace(token_id=int(winner(log_p[row], noise)))
+
+def _tree(drafted: Drafted, log_p: LogProbs) -> tuple[Topology, list[int], LogProbs, LogProbs]:
+    """What `verify_gsd` takes of it."""
+    return drafted.topology, drafted.token_ids, log_p, drafted.log_q
 
 
 FAULTS = {
     fault.name: fault
     for fault in (
-        Fault("kept-target", "gsd", _KeptTarget),
-        Fault("kept-draft", "gsd", _KeptDraft, siblings=True),
-        Fault("shared-uniform", "gsd", _SharedUniform, siblings=True),
-        Fault("uniform-from-race", "gsd", _UniformFromRace),
-        Fault("residual-from-race", "gsd", _ResidualFromRace),
-        Fault("race-under-draft", "ersd", _RaceUnderDraft),
-        Fault("new-race", "ersd", _NewRace),
-        Fault("one-race", "ersd", _OneRace, length=2),
+        Fault("kept-target", "gsd", kept_target),
+        Fault("kept-draft", "gsd", kept_draft, siblings=True),
+        Fault("shared-uniform", "gsd", shared_uniform, siblings=True),
+        Fault("uniform-from-race", "gsd", uniform_from_race),
+        Fault("residual-from-race", "gsd", residual_from_race),
+        Fault("race-under-draft", "ersd", race_under_draft),
+        Fault("new-race", "ersd", new_race),
+        Fault("one-race", "ersd", one_race, length=2),
     )
 }
 """All faults by name."""

@@ -82,7 +82,7 @@ class Check:
         self.asked = stream(
             pair, prompt_ids, method=method, topology=topology, max_new_tokens=room, seed=seed, detail=False
         )
-        self.engine = Engine if fault is None else fault.engine
+        self.verifier = None if fault is None else fault.verifier
         self.law = joint_law(pair.target, self.asked.prompt_ids, self.length)
         self.counts: Counter[Outcome] = Counter()
         self.decodes = self.rounds = self.tokens = self.accepting = 0
@@ -90,13 +90,13 @@ class Check:
     def decode(self) -> Outcome:
         """One more decode, with the next seed."""
         asked, seed = self.asked, derived_seed(self.asked.seed, self.decodes)
-        engine = self.engine(asked.pair, asked.settings, asked.topology, asked.prompt_ids, seed)
-        engine.prefill()
+        settings = asked.pair, asked.settings, asked.topology, asked.prompt_ids, seed
         emitted: list[int] = []
-        while len(emitted) < self.length:
-            round = engine.round(self.rounds)
+        for round in Engine(*settings, self.verifier).rounds():
             emitted += [token.id for token in round.tokens]
             self._count(round)
+            if len(emitted) >= self.length:
+                break
         outcome = tuple(emitted[: self.length])
         self.counts[outcome] += 1
         self.decodes += 1

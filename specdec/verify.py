@@ -1,8 +1,8 @@
 """Verification of a drafted tree, GSD and ERSD side by side: pure functions, no model.
 
 Both take the topology, the drafted token of each row (row 0 is the root, see `topology`), the target's
-log-probabilities per row and their randomness, and return a `Verdict`. They share the drafting and differ
-here only.
+log-probabilities per row and their randomness, and return a `Verdict`. They share the drafting and the walk
+down the tree, and differ in what is decided at a node. `algorithms` has both as the paper writes them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,12 +22,12 @@ from specdec.race import Noise, winner
 from specdec.topology import Topology
 from specdec.trace import Kind
 
-_ALL = slice(None)
-_LEAST_MASS = 1e-290  # of float64 weights: below, they lose digits
+_LEAST_REST = 1e-3  # of Q's mass: below, a difference would lose digits
+_LEAST_LOG = -600.0  # of a factor that a float holds
 
 
 class Attempt(NamedTuple):
-    """One acceptance test of GSD: row's token accepted when `u < p / q`, p and q at that moment."""
+    """One acceptance test of Algorithm 4: row's token accepted when `u < p / q`, p and q at that moment."""
 
     row: int
     u: float
@@ -36,7 +37,7 @@ class Attempt(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What verification decided.
+    """What verification decided: the y that Algorithms 4 and 5 return, and how they came to it.
 
     rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None
     where the text ended with an accepted token. kind: `bonus` (accepted to a leaf), else `residual` (GSD)
@@ -49,6 +50,29 @@ class Verdict(NamedTuple):
     attempts: tuple[Attempt, ...] = ()
 
 
+class Decision(NamedTuple):
+    """What is decided at a node: the row of the child that is accepted, or None and the token to emit."""
+
+    child: int | None
+    token_id: int | None
+    attempts: Sequence[Attempt] = ()
+
+
+def walk(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
+    """The way down the tree that Algorithms 4 and 5 share: to the accepted child until there is none.
+
+    decide: by row. kind: of a token that is emitted where there were children.
+    """
+    row, rows, attempts = 0, [], []
+    while True:
+        child, token_id, tried = decide(row)
+        attempts += tried
+        if child is None:
+            kind = kind if topology.children[row] else "bonus"
+            return Verdict(tuple(rows), token_id, kind, tuple(attempts))
+        rows.append(row := child)
+
+
 def verify_ersd(
     topology: Topology, token_ids: Sequence[int], log_p: Sequence[Tensor], log_e: Noise
 ) -> Verdict:
@@ -57,18 +81,93 @@ def verify_ersd(
     token_ids: [1 + k], the root's is not looked at. log_p: [1 + k, vocabulary], row r the target's
     distribution after row r. log_e: the race of each depth, depth + 1 of them, the same ones that the
     children of that depth were drafted with: log-exponentials [depth + 1, vocabulary], or sparse races.
-
-    At each node the race's winner under P is the token of the text. If a child was drafted with that
-    token, it is accepted and verification moves on to it; else the winner is emitted.
     """
-    row, rows = 0, []
-    while True:
-        token_id = int(winner(log_p[row], log_e[topology.depths[row]]))
-        children = topology.children[row]
-        accepted = next((child for child in children if token_ids[child] == token_id), None)
-        if accepted is None:
-            return Verdict(tuple(rows), token_id, "correction" if children else "bonus")
-        rows.append(row := accepted)
+    return walk_ersd(topology, token_ids, lambda row: int(winner(log_p[row], log_e[topology.depths[row]])))
+
+
+def walk_ersd(topology: Topology, token_ids: Sequence[int], winner_at: Callable[[int], int]) -> Verdict:
+    """Algorithm 5 given the winner under P at each row that it looks at.
+
+    The winner is the token of the text. If a child was drafted with it, that child is accepted and
+    verification moves on to it; else the winner is emitted.
+    """
+
+    def decide(row: int) -> Decision:
+        token_id = winner_at(row)
+        accepted = (child for child in topology.children[row] if token_ids[child] == token_id)
+        return Decision(next(accepted, None), token_id)
+
+    return walk(topology, decide, "correction")
+
+
+class Left(NamedTuple):
+    """What a node's rejections leave (Algorithm 4 in closed form).
+
+    Of P: max(P - λQ, 0) / S. Of Q: Q / c off the rejected tokens. λ and c are held as logarithms, since at a
+    low temperature c may be less than a float holds. By parts of the vocabulary, float64 [part]: weights,
+    max(P - λQ, 0), none while that is P; covered, Q / exp(log_scale), none while nobody needed it. sums: of
+    the weights, part by part, running; the last is S.
+    """
+
+    log_level: float = -math.inf  # λ
+    log_rest: float = 0.0  # c
+    weights: Sequence[Tensor] = ()
+    sums: Sequence[float] = (1.0,)
+    covered: Sequence[Tensor] = ()
+    log_scale: float = 0.0
+
+
+def residual(left: Left, log_p: Tensor, log_q: Tensor) -> tuple[Sequence[Tensor], Sequence[float]]:
+    """Weights and sums of `Left` after one more rejection, by which λ grows by S / c (Algorithm 4).
+
+    log_p, log_q: [vocabulary]. The residual of a residual is one of P again, against more of Q; a rejected
+    token has nothing left in it. Where it is zero everywhere, p stays (Section 2 of the paper).
+    """
+    growth = math.exp(math.log(left.sums[-1]) - left.log_rest + left.log_scale)
+    weights = []
+    for number, part in enumerate(splitmix.parts(len(log_p))):
+        p = left.weights[number] if left.weights else _exp(log_p[part])  # [part]
+        q = left.covered[number] if left.covered else _exp(log_q[part])  # [part]
+        weights.append(p.sub(q.to(p.device), alpha=growth).clamp_min_(0))
+    sums = _running(weights)
+    return (weights, sums) if sums[-1] > 0 else (left.weights, left.sums)
+
+
+def log_rest(left: Left, log_q: Tensor, token_ids: Sequence[int]) -> float:
+    """log c: of Q's mass off these tokens (Algorithm 4), of which only the last was drafted from Q / c.
+
+    From logarithms where a difference would lose digits: at a low temperature all of it may round to zero.
+    """
+    before = math.exp(left.log_rest) if len(token_ids) > 1 else _running(left.covered)[-1]
+    rest = before - math.exp(log_q[token_ids[-1]])
+    if rest > _LEAST_REST:
+        return math.log(rest)
+    log_q = log_q.to(torch.float64, copy=True)  # [vocabulary]
+    log_q[[*token_ids]] = -math.inf
+    return float(log_q.logsumexp(-1))
+
+
+def sampled(weights: Sequence[Tensor], sums: Sequence[float], u: float) -> int:
+    """A sample of what is left of P (Algorithm 4): the token whose share of [0, 1) holds u.
+
+    weights, sums: as in `Left`. The shares lie in the order of the tokens.
+    """
+    limit = u * sums[-1]
+    number = _first_beyond(sums, limit)
+    before = sums[number - 1] if number else 0.0
+    within = weights[number].cpu().numpy().cumsum()  # [part]
+    return sum(map(len, weights[:number])) + _first_beyond(within, limit - before)
+
+
+class Rules(NamedTuple):
+    """What Algorithm 4 does with P and Q after a rejection, and at the end; `faults` replaces one of them."""
+
+    residual: Callable[[Left, Tensor, Tensor], tuple[Sequence[Tensor], Sequence[float]]] = residual
+    log_rest: Callable[[Left, Tensor, Sequence[int]], float] = log_rest
+    sample: Callable[[Sequence[Tensor], Sequence[float], Any], int] = sampled
+
+
+RULES = Rules()
 
 
 def verify_gsd(
@@ -78,8 +177,9 @@ def verify_gsd(
     log_q: Sequence[Tensor | None],
     uniform: Callable[[int, int], float],
     residual_uniform: Callable[[int], float],
+    rules: Rules = RULES,
 ) -> Verdict:
-    """Greedy speculative decoding (Algorithm 4 of the paper, corrected).
+    """Greedy speculative decoding (Algorithm 4 of the paper, corrected), its rejections in closed form.
 
     token_ids, log_p: as in `verify_ersd`. log_q: by row, [vocabulary], the distributions that the
     children were drafted from; those of leaves are not read. uniform(depth, child_index): the acceptance
@@ -90,130 +190,59 @@ def verify_gsd(
     the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
     leaf: a sample of p.
     """
-    row, rows, attempts = 0, [], []
-    while True:
-        depth, children, accepted = topology.depths[row], topology.children[row], None
-        p, q = Remaining(log_p[row]), Undrawn(log_q[row])
+
+    def decide(row: int) -> Decision:
+        p, q, depth, children = log_p[row], log_q[row], topology.depths[row], topology.children[row]
+        left, attempts = Left(), []
         for child_index, child in enumerate(children):
-            x = token_ids[child]
-            p_x = p.probability(x)  # takes in the last rejection, and so before q changes
             if child_index:
-                q.reject(token_ids[child - 1])  # children are neighbours
-            q_x, u = q.probability(x), uniform(depth, child_index)
+                left = _rejected(left, p, q, [token_ids[tried] for tried in children[:child_index]], rules)
+            x, u = token_ids[child], uniform(depth, child_index)
+            log_q_x = float(q[x])
+            p_x = max(math.exp(p[x]) - math.exp(log_q_x + left.log_level), 0.0) / left.sums[-1]
+            q_x = math.exp(log_q_x - left.log_rest)
             attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
             if attempts[-1].accepted:
-                accepted = child
-                break
-            p.reject(q)
-        if accepted is None:
-            token_id = p.sample(residual_uniform(depth))
-            return Verdict(tuple(rows), token_id, "residual" if children else "bonus", tuple(attempts))
-        rows.append(row := accepted)
+                return Decision(child, None, attempts)
+        weights, sums = rules.residual(left, p, q) if children else ((), ())
+        if not weights:
+            weights = _parts(p)
+            sums = _running(weights)
+        return Decision(None, rules.sample(weights, sums, residual_uniform(depth)), attempts)
+
+    return walk(topology, decide, "residual")
 
 
-class Remaining:
-    """The target's distribution at a node after its rejections: max(p - q, 0), normalised, for each.
-
-    Where that is zero everywhere, p stays (Section 2 of the paper). Probabilities are worked out where they
-    are looked at: after the last rejection these are few tokens, not the vocabulary.
-    """
-
-    def __init__(self, log_p: Tensor):
-        self._log_p = log_p
-        self._weights: Tensor | None = None  # after the rejections before the last one, not normalised
-        self._mass = 1.0
-        self._rejected: Undrawn | None = None  # what the last rejection was drafted from
-
-    def probability(self, token_id: int) -> float:
-        """p[token_id]."""
-        self._settle()
-        if self._weights is None:
-            return math.exp(self._log_p[token_id])
-        return float(self._weights[token_id]) / self._mass
-
-    def reject(self, q: Undrawn) -> None:
-        """Go on with the residual: without what q covers. q may change after the next look at p."""
-        self._settle()
-        self._rejected = q
-
-    def sample(self, u: float) -> int:
-        """The token whose share of [0, 1) holds u, the shares lying in the order of the tokens."""
-        parts = splitmix.parts(len(self._log_p))
-        weights = [self._left(part) for part in parts]
-        sums = list(accumulate(float(part.sum()) for part in weights))
-        if self._rejected is not None and not sums[-1] > 0:
-            self._rejected = None
-            return self.sample(u)
-        limit = u * sums[-1]
-        number = _first_beyond(sums, limit)
-        before = sums[number - 1] if number else 0.0
-        within = weights[number].cpu().numpy().cumsum()
-        return parts[number].start + _first_beyond(within, limit - before)
-
-    def _settle(self) -> None:
-        """Take in the last rejection for all tokens."""
-        if self._rejected is not None:
-            left = self._left(_ALL)
-            mass = float(left.sum())
-            if mass > 0:
-                self._weights, self._mass = left, mass
-            self._rejected = None
-
-    def _left(self, tokens: slice) -> Tensor:
-        """Weights after the last rejection, float64, not normalised."""
-        before = _exp(self._log_p[tokens]) if self._weights is None else self._weights[tokens]
-        if self._rejected is None:
-            return before
-        covered, mass = self._rejected.weights(tokens)
-        return before.sub(covered.to(before.device), alpha=self._mass / mass).clamp_min_(0)
+def _rejected(left: Left, log_p: Tensor, log_q: Tensor, token_ids: Sequence[int], rules: Rules) -> Left:
+    """What the next child is tested with, after the rejection of the last of these."""
+    if not left.covered:
+        left = Left(covered=_parts(log_q))
+    weights, sums = rules.residual(left, log_p, log_q)
+    log_level, covered, log_scale = left.log_level, left.covered, left.log_scale
+    if weights is not left.weights:
+        log_level = float(np.logaddexp(log_level, math.log(left.sums[-1]) - left.log_rest))
+    log_rest = rules.log_rest(left, log_q, token_ids)
+    if log_rest - log_scale < _LEAST_LOG:
+        covered, log_scale = _parts(log_q, log_rest), log_rest
+    return Left(log_level, log_rest, weights, sums, covered, log_scale)
 
 
 def _first_beyond(sums: Sequence[float], limit: float) -> int:
     """The first of these running sums above `limit`; where rounding leaves none, the last that adds any."""
-    return min(bisect_right(sums, limit), bisect_left(sums, sums[-1]))
+    first = bisect_right(sums, limit)
+    return first if first < len(sums) else bisect_left(sums, sums[-1])
 
 
-class Undrawn:
-    """The draft's distribution at a node without its rejected children: each was drawn from what was left."""
-
-    def __init__(self, log_q: Tensor):
-        self._log_q = log_q
-        self._weights: Tensor | None = None  # of all tokens, not normalised, once they were asked for
-        self._mass = 1.0
-        self._rejected: list[int] = []
-
-    def probability(self, token_id: int) -> float:
-        """q[token_id]."""
-        if self._weights is None:
-            return math.exp(self._log_q[token_id])
-        return float(self._weights[token_id]) / self._mass
-
-    def reject(self, token_id: int) -> None:
-        """Go on conditioned on not drawing this token."""
-        self._rejected.append(token_id)
-        weights, _ = self.weights(_ALL)
-        weights[token_id] = 0
-        self._mass = float(weights.sum())
-        if self._mass < _LEAST_MASS:
-            self._start_again()
-
-    def weights(self, tokens: slice) -> tuple[Tensor, float]:
-        """What is proportional to the tokens' probabilities, float64, and its sum over all tokens."""
-        if self._weights is None and tokens is _ALL:
-            self._weights = _exp(self._log_q)
-        if self._weights is None:
-            return _exp(self._log_q[tokens]), self._mass
-        return self._weights[tokens], self._mass
-
-    def _start_again(self) -> None:
-        """From logarithms: at a low temperature all but one token may round to zero."""
-        log_q = self._log_q.to(torch.float64, copy=True)
-        log_q[self._rejected] = -math.inf
-        left = log_q.log_softmax(-1)
-        # NaN: the rejected tokens were all there was
-        self._log_q = log_q if left.isnan().any() else left
-        self._weights, self._mass = _exp(self._log_q), 1.0
+def _running(weights: Sequence[Tensor]) -> list[float]:
+    return list(accumulate(float(part.sum()) for part in weights))
 
 
-def _exp(log_p: Tensor) -> Tensor:
-    return log_p.to(torch.float64, copy=True).exp_()
+def _parts(log_p: Tensor, log_scale: float = 0.0) -> list[Tensor]:
+    """p / exp(log_scale) by parts of the vocabulary."""
+    return [_exp(log_p[part], log_scale) for part in splitmix.parts(len(log_p))]
+
+
+def _exp(log_p: Tensor, log_scale: float = 0.0) -> Tensor:
+    """p / exp(log_scale), float64, and no view."""
+    log_p = log_p.to(torch.float64, copy=True)
+    return (log_p.sub_(log_scale) if log_scale else log_p).exp_()

@@ -45,7 +45,7 @@ def enumerate_law(run: Callable[[Choose], tuple[tuple[int, ...], float]]) -> dic
     run(choose) calls `choose(n)` wherever chance decides between n outcomes, and returns what came out and
     the probability of the choices it was given. No sampling: all leaves are visited.
     """
-    law: dict[tuple[int, ...], float] = defaultdict(float)
+    law: dict[tuple[int, ...], float] = defaultdict(int)  # rationals stay rational
     waiting: list[list[int]] = [[]]
     while waiting:
         given = waiting.pop()

@@ -89,7 +89,7 @@ def test_poisson_functional_index_has_ersds_law():
     assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(gsd)}) < FALSE_ALARM
 
 
-def gsd_batch(seed, position, proposals, children):
+def gsd_batch(seed, position, proposals, children, rules=verify.RULES):
     """Child index that GSD's verification accepts in a batch of these proposals; None where none is."""
     log_p, log_q = (torch.tensor(law, dtype=torch.float64).log() for law in (P, Q))
     verdict = verify.verify_gsd(
@@ -99,20 +99,23 @@ def gsd_batch(seed, position, proposals, children):
         [log_q] * (children + 1),
         uniform=lambda _, index: uniform(seed, position, index, channel.Stream.TEST),
         residual_uniform=lambda _: 0.5,  # which token the residual gives is not looked at
+        rules=rules,
     )
     return verdict.rows[0] - 1 if verdict.rows else None
 
 
-def test_greedy_rejection_sampling_is_gsd_with_drafts_with_replacement(monkeypatch):
+def test_greedy_rejection_sampling_is_gsd_with_drafts_with_replacement():
     """Same seeds, same index, by the decoder's own verification; with its update of q it is another."""
     children = 40
     runs = []
     for position in range(300):
         proposals = [channel.greedy_rejection_decode(i, Q, 5, position) for i in range(children)]
         runs.append((channel.greedy_rejection_encode(P, Q, 5, position).index, proposals))
-    tree = [gsd_batch(5, position, proposals, children) for position, (_, proposals) in enumerate(runs)]
-    monkeypatch.setattr(verify.Undrawn, "reject", lambda *_: None)
-    same = [gsd_batch(5, position, proposals, children) for position, (_, proposals) in enumerate(runs)]
+    kept = verify.RULES._replace(log_rest=lambda *_: 0.0)
+    same, tree = (
+        [gsd_batch(5, position, proposals, children, rules) for position, (_, proposals) in enumerate(runs)]
+        for rules in (kept, verify.RULES)
+    )
     wanted = [index if index < children else None for index, _ in runs]
     assert same == wanted
     assert len(set(same)) > 5

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    {"checks", "clock", "devices"},
+    {"algorithms", "checks", "clock", "devices"},
     {"trace", "topology", "probs", "text", "splitmix"},
     {"sparse_race"},
     {"race"},

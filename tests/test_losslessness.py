@@ -14,7 +14,8 @@ from scipy import stats
 import specdec
 from components import lossless_lab, lossless_models, lossless_run
 from components.lossless_faults import FAULT_WORDS
-from specdec.faults import FAULTS, Fault, Gsd
+from specdec.engine import VERIFIERS
+from specdec.faults import FAULTS, Fault
 from specdec.losslessness import MOST_OUTCOMES, Check, chi_square, joint_law
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
@@ -152,8 +153,10 @@ def test_a_fault_of_siblings_changes_nothing_on_a_sequence(name):
     assert [broken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
 
 
-def test_what_the_faults_of_gsd_start_from_is_gsd():
-    unbroken, right = (check_of("gsd", TREE, fault=fault) for fault in (Fault("none", "gsd", Gsd), None))
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_a_fault_that_is_none_changes_nothing(method):
+    none = Fault("none", method, VERIFIERS[method])
+    unbroken, right = (check_of(method, TREE, fault=fault) for fault in (none, None))
     assert [unbroken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specdec.topology import Topology, batch, sequence
-from specdec.verify import Remaining, Undrawn, verify_ersd, verify_gsd
+from specdec.verify import verify_ersd, verify_gsd
 
 P = torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64)
 Q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
@@ -56,24 +56,31 @@ def test_gsd_after_two_rejections_is_left_with_the_second_residual():
     assert verdict[:3] == ((), 2, "residual")  # max((0,.4,.6) - (0,.75,.25), 0) is all on token 2
 
 
+NEVER = 1 - 2**-53
+"""A uniform that rejects every child whose p is below its q."""
+
+
+def rejecting(tokens, log_p, log_q, last=0.5):
+    """The verdict on a batch of these tokens with the highest uniforms."""
+    verdict = verify_gsd(
+        batch(len(tokens)) if tokens else Topology([]),
+        [9, *tokens],
+        [log_p] * (1 + len(tokens)),
+        [log_q] * (1 + len(tokens)),
+        lambda *_: NEVER,
+        lambda _: last,
+    )
+    assert [attempt.accepted for attempt in verdict.attempts] == [False] * len(tokens)
+    return verdict
+
+
 def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
     """Two rejections leave q less than float64 holds; what is left of it is drawn from all the same."""
     log_q = torch.tensor([0.0, -900.0, -2000.0, -2000.0 + math.log(3)], dtype=torch.float64)
-    q = Undrawn(log_q)
-    found = [q.probability(0)]
-    for rejected, token in ((0, 1), (1, 2)):
-        q.reject(rejected)
-        found.append(q.probability(token))
-    assert found == pytest.approx([1, 1, 0.25])
-    assert q.probability(0) == q.probability(1) == 0
-    weights, mass = q.weights(slice(2, 4))
-    assert (weights / mass).tolist() == pytest.approx([0.25, 0.75])
-
-
-def test_gsd_has_nothing_left_of_a_draft_with_one_token():
-    q = Undrawn(torch.tensor([-math.inf, 0.0, -math.inf]))
-    q.reject(1)
-    assert [q.probability(token) for token in range(3)] == [0, 0, 0]
+    log_p = torch.tensor([0.1, 0.1, 0.1, 0.7], dtype=torch.float64).log()
+    attempts = rejecting([0, 1, 2], log_p, log_q).attempts
+    assert [attempt.q for attempt in attempts] == pytest.approx([1, 1, 0.25])
+    assert [attempt.p for attempt in attempts] == pytest.approx([0.1, 1 / 9, 1 / 8])
 
 
 def laws(vocab_size):
@@ -87,34 +94,33 @@ def laws(vocab_size):
 @pytest.mark.parametrize("rejections", [0, 1, 2])
 def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejections):
     log_p, log_q = laws(vocab_size)
+    tokens = (log_p - log_q).argsort()[:rejections].tolist()  # p/q lowest: sure to be rejected
     weights, covered = log_p.exp().numpy(), log_q.exp().numpy()
-    left, q = Remaining(log_p), Undrawn(log_q)
-    for token in range(rejections):
-        left.reject(q)
+    for token in tokens:
         excess = np.maximum(weights / weights.sum() - covered / covered.sum(), 0)
         weights = excess if excess.sum() > 0 else weights
-        if token + 1 < rejections:
-            left.probability(0)  # as verification looks at p before q changes
-            q.reject(token)
-            covered[token] = 0
+        covered[token] = 0
     ends = np.cumsum(weights) / weights.sum()
-    wanted = np.flatnonzero(weights > weights.max() / 1000)[:: max(1, vocab_size // 3000)]
+    wanted = np.flatnonzero(weights > weights.max() / 1000)[:: max(1, vocab_size // 600)]
     for token in wanted:
         start = ends[token - 1] if token else 0.0
         for share in (0.001, 0.5, 0.999):
-            assert left.sample(start + share * (ends[token] - start)) == token
+            u = start + share * (ends[token] - start)
+            assert rejecting(tokens, log_p, log_q, u).token_id == token
 
 
 def test_a_sample_at_the_very_end_is_a_token_with_a_probability():
     """u * sum may round up to the sum: that is nobody's share."""
     log_p = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64).log()
-    assert Remaining(log_p).sample(1.0) == Remaining(log_p).sample(1 - 2**-53) == 2
+    assert [rejecting([], log_p, None, u).token_id for u in (1.0, NEVER)] == [2, 2]
 
 
 def test_a_sample_of_a_residual_that_is_zero_everywhere_is_one_of_p():
-    left = Remaining(P.log())
-    left.reject(Undrawn(P.log()))
-    assert [left.sample(u) for u in (0.05, 0.3, 0.7)] == [0, 1, 2]
+    """p below q everywhere by rounding: a rejection leaves p as it was, for a sample and the next child."""
+    log_p, log_q = P.log() - 1e-12, P.log()
+    assert [rejecting([0], log_p, log_q, u).token_id for u in (0.05, 0.3, 0.7)] == [0, 1, 2]
+    second = rejecting([0, 1], log_p, log_q).attempts[1]
+    assert (second.p, second.q) == pytest.approx((0.5, 0.5 / 0.9))
 
 
 def test_gsd_with_equal_models_accepts_everything():

@@ -13,14 +13,13 @@ from specdec.clock import Clock
 from specdec.context import ContextTree
 from specdec.devices import upload
 from specdec.draft import Drafted
-from specdec.engine import Decided, Engine, Settings
+from specdec.engine import Decided, Engine, Settings, Uniforms
 from specdec.on_device.draft import DeviceDrafter, DraftedThere
 from specdec.on_device.plan import Plan
-from specdec.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_ersd, walk_gsd
+from specdec.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_gsd
 from specdec.probs import check_sound, unchecked_log_probs
-from specdec.race import uniform
 from specdec.topology import Topology
-from specdec.verify import Verdict
+from specdec.verify import Verdict, walk_ersd
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -121,9 +120,9 @@ class DeviceEngine(Engine):
         self, plan: Plan, drafted: DraftedThere, log_p: Tensor, log_e: Tensor, position: int
     ) -> Outcomes:
         if self.settings.method == "gsd":
-            depths = range(plan.topology.depth + 1)
-            uniforms = [self._residual_uniform(position + depth) for depth in depths]
-            return outcomes_gsd(plan, drafted, log_p, upload(uniforms, plan.device, torch.float64))
+            uniforms = Uniforms(self.seed, position)
+            last = [uniforms.last(depth) for depth in range(plan.topology.depth + 1)]
+            return outcomes_gsd(plan, drafted, log_p, upload(last, plan.device, torch.float64))
         return outcomes_ersd(plan, log_p, log_e)
 
     def _read(self, launched: Launched, position: int) -> Decided:
@@ -142,14 +141,9 @@ class DeviceEngine(Engine):
 
     def _walk(self, topology: Topology, table: Table, position: int) -> Verdict:
         if self.settings.method == "gsd":
-            return walk_gsd(
-                topology,
-                table.winners,
-                table.p,
-                table.q,
-                uniform=lambda depth, child_index: uniform(self.seed, position + depth, child_index),
-            )
-        verdict = walk_ersd(topology, table.token_ids, table.winners)
+            uniforms = Uniforms(self.seed, position)
+            return walk_gsd(topology, table.winners, table.p, table.q, uniforms.test)
+        verdict = walk_ersd(topology, table.token_ids, table.winners.__getitem__)
         return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")
 
 

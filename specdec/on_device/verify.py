@@ -19,7 +19,7 @@ from specdec.on_device.draft import DraftedThere
 from specdec.on_device.plan import Plan, Tests
 from specdec.race import winner
 from specdec.topology import Topology
-from specdec.verify import Attempt, Verdict
+from specdec.verify import Attempt, Decision, Verdict, walk
 
 
 class Outcomes(NamedTuple):
@@ -79,7 +79,7 @@ def _after_all_tests(tests: Tests, drafted: DraftedThere, log_p: Tensor) -> tupl
 
 
 def _sample(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """`Remaining.sample` of each row [n, vocabulary] with its uniform [n]."""
+    """`verify.sampled` of each row [n, vocabulary] with its uniform [n]."""
     sums = weights.cumsum(-1)
     total = sums[:, -1:].contiguous()
     beyond = torch.searchsorted(sums, uniforms[:, None] * total, right=True)
@@ -93,17 +93,6 @@ def _without(log_q: Tensor, tokens: Tensor) -> Tensor:
     return torch.where(left.isnan(), log_q, left)
 
 
-def walk_ersd(topology: Topology, token_ids: Sequence[int], winners: Sequence[int]) -> Verdict:
-    """The verdict of `verify.verify_ersd`, given the winner at each row."""
-    row, rows = 0, []
-    while True:
-        children = topology.children[row]
-        accepted = next((child for child in children if token_ids[child] == winners[row]), None)
-        if accepted is None:
-            return Verdict(tuple(rows), winners[row], "correction" if children else "bonus")
-        rows.append(row := accepted)
-
-
 def walk_gsd(
     topology: Topology,
     winners: Sequence[int],
@@ -111,16 +100,15 @@ def walk_gsd(
     q: Sequence[float],
     uniform: Callable[[int, int], float],
 ) -> Verdict:
-    """The verdict of `verify.verify_gsd`, given p and q of each row's test and the sample at each row."""
-    row, rows, attempts = 0, [], []
-    while True:
-        children, accepted = topology.children[row], None
-        for child_index, child in enumerate(children):
+    """Algorithm 4 given p and q of each row's test and the sample at each row."""
+
+    def decide(row: int) -> Decision:
+        attempts = []
+        for child_index, child in enumerate(topology.children[row]):
             u = uniform(topology.depths[row], child_index)
             attempts.append(Attempt(child, u, p[child], q[child], u * q[child] < p[child]))
             if attempts[-1].accepted:
-                accepted = child
-                break
-        if accepted is None:
-            return Verdict(tuple(rows), winners[row], "residual" if children else "bonus", tuple(attempts))
-        rows.append(row := accepted)
+                return Decision(child, None, attempts)
+        return Decision(None, winners[row], attempts)
+
+    return walk(topology, decide, "residual")
