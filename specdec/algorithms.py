@@ -163,7 +163,7 @@ def without(Q: np.ndarray, token: int) -> np.ndarray:
 
 
 def sample(P: np.ndarray, u: float) -> int:
-    """A sample of P: the token whose share of [0, 1) holds u, the shares lying in the order of the tokens."""
+    """A sample of P (Section 1): the token whose share of [0, 1) holds u, shares in the order of tokens."""
     end = 0
     for token, probability in enumerate(P):
         end += probability

@@ -56,7 +56,7 @@ class Message(NamedTuple):
 
 
 def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """Greedy rejection sampling (Harsha et al., 2010): the first proposal that is accepted.
+    """Greedy rejection sampling (Harsha et al., 2010; Section 4): the first proposal that is accepted.
 
     p, q: [n]. position: number of the message. Proposal x is accepted with probability
     max(P_x - λQ_x, 0) / (S Q_x), where S = Σ max(P - λQ, 0) and λ grows by S with each rejection: GSD's
@@ -83,13 +83,13 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 
 
 def greedy_rejection_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Alice's sample, from the index alone: the shared proposal with that index."""
+    """Alice's sample, from the index alone: the shared proposal with that index (Section 4)."""
     running_q = np.cumsum(_single("q", q))
     return _proposal(running_q, seed, position, _checked_index(index))
 
 
 def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """Poisson functional representation (Li and El Gamal, 2018) over a finite alphabet: one race.
+    """Poisson functional representation (Li and El Gamal, 2018; Section 4) over a finite alphabet: one race.
 
     The sample is the race's winner under P, the index its place in the race under Q. Proposals that
     repeat an earlier one can never win and are not counted, so the index is ERSD's child index.
@@ -103,7 +103,7 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
 
 
 def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Alice's sample, from the index alone: the arrival with that index in the race under Q."""
+    """Alice's sample, from the index alone: that arrival in the race under Q (Section 4)."""
     q = _single("q", q)
     index = _checked_index(index)
     order = arrivals(torch.from_numpy(q).log()[None], _race(len(q), seed, position)[None], index + 1)[0]
@@ -139,9 +139,9 @@ class IndexLaws(NamedTuple):
 def index_laws(p: Distribution, q: Distribution, method: Method, count: int = 4096) -> IndexLaws:
     """The index laws of one pair [n], [n], side by side, up to `count` indices.
 
-    greedy_rejection beside GSD, poisson_functional beside ERSD. Large vocabularies are simulated without
-    replacement, see `theory.estimate_gsd_acceptance_by_index`. ValueError where p or q is no distribution, p
-    has support that q lacks, or count < 1.
+    The laws whose entropies Equations 7 to 9 bound: greedy_rejection beside GSD, poisson_functional beside
+    ERSD. Large vocabularies are simulated without replacement, see `theory.estimate_gsd_acceptance_by_index`.
+    ValueError where p or q is no distribution, p has support that q lacks, or count < 1.
     """
     count = whole("count", count, 1)
     p, q = _covered_pair(p, q)
@@ -281,7 +281,7 @@ def transmit(
     count: int | None = None,
     law: Sequence[float] | np.ndarray | None = None,
 ) -> Transmission:
-    """Alice sends Bob samples of P, token by token.
+    """Channel simulation (Section 1): Alice sends Bob samples of P, token by token.
 
     p, q: [messages, n], or [n] with a count of messages. law: probabilities by index of the code that both
     agreed on; None takes `zipf_law` of the mean D_KL. Bob uses q, the seed, the law and the data only.
@@ -309,8 +309,8 @@ def transmit(
 def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
     """Probabilities [size] of indices ∝ (index + 1)^-s, s = 1 + 1 / (D_KL + log(e) / e + 1).
 
-    The code of Li and El Gamal (2018): all it needs to know is D_KL in bits, and it stays within
-    log(D_KL + 1) + 5 bits of it. Sums to 1 over all indices; what lies beyond `size` is an escape.
+    The code behind Equation 9, of Li and El Gamal (2018): all it needs to know is D_KL in bits, and it stays
+    within log(D_KL + 1) + 5 bits of it. Sums to 1 over all indices; what lies beyond `size` is an escape.
     ValueError where kl is no finite number of bits from 0 up.
     """
     bits, size = real(kl), whole("size", size, 1)
@@ -325,8 +325,9 @@ def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
 def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) -> bytes:
     """Range code of indices, about -log2 law[index] bits each, in whole words of 32 bits.
 
-    law: [n] probabilities, summing to at most 1. Indices from n on, up to 2³², cost an escape and 32 bits.
-    Two words stand in front: how many indices there are, and a check value of them and of the code.
+    The bits that Equations 7 to 9 count. law: [n] probabilities, summing to at most 1. Indices from n on, up
+    to 2³², cost an escape and 32 bits. Two words stand in front: how many indices there are, and a check value
+    of them and of the code.
     """
     model, size = _index_model(law)
     indices = [_checked_index(index) for index in indices]
@@ -341,7 +342,10 @@ def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) ->
 
 
 def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -> list[int]:
-    """The `count` indices that `encode_indices` wrote with the same law; ValueError where it did not."""
+    """The `count` indices that `encode_indices` wrote with the same law, in the bits of Equations 7 to 9.
+
+    ValueError where it did not write them.
+    """
     model, size = _index_model(law)
     if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size or len(data) % 4:
         raise ValueError(f"data = {data!r:.40} is no output of encode_indices")
@@ -379,14 +383,14 @@ def _check_value(code: bytes, indices: Sequence[int]) -> int:
 def encode_elias_gamma(indices: Iterable[int]) -> str:
     """Bits, as text of 0 and 1, of indices, each by itself: 2⌊log2(index + 1)⌋ + 1 bits.
 
-    Needs no law that both agreed on, and the receiver knows each index as soon as its last bit is there;
-    `encode_indices` is shorter over a whole message. ValueError names what is no index.
+    Beside the paper. Needs no law that both agreed on, and the receiver knows each index as soon as its last
+    bit is there; `encode_indices` is shorter over a whole message. ValueError names what is no index.
     """
     return "".join(_elias_gamma(_checked_index(index) + 1) for index in indices)
 
 
 def decode_elias_gamma(bits: str) -> list[int]:
-    """The indices that `encode_elias_gamma` wrote. ValueError where `bits` is no output of it."""
+    """The indices that `encode_elias_gamma` wrote (beside the paper); ValueError where it wrote none."""
     indices, start = [], 0
     _check_bits(bits)
     while start < len(bits):

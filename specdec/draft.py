@@ -46,7 +46,7 @@ class Drafter:
         """
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
-        level = self._root_logits(text_ids)
+        level = self._root_logits(text_ids)  # [1, vocabulary or more]
         tokens, logits, known, inner = {0: text_ids[-1]}, {}, {}, (0,)
         for depth in range(topology.depth):
             logits.update(zip(inner, level.unbind(), strict=True))
@@ -58,7 +58,7 @@ class Drafter:
             inner = [row for row in topology.inner_levels[depth + 1] if row in tokens]
             if not inner:
                 break
-            level = self._extend(topology, tokens, inner)
+            level = self._extend(topology, tokens, inner)  # [inner nodes of the depth, vocabulary or more]
         return self._drafted(topology, tokens, logits, known)
 
     def _race(
@@ -66,13 +66,13 @@ class Drafter:
     ) -> tuple[list[list[int]], Tensor | None]:
         """The first `count` arrivals under q of each row; q [n, vocabulary] where that took all of it."""
         if count <= FEW and isinstance(log_e, Tensor) and logits.device.type == "cpu":
-            weights = log_weights(logits, self.sampling, self.vocab_size)
+            weights = log_weights(logits, self.sampling, self.vocab_size)  # [n, vocabulary]
             if weights is not None:
                 orders = arrivals(weights, log_e, count)
                 if all(len(order) == count for order in orders):
                     return orders, None
         # also to know a lack of support from broken logits
-        log_q = log_probs(logits, self.sampling, self.vocab_size)
+        log_q = log_probs(logits, self.sampling, self.vocab_size)  # [n, vocabulary]
         return arrivals(log_q, log_e, count), log_q
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -88,6 +88,7 @@ class Drafter:
         return self._forward(lag, range(-1, len(lag) - 1))[-1:]
 
     def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Tensor:
+        """Logits [n, vocabulary or more] after each of these pending nodes."""
         return self.session.forward(upload(token_ids, self.model.device), parents)
 
     def _extend(self, topology: Topology, tokens: dict[int, int], rows: list[int]) -> Tensor:

@@ -207,14 +207,14 @@ class Engine:
         topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
         # a record shows the exponentials of all tokens, decoding needs few of them
         races = self.races.log_exponentials if self.settings.detail else self.races.at
-        log_e = races(position, topology.depth + 1)
+        log_e = races(position, topology.depth + 1)  # [depth + 1, vocabulary], or sparse races
         if topology.num_draft_tokens:
             return self.drafter.draft(self.text_ids, topology, log_e), log_e
         return Drafted(topology, [self.text_ids[-1]], [None]), log_e
 
     def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
-        tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)
-        logits = self.target.forward(tokens, drafted.topology.parents)
+        tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]
+        logits = self.target.forward(tokens, drafted.topology.parents)  # [1 + k, vocabulary or more]
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:

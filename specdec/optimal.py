@@ -32,7 +32,7 @@ _DYNAMIC_PROGRAM_LIMIT = 10**9
 
 
 def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
-    """The tree of k drafted tokens with the most expected accepted tokens.
+    """The tree of k drafted tokens with the most expected accepted tokens: τ* of Equation 5.
 
     acceptance: either R(i), the probability that the child with index i is the accepted one, by child
     index (0-th order; indices beyond the vector are never accepted), or a callable giving the marginal
@@ -64,7 +64,7 @@ def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) 
 
 
 def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Topology:
-    """The same by the dynamic program over (nodes, next child index), as Sequoia does; any vector.
+    """τ* of Equation 5 by the dynamic program over (nodes, next child index), as Sequoia does; any vector.
 
     O(k² · len(acceptance)) time and O(k · len(acceptance)) memory.
     """
@@ -122,7 +122,7 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
 
 
 def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
-    """Expected tokens per round [k + 1] of the best trees of 0, 1, ..., k drafted tokens; any vector.
+    """Expected tokens per round [k + 1] of τ* (Equation 5) for 0, 1, ..., k drafted tokens; any vector.
 
     By the dynamic program, O(k² · len(acceptance)).
     """
@@ -132,7 +132,7 @@ def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: i
 
 
 def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
-    """float64 [n] without trailing zeros; ValueError where it is no acceptance by child index."""
+    """R of Equation 3 by child index, float64 [n], without trailing zeros; ValueError where it is none."""
     if isinstance(acceptance, Tensor):  # numpy warns where it copies a tensor by itself
         acceptance = acceptance.detach().double().cpu().numpy()
     vector = np.array(acceptance, dtype=np.float64)

@@ -52,7 +52,10 @@ def log_exponentials(
     stream: Stream = Stream.RACE,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """log e, float64 [number of positions, vocab_size], with e ~ Exp(1) keyed by (seed, stream, position)."""
+    """log e, float64 [number of positions, vocab_size], with e ~ Exp(1) keyed by (seed, stream, position).
+
+    The exponentials of Section 3, and lines 5 to 7 of Algorithm 5.
+    """
     keys = [_key(seed, stream, position) for position in positions]
     return _fill(torch.empty(len(keys), vocab_size, dtype=torch.float64, device=device), keys)
 
@@ -70,17 +73,20 @@ def _fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
 
 
 def uniform(seed: int, position: int, index: int, stream: Stream = Stream.ACCEPT) -> float:
-    """One uniform on (0, 1), keyed by (seed, stream, position, index)."""
+    """Uniform(0, 1) of Algorithm 4, both ends excluded, keyed by (seed, stream, position, index)."""
     return splitmix.uniform(_key(seed, stream, position), index)
 
 
 def log_arrival_times(log_p: Tensor, log_e: Tensor) -> Tensor:
-    """log(e / p), elementwise; infinite where p is 0."""
+    """log(e / p) of Section 3, elementwise; infinite where p is 0."""
     return log_e - log_p
 
 
 def winner(log_p: Tensor, log_e: Tensor | SparseRace) -> Tensor:
-    """First arrival, int64 [...], of races [..., vocabulary]: a sample of p. A sparse race is one race."""
+    """argmin e / p (Section 3), int64 [...], of races [..., vocabulary]: a sample of p.
+
+    A sparse race is one race.
+    """
     if isinstance(log_e, SparseRace):
         return torch.as_tensor(log_e.first(log_p.numpy())[1][0])
     if log_p.device.type != "cpu":
@@ -91,8 +97,9 @@ def winner(log_p: Tensor, log_e: Tensor | SparseRace) -> Tensor:
 def arrivals(log_q: Tensor, log_e: Tensor | SparseRace, count: int) -> list[list[int]]:
     """The first `count` arrivals of each race [n, vocabulary], in order; a sparse race is that of all n.
 
-    A sample of q without replacement. A race has only as many arrivals as q has support: its list is
-    shorter where that is less than `count`. A constant in all of a row's log q changes nothing.
+    Line 10 of Algorithm 5: a sample of q without replacement. A race has only as many arrivals as q has
+    support: its list is shorter where that is less than `count`. A constant in all of a row's log q changes
+    nothing.
     """
     if isinstance(log_e, SparseRace):
         firsts = (log_e.first(row, count) for row in log_q.cpu().numpy())  # the draft may be elsewhere
@@ -123,7 +130,7 @@ def _first_few(times: np.ndarray, count: int) -> list[int]:
 
 
 def checked_seed(seed: int) -> int:
-    """The seed as int; ValueError where it is not an integer from 0 to 2**64 - 1."""
+    """The seed as int; ValueError where it is not an integer from 0 to 2**64 - 1. Beside the paper."""
     number = integer(seed)
     if number is None or not 0 <= number <= MASK:
         raise ValueError(f"seed = {seed!r} is not an integer from 0 to 2**64 - 1")
@@ -131,7 +138,10 @@ def checked_seed(seed: int) -> int:
 
 
 def derived_seed(seed: int, number: int) -> int:
-    """The seed of prompt `number` of a list, so that the prompts of a list do not share races."""
+    """The seed of prompt `number` of a list, so that the prompts of a list do not share races.
+
+    Beside the paper, which draws anew wherever it draws.
+    """
     return mix(mix(seed) + (number + 1) * GOLDEN) >> 1
 
 

@@ -40,7 +40,7 @@ class Branch:
     child_index: int = -1
     depth: int = 0
     number: int = -1
-    log_q: Tensor | None = None
+    log_q: Tensor | None = None  # [vocabulary]
     children: list[Branch] | None = None
 
     def drafted(self, token_ids: Sequence[int], rates: Sequence[float]) -> list[Branch]:

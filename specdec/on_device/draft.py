@@ -33,8 +33,8 @@ class DraftedThere(NamedTuple):
     @classmethod
     def root(cls, token_id: int, vocab_size: int, device: torch.device) -> DraftedThere:
         """The tree without drafted tokens."""
-        there = torch.ones(1, dtype=torch.bool, device=device)
-        nothing = torch.empty(0, vocab_size, device=device)
+        there = torch.ones(1, dtype=torch.bool, device=device)  # [1]
+        nothing = torch.empty(0, vocab_size, device=device)  # [0, vocabulary]
         return cls(upload([token_id], device), there, nothing, nothing[:, 0])
 
 
@@ -46,13 +46,14 @@ class DeviceDrafter(Drafter):
 
         log_e: the race of each depth, [depth + 1, vocabulary].
         """
-        logits = self._root_logits(text_ids)
+        logits = self._root_logits(text_ids)  # [1, vocabulary or more]
         root = DraftedThere.root(text_ids[-1], self.vocab_size, self.model.device)
         tokens, supported, log_q, sound = [root.tokens], [root.supported], [], []
         for depth, level in enumerate(plan.levels):
             if depth:
-                scored = tokens[-1].index_select(0, level.places)
+                scored = tokens[-1].index_select(0, level.places)  # [inner]
                 logits = self.session.forward(scored, self._numbered(plan.topology, level.inner))
+            # [inner, vocabulary] and [inner], then [children] twice
             of_level, its_sound = unchecked_log_probs(logits, self.sampling, self.vocab_size)
             times, drafted = _children(of_level, log_e[depth], level)
             tokens.append(drafted)
@@ -69,7 +70,7 @@ class DeviceDrafter(Drafter):
 def _children(log_q: Tensor, log_e: Tensor, level: Level) -> tuple[Tensor, Tensor]:
     """Log times and tokens [children] of the level's children, the first arrivals in each node's race."""
     count = min(level.most, log_q.shape[-1])
-    times, tokens = log_arrival_times(log_q, log_e).topk(count, -1, largest=False)
+    times, tokens = log_arrival_times(log_q, log_e).topk(count, -1, largest=False)  # [inner, count] each
     beyond = (0, level.most - count)  # a node may be asked for more children than there are tokens
-    times, tokens = pad(times, beyond, value=torch.inf), pad(tokens, beyond)
+    times, tokens = pad(times, beyond, value=torch.inf), pad(tokens, beyond)  # [inner, most] each
     return times.flatten().index_select(0, level.slots), tokens.flatten().index_select(0, level.slots)

@@ -92,8 +92,10 @@ class DeviceEngine(Engine):
         log_e = self.races.log_exponentials(position, plan.topology.depth + 1)
         drafted = self._launch_draft(plan, log_e)
         clock.launched()
+        # [1 + k, vocabulary or more]
         logits = self.target.forward(self._target_tokens(drafted), plan.topology.parents)
         clock.launched()
+        # [1 + k, vocabulary] and [1 + k]
         log_p, sound = unchecked_log_probs(logits, self.settings.sampling, self.pair.vocab_size)
         outcomes = self._outcomes(plan, drafted, log_p, log_e, position)
         return Launched(plan, _packed(plan, drafted, sound, outcomes), log_p, drafted.log_q, log_e)
@@ -152,14 +154,14 @@ def _packed(plan: Plan, drafted: DraftedThere, p_sound: Tensor, outcomes: Outcom
 
     p_sound: what `check_sound` has to see of the target's probabilities.
     """
-    winners, p, q = outcomes
-    q_sound = torch.zeros_like(q).index_copy_(0, plan.inner, drafted.sound.double())
+    winners, p, q = outcomes  # [1 + k] each
+    q_sound = torch.zeros_like(q).index_copy_(0, plan.inner, drafted.sound.double())  # [1 + k]
     columns = drafted.tokens, drafted.supported, winners, p_sound, q_sound, p, q
     return torch.stack([column.double() for column in columns], 1)
 
 
 def _on_host(launched: Launched, rows: Sequence[int]) -> tuple[list[Tensor], list[Tensor | None]]:
     """log p and log q of these rows of the topology, of which leaves have no log q; one transfer each."""
-    log_p, log_q = launched.log_p.cpu(), launched.log_q.cpu()
+    log_p, log_q = launched.log_p.cpu(), launched.log_q.cpu()  # [1 + k or inner nodes, vocabulary]
     q_rows = dict(zip(launched.plan.inner_rows, log_q, strict=True))
     return [log_p[row] for row in rows], [q_rows.get(row) for row in rows]

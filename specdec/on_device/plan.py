@@ -47,14 +47,14 @@ class Plan:
 
     def __init__(self, topology: Topology, device: torch.device):
         self.topology, self.device = topology, device
-        self.depths = self._sent(topology.depths)
+        self.depths = self._sent(topology.depths)  # [1 + k]
         self.levels = tuple(self._level(depth) for depth in range(topology.depth))
         self.inner_rows = [row for level in self.levels for row in level.inner]
-        self.inner = self._sent(self.inner_rows)
+        self.inner = self._sent(self.inner_rows)  # [inner nodes]
 
     @cached_property
     def leaves(self) -> Tensor:
-        """Rows without children, int64."""
+        """Rows without children, int64 [leaves]."""
         return self._sent(self._leaves())
 
     @cached_property

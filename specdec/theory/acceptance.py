@@ -17,16 +17,16 @@ from specdec.theory.gsd_by_index import gsd_law
 
 
 def gsd_acceptance(p: Distribution, q: Distribution) -> Tensor:
-    """Probability that GSD accepts the first drafted token: 1 - D_TV[P, Q]."""
+    """Probability that GSD accepts the first drafted token: 1 - D_TV[P, Q] (Section 3)."""
     return 1 - total_variation(p, q)
 
 
 def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     """Probability that ERSD accepts the first drafted token, exact: Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i).
 
-    It lies between both `harmonic_mean_similarity` and `ersd_total_variation_bound` from below, and
-    `gsd_acceptance` from above. O(n log n): sorted by p/q, the maximum is p_j/p_i from i on and q_j/q_i
-    before it.
+    The probability of Lemma 3.1: it lies between both `harmonic_mean_similarity` and
+    `ersd_total_variation_bound` from below, and `gsd_acceptance` from above. O(n log n): sorted by p/q, the
+    maximum is p_j/p_i from i on and q_j/q_i before it.
     """
     p, q = checked_pair(p, q)
     order = (p.log() - q.log()).nan_to_num(0.0).argsort(-1)
@@ -47,7 +47,7 @@ def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
 
 
 def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
-    """1 - 1 / (1 + q_i / p_i) [..., n] (Poisson matching lemma, Appendix B).
+    """1 - 1 / (1 + q_i / p_i) [..., n] (Lemma B.1, the Poisson matching lemma).
 
     An upper bound of the probability that the races under P and Q have different winners, given that i
     wins under Q. 1 where p_i is 0.
@@ -57,14 +57,14 @@ def poisson_matching_bound(p: Distribution, q: Distribution) -> Tensor:
 
 
 def gsd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
-    """R(0), ..., R(k - 1) of GSD, [..., k]: the values of `estimate_gsd_acceptance_by_index`."""
+    """R(0), ..., R(k - 1) of GSD (Equation 3), [..., k], from `estimate_gsd_acceptance_by_index`."""
     return estimate_gsd_acceptance_by_index(p, q, k).value
 
 
 def estimate_gsd_acceptance_by_index(
     p: Distribution, q: Distribution, k: int, *, samples: int = 4096, seed: int = 0
 ) -> Estimate:
-    """GSD's acceptance by index with its standard error, both [..., k].
+    """GSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
 
     Exact, with error zero, where at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of up to k - 1
     rejected tokens exist: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447. Beyond,
@@ -75,14 +75,14 @@ def estimate_gsd_acceptance_by_index(
 
 
 def ersd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
-    """R(0), ..., R(k - 1) of ERSD, [..., k]: the values of `estimate_ersd_acceptance_by_index`."""
+    """R(0), ..., R(k - 1) of ERSD (Equation 3), [..., k], from `estimate_ersd_acceptance_by_index`."""
     return estimate_ersd_acceptance_by_index(p, q, k).value
 
 
 def estimate_ersd_acceptance_by_index(
     p: Distribution, q: Distribution, k: int, *, samples: int = 2048, seed: int = 0
 ) -> Estimate:
-    """ERSD's acceptance by index with its standard error, both [..., k].
+    """ERSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
 
     By quadrature, with error zero (below 1e-12), up to `ersd_by_index.MAX_VOCABULARY` (512) tokens. Beyond,
     R(0) by its closed form and the others as the mean over `samples` simulated winners and arrival

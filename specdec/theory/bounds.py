@@ -36,7 +36,7 @@ Bits = TypeVar("Bits", float, Tensor)
 
 
 def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology) -> float:
-    """Expected tokens per round: 1 + Σ over drafted nodes of R(path).
+    """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 5.
 
     acceptance_by_index: [n], R(path) being the product over the path (indices beyond it are never
     accepted), or a callable path -> R(path). ValueError where these are no probabilities, or sum to more
@@ -48,7 +48,7 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
 def node_acceptance(
     acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
 ) -> list[float]:
-    """R(path) of every row of the topology, arguments and errors as in `expected_tokens`; 1 at the root."""
+    """R(path) of Equation 3, by row of the topology, 1 at the root; arguments as in `expected_tokens`."""
     if not isinstance(topology, Topology):
         raise ValueError(f"topology = {topology!r} is no Topology")
     if callable(acceptance_by_index):
@@ -115,12 +115,12 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
-    """The smallest m of `lemma_bound`: max(1, p_res / min_{i<d} R(i)), rounded up."""
+    """The smallest m of Lemma 4.2 (`lemma_bound`): max(1, p_res / min_{i<d} R(i)), rounded up."""
     return _smallest_m(*_used_rates(acceptance_by_index, k))
 
 
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
-    """The m from the smallest valid one up to `most` for which `lemma_bound` is smallest.
+    """The m from the smallest valid one up to `most` for which the bound of Lemma 4.2 is smallest.
 
     The smallest valid one where that is more than `most`. ValueError where `most` is no number from 1 up.
     """
@@ -135,7 +135,8 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
 def pfr_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 4 bits: at least the index entropy of the Poisson functional representation.
 
-    kl: D_KL[P || Q] in bits, a number or a tensor. Holds for ERSD's index too, which is never larger.
+    Equation 9. kl: D_KL[P || Q] in bits, a number or a tensor. Holds for ERSD's index too, which is never
+    larger.
     """
     return _entropy_bound(kl, PFR_CONSTANT)
 
@@ -143,7 +144,7 @@ def pfr_entropy_bound(kl: Bits) -> Bits:
 def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 2.895 bits: at least the index entropy of greedy rejection sampling.
 
-    The paper's bound for every ε, with its O(1) named: `GREEDY_REJECTION_CONSTANT`.
+    Equation 8 for every ε, with its O(1) named: `GREEDY_REJECTION_CONSTANT`.
     """
     return _entropy_bound(kl, GREEDY_REJECTION_CONSTANT)
 

@@ -14,25 +14,25 @@ _SUM_TOLERANCE = 1e-4
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
-    """D_TV[P, Q] = 1/2 Σ |p - q|, between 0 and 1."""
+    """D_TV[P, Q] = 1/2 Σ |p - q| (Section 3), between 0 and 1."""
     p, q = checked_pair(p, q)
     return (p - q).abs().sum(-1) / 2
 
 
 def harmonic_mean_similarity(p: Distribution, q: Distribution) -> Tensor:
-    """D_HM[P, Q] = Σ p q / (p + q) (Lemma 3.1): 1/2 at P = Q and never more."""
+    """D_HM[P, Q] = Σ p q / (p + q) (Equation 2, Lemma 3.1): 1/2 at P = Q and never more."""
     p, q = checked_pair(p, q)
     return torch.where(p + q > 0, p * q / (p + q), 0).sum(-1)
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """D_KL[P || Q] = Σ p log(p / q) in bits; infinite where p has support that q lacks."""
+    """D_KL[P || Q] = Σ p log(p / q) (of Equation 7) in bits; infinite where p has support that q lacks."""
     p, q = checked_pair(p, q)
     return torch.where(p > 0, p * (p.log2() - q.log2()), 0).sum(-1).clamp_min(0)
 
 
 def entropy(p: Distribution) -> Tensor:
-    """H[P] = -Σ p log p in bits."""
+    """H[P] = -Σ p log p (of Equation 6) in bits."""
     p = checked_distribution("p", p)
     return -torch.where(p > 0, p * p.log2(), 0).sum(-1).clamp_max(0)
 
@@ -40,8 +40,9 @@ def entropy(p: Distribution) -> Tensor:
 def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
     """D_CS[P || Q] = -∫ w(h) log w(h) dh in bits, w(h) = Q(p/q >= h) (Goc and Flamich, 2024).
 
-    D_KL <= D_CS <= H <= D_CS + log(e + 1), H being the entropy of greedy rejection sampling's index: the
-    sharper relative of D_KL for drafts with replacement. Infinite where p has support that q lacks.
+    Beside the paper, refining Equations 7 and 8: D_KL <= D_CS <= H <= D_CS + log(e + 1), H being the entropy
+    of greedy rejection sampling's index: the sharper relative of D_KL for drafts with replacement. Infinite
+    where p has support that q lacks.
     """
     p, q = checked_pair(p, q)
     ratio, order = torch.where(p > 0, p / q, 0).sort(-1)
@@ -52,7 +53,10 @@ def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """p and q, float64, normalised, of one shape; ValueError where one is no distribution or sizes differ."""
+    """P and Q of Section 3: float64, normalised, of one shape.
+
+    ValueError where one is no distribution or sizes differ.
+    """
     p, q = checked_distribution("p", p), checked_distribution("q", q)
     if p.shape[-1] != q.shape[-1]:
         raise ValueError(f"p has {p.shape[-1]} outcomes and q {q.shape[-1]}; both need the same vocabulary")
@@ -63,7 +67,10 @@ def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:
-    """float64 [..., n], normalised; ValueError with the argument's name and what is wrong with it."""
+    """A distribution over the Ω of Section 1, float64 [..., n], normalised.
+
+    ValueError with the argument's name and what is wrong with it.
+    """
     probs = _tensor(name, value)
     if probs.dim() < 1 or not probs.shape[-1] or not torch.isfinite(probs).all() or (probs < 0).any():
         raise ValueError(f"{name} = {value} is not a distribution: its entries must be numbers from 0 up")

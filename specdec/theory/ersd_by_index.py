@@ -29,7 +29,7 @@ _POINTS = 2048
 def ersd_law(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values and standard errors [k]; p and q [n], k at most the size of q's support."""
+    """ERSD's R (Equation 3) and its standard errors, [k]; p and q [n], k at most the size of q's support."""
     p, q = p[q > 0], q[q > 0]
     order = np.argsort(p / q)
     p, q = p[order], q[order]
@@ -42,14 +42,14 @@ def ersd_law(
 
 
 def first_acceptance(p: np.ndarray, q: np.ndarray) -> float:
-    """R(0) = Σ_i p_i / (1 + Σ_j a_ij), `ersd_acceptance` for q > 0 sorted by p/q."""
+    """R(0) = Σ_i p_i / (1 + Σ_j a_ij), P_accept of Lemma 3.1; q > 0, sorted by p/q."""
     ratio = p / q
     overtaking = ratio * (np.cumsum(q) - q) - (np.cumsum(p) - p)
     return float((p / (1 + np.maximum(overtaking, 0))).sum())
 
 
 def integrated_ersd_law(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
-    """R [k] by quadrature, R(0) only to 1e-8: it is `first_acceptance`. q > 0, sorted by p/q."""
+    """R (Equation 3) [k] by quadrature, R(0) only to 1e-8: it is `first_acceptance`. q > 0, sorted by p/q."""
     times, weights = _nodes(float((p / q).max()))
     law = np.zeros(k)
     winners = np.flatnonzero(p)
@@ -65,7 +65,7 @@ def integrated_ersd_law(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 def simulated_ersd_law(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard errors [k] over winners and times drawn from the race under P."""
+    """Means and standard errors [k] of R (Equation 3) over winners and times of the race under P."""
     # winners off q's support are never drafted: they count as a rank beyond k
     covered = generator.random(samples) < p.sum()
     winners = generator.choice(len(p), samples, p=p / p.sum())
@@ -76,7 +76,8 @@ def simulated_ersd_law(
 def rank_law(p: np.ndarray, q: np.ndarray, winners: np.ndarray, times: np.ndarray, k: int) -> np.ndarray:
     """Probabilities [k, points] that the winner under P at that time has rank 0, ..., k - 1 under Q.
 
-    winners, times: [points]. q > 0, sorted by p/q: only tokens sorted before the winner can overtake it.
+    The rank is ERSD's child index (Algorithm 5). winners, times: [points]. q > 0, sorted by p/q: only tokens
+    sorted before the winner can overtake it.
     """
     order = np.argsort(winners)
     reach, now = (p / q)[winners][order] * times[order], times[order]

@@ -27,7 +27,7 @@ Law = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np
 
 
 def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
-    """The law of each pair of a batch, [..., k]; rows are simulated independently of each other."""
+    """The law R (Equation 3) of each pair of a batch, [..., k]; rows are simulated independently."""
     p, q = checked_pair(p, q)
     for name, value, least in (("k", k, 1), ("samples", samples, 2)):
         whole(name, value, least)

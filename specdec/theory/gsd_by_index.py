@@ -23,7 +23,7 @@ MAX_PREFIXES = 200_000
 def gsd_law(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values and standard errors [k]; p and q [n], k at most the size of q's support."""
+    """GSD's R (Equation 3) and its standard errors, [k]; p and q [n], k at most the size of q's support."""
     pair = SortedPair(p, q)
     size = int((q > 0).sum())
     if sum(math.perm(size, length) for length in range(k)) <= MAX_PREFIXES:
@@ -50,7 +50,7 @@ class SortedPair:
 
 
 def exact_gsd_law(pair: SortedPair, k: int) -> np.ndarray:
-    """R [k] by recursion over ordered lists of rejected tokens, a row each.
+    """R [k] of Equation 3 by recursion over ordered lists of rejected tokens, a row each.
 
     reached: probability of that list and of rejecting all of it. left: which tokens it does not hold.
     """
@@ -75,7 +75,7 @@ def exact_gsd_law(pair: SortedPair, k: int) -> np.ndarray:
 def simulated_gsd_law(
     pair: SortedPair, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and standard errors [k] over sampled lists of rejected tokens."""
+    """Means and standard errors [k] of R (Equation 3) over sampled lists of rejected tokens."""
     level, left = np.zeros(samples), np.ones(samples)
     rejected = np.empty((samples, 0), dtype=np.int64)
     drops = np.zeros((k, samples))

@@ -15,7 +15,7 @@ from specdec.theory.divergences import Distribution, checked_pair
 
 
 def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Tensor:
-    """Child index that ERSD accepts, int64 [races]; n where the target's winner is not drafted.
+    """Child index that ERSD accepts (Algorithm 5), int64 [races]; n where the target's winner is not drafted.
 
     p, q: [n]. log_e: log-exponentials [races, n], shared by both races.
     """
@@ -27,7 +27,7 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
 
 
 def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, uniforms: Tensor) -> Tensor:
-    """Child index that GSD accepts, int64 [races]; n where all children are rejected.
+    """Child index that GSD accepts (Algorithm 4), int64 [races]; n where all children are rejected.
 
     p, q: [n]. log_e: log-exponentials [races, n] of the drafting race. uniforms: on (0, 1) [races, n], of
     each child's test and independent of the race.
