@@ -128,7 +128,7 @@ def residual(left: Left, log_p: Tensor, log_q: Tensor) -> tuple[Sequence[Tensor]
     for number, part in enumerate(splitmix.parts(len(log_p))):
         p = left.weights[number] if left.weights else _exp(log_p[part])  # [part]
         q = left.covered[number] if left.covered else _exp(log_q[part])  # [part]
-        weights.append(p.sub(q.to(p.device), alpha=growth).clamp_min_(0))
+        weights.append(p.sub(q, alpha=growth).clamp_min_(0))
     sums = _running(weights)
     return (weights, sums) if sums[-1] > 0 else (left.weights, left.sums)
 
@@ -192,8 +192,9 @@ def verify_gsd(
     """
 
     def decide(row: int) -> Decision:
-        p, q, depth, children = log_p[row], log_q[row], topology.depths[row], topology.children[row]
-        left, attempts = Left(), []
+        depth, children, left, attempts = topology.depths[row], topology.children[row], Left(), []
+        p = log_p[row]  # [vocabulary]
+        q = log_q[row].to(p.device) if children else None  # [vocabulary]; the draft may be elsewhere
         for child_index, child in enumerate(children):
             if child_index:
                 left = _rejected(left, p, q, [token_ids[tried] for tried in children[:child_index]], rules)
