@@ -17,7 +17,7 @@ import numpy as np
 from specdec.auto import check_drafts, choosing, finished, measuring
 from specdec.checks import whole
 from specdec.context import ContextTree
-from specdec.engine import Settings
+from specdec.engine import Settings, verifier_of
 from specdec.on_device import engine_for
 from specdec.probs import Sampling
 from specdec.race import checked_seed
@@ -179,8 +179,7 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
 
 
 def _checked(settings: Settings) -> Settings:
-    if settings.method not in METHODS:
-        raise ValueError(f"method = {settings.method!r} is not one of {', '.join(METHODS)}")
+    verifier_of(settings.method)
     return settings._replace(max_new_tokens=whole("max_new_tokens", settings.max_new_tokens, 1))
 
 

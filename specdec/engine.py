@@ -97,6 +97,13 @@ def ersd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Unif
 VERIFIERS: dict[Method, Verifier] = {"ar": ar, "gsd": gsd, "ersd": ersd}
 
 
+def verifier_of(method: Method) -> Verifier:
+    """The method's verifier; ValueError where there is no such method."""
+    if method not in tuple(VERIFIERS):
+        raise ValueError(f"method = {method!r} is not one of {', '.join(VERIFIERS)}")
+    return VERIFIERS[method]
+
+
 class Engine:
     """The models' caches, the noise and the text of one run; `round()` advances all of them.
 
@@ -113,7 +120,7 @@ class Engine:
         seed: int,
         verifier: Verifier | None = None,
     ):
-        self.verifier = verifier or VERIFIERS[settings.method]
+        self.verifier = verifier or verifier_of(settings.method)
         self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
         self.text_ids = list(prompt_ids)
         self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
