@@ -153,7 +153,10 @@ def _totals(tokens: Sequence[View], indices: list[int], law: np.ndarray, method:
         ),
         ("ideal length by Zipf's law", [token["ideal"] for token in tokens]),
         ("sent token by token, Elias γ", [len(token["bits"]) for token in tokens]),
-        ("sent as one message, range coder with Zipf's law, whole 32-bit words", [8 * len(coded)]),
+        (
+            "sent as one message, range coder with Zipf's law, whole 32-bit words, 64 bits of header among them",
+            [8 * len(coded)],
+        ),
     ]
     return [[name, f"{sum(bits):.1f}", f"{sum(bits) / len(tokens):.2f}"] for name, bits in rows]
 

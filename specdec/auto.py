@@ -167,12 +167,7 @@ def _trial_rounds(pair: ModelPair, settings: Settings, prompts: Sequence[Sequenc
     for number, prompt in enumerate(cycle(prompts)):
         prompt_ids = prompt[: max(1, min(_TRIAL_PROMPT, room))]
         engine = kind(pair, settings, topology, prompt_ids, derived_seed(_TRIAL_SEED, number))
-        engine.prefill()
-        finish = None
-        while finish is None:
-            round = engine.round(0)
-            finish = round.finish
-            yield round
+        yield from engine.rounds()
 
 
 def _fastest(pair: ModelPair, trial: Trial) -> Steps[Topology]:

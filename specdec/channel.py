@@ -326,8 +326,8 @@ def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) ->
     """Range code of indices, about -log2 law[index] bits each, in whole words of 32 bits.
 
     The bits that Equations 7 to 9 count. law: [n] probabilities, summing to at most 1. Indices from n on, up
-    to 2³², cost an escape and 32 bits. Two words stand in front: how many indices there are, and a check value
-    of them and of the code.
+    to 2³², cost an escape and 32 bits. Two words stand in front: how many indices there are, and a check
+    value of them and of the code.
     """
     model, size = _index_model(law)
     indices = [_checked_index(index) for index in indices]
