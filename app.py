@@ -28,6 +28,7 @@ import gradio as gr
 import specdec
 from components import (
     access,
+    addresses,
     ahead,
     api,
     codec_lab,
@@ -118,13 +119,12 @@ def main(arguments: list[str] | None = None) -> None:
     nobody is shown a page whose models do not load.
     """
     options = _options(arguments)
-    if options.proxy:
-        os.environ["FORWARDED_ALLOW_IPS"] = options.proxy  # uvicorn's own; Gradio hands on no option of it
     memory.share_arenas()
     sys.setswitchinterval(ahead.SWITCH_INTERVAL)
     pair = LazyPair(partial(_load, options))
     try:
         limits.use(limits.from_options(options))
+        addresses.use(addresses.from_options(options))
         if options.target or options.draft or options.cuda_graphs or zero_gpu.here():
             pair.load()
         blocks = build(pair, access.from_options(options))
@@ -179,14 +179,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
     parser.add_argument("--host", help="address to listen on (default: this machine alone, 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
-    # a Space is reached through the hub's proxy only: without its word, all visitors would have one address
-    parser.add_argument(
-        "--proxy",
-        default=os.environ.get("FORWARDED_ALLOW_IPS") or ("*" if "SPACE_ID" in os.environ else None),
-        metavar="ADDRESSES",
-        help="proxies, with commas or * for any, whose X-Forwarded-For tells the visitor's address, by which "
-        "/generate counts runs (default: this machine, on a Space any); also as FORWARDED_ALLOW_IPS",
-    )
+    addresses.add_options(parser)
     parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
     access.add_options(parser)
     try:

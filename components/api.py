@@ -11,7 +11,7 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 import specdec
-from components import run, turns
+from components import addresses, run, turns
 
 _LOOK = 0.05
 """Seconds between two looks whether a waiting run has its seat."""
@@ -44,7 +44,7 @@ def endpoint(pair: Any) -> None:
             prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
         )
         try:
-            with turns.MODEL.seat(("address", request.client.host)) as seat:
+            with turns.MODEL.seat(("address", addresses.address(request.request.scope))) as seat:
                 async with aclosing(_rounds(pair, settings.checked(), seat)) as rounds:
                     async for round in rounds:
                         yield round.to_json()

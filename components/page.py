@@ -7,6 +7,7 @@ text never enters one: it travels as a JSON value to `assets/js`, which writes i
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ _THREADS = 40
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
     most = limits.current()
+    os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn believes nobody: see `addresses`
     threads = most.seats + most.waiting + _THREADS
     # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
     # it waits for nobody.

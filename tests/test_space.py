@@ -16,7 +16,6 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import app
 import specdec
 from components import known_pairs, limits, run, zero_gpu
 
@@ -81,17 +80,6 @@ def test_every_file_is_small_enough_for_a_space():
     sizes = {file: file.stat().st_size for file in files if file.is_file()}
     assert len(sizes) > 50
     assert {str(file): size for file, size in sizes.items() if size > LARGEST} == {}
-
-
-def test_a_space_takes_visitors_addresses_from_its_proxy(monkeypatch):
-    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
-    monkeypatch.delenv("SPACE_ID", raising=False)
-    assert app._options([]).proxy is None
-    monkeypatch.setenv("SPACE_ID", "someone/space")
-    assert app._options([]).proxy == "*"
-    assert app._options(["--proxy", "10.0.0.7"]).proxy == "10.0.0.7"
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "10.0.0.8")
-    assert app._options([]).proxy == "10.0.0.8"
 
 
 # What follows runs with a stand-in for Hugging Face's package `spaces`, which works on their machines only.

@@ -1,0 +1,124 @@
+"""Whose request it is: a visitor's address, also behind proxies, by which limits count.
+
+    from components import addresses
+    visitor = addresses.address(request.scope)  # of a Starlette request
+    visitor = addresses.address(request.request.scope)  # of a `gr.Request`
+
+It is a text to compare: an IPv4 address, or the /64 network of an IPv6 address, since whoever has one of
+those has the whole network.
+
+A proxy appends the address that it was reached from to X-Forwarded-For; everything further left may be
+invented. So the header is read from the right, past as many proxies as whoever runs the server states
+(`--proxy 1`, `SPECDEC_PROXY=1`); with none, nobody is believed. Tests that need visitors of many addresses on
+one machine connect from 127.0.0.2, 127.0.0.3, ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_MOST = 9
+_IP = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class Proxies:
+    """What stands in front of the server. count: proxies that append to X-Forwarded-For, the last of them is
+    the one that connects here. inner: those with addresses of private networks come on top of `count`, as
+    within the hub, whose visitors never have such addresses. ValueError where count is no number from 0 to 9.
+    """
+
+    count: int = 0
+    inner: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or not 0 <= self.count <= _MOST:
+            raise ValueError(f"proxy = {self.count!r} is not a number of proxies from 0 to {_MOST}")
+
+
+_current = Proxies()
+
+
+def current() -> Proxies:
+    """What stands in front of this server."""
+    return _current
+
+
+def use(proxies: Proxies) -> None:
+    """Say what stands in front; for the start of a server."""
+    global _current
+    _current = proxies
+
+
+def address(scope: Mapping[str, Any], proxies: Proxies | None = None) -> str:
+    """The visitor's address for an ASGI scope; "" where there is none (a socket of this machine).
+
+    What is no address is never believed: then it is that of the proxy that sent it.
+    """
+    proxies = proxies or _current
+    peer = (scope.get("client") or ("",))[0]
+    told = _forwarded(scope) if proxies.count else []
+    if proxies.inner:
+        told = _without_inner(told)
+    # fewer entries than proxies: it came in behind the first of them, and the leftmost is the best there is
+    said = told[-min(proxies.count, len(told))] if told else ""
+    return _shown(_parsed(said) or _parsed(peer)) or peer
+
+
+def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
+    """The option `--proxy`, with `SPECDEC_PROXY` as its default."""
+    parser.add_argument(
+        "--proxy",
+        default=environment.get("SPECDEC_PROXY"),
+        metavar="N",
+        help="how many proxies stand in front of this server: a visitor's address is read from "
+        "X-Forwarded-For, from the right, past so many (default: 0, which believes nobody; 1 on a Space and "
+        "with --share); SPECDEC_PROXY",
+    )
+
+
+def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Proxies:
+    """What was stated, else what is known of the place: the hub and Gradio's tunnel are one proxy each."""
+    behind = "SPACE_ID" in environment or bool(options.share)
+    stated = options.proxy
+    if stated is None:
+        return Proxies(int(behind), inner=behind)
+    if not str(stated).isascii() or not str(stated).isdigit():
+        raise ValueError(f"proxy = {stated!r:.60} is not a number of proxies from 0 to {_MOST}")
+    return Proxies(int(stated), inner=behind)
+
+
+def _forwarded(scope: Mapping[str, Any]) -> list[str]:
+    values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    return [entry.strip() for entry in b",".join(values).decode("latin-1").split(",") if entry.strip()]
+
+
+def _without_inner(told: list[str]) -> list[str]:
+    """Without the private addresses at the right end."""
+    while told and (ip := _parsed(told[-1])) is not None and not ip.is_global:
+        told = told[:-1]
+    return told
+
+
+def _parsed(entry: str) -> _IP | None:
+    """An entry as an address, with or without a port: `1.2.3.4:80`, `[::1]:80`; None: it is none."""
+    host = entry[1:].partition("]")[0] if entry.startswith("[") and "]" in entry else entry
+    host = host.partition(":")[0] if host.count(":") == 1 else host
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(ip, "ipv4_mapped", None) or ip
+
+
+def _shown(ip: _IP | None) -> str:
+    if ip is None:
+        return ""
+    if ip.version == 4 or ip.is_loopback:
+        return str(ip)
+    return str(ipaddress.ip_network((int(ip), 64), strict=False))
