@@ -35,6 +35,7 @@ from components import (
     compare,
     controls,
     experiments_lab,
+    hosts,
     lessons,
     limits,
     lossless_lab,
@@ -125,6 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         limits.use(limits.from_options(options))
         addresses.use(addresses.from_options(options))
+        hosts.use(hosts.from_options(options))
         if options.target or options.draft or options.cuda_graphs or zero_gpu.here():
             pair.load()
         blocks = build(pair, access.from_options(options))
@@ -180,6 +182,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--host", help="address to listen on (default: this machine alone, 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
     addresses.add_options(parser)
+    hosts.add_options(parser)
     parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
     access.add_options(parser)
     try:

@@ -1,7 +1,6 @@
 """The paper's experiments on the page: its figures and findings, from the shipped results or a visitor's.
 
-The panel asks the server for views, `shipped` or `opened`: plain data that `assets/js/experiments_lab.js`
-draws.
+The panel asks the server for views: plain data that `assets/js/experiments_lab.js` draws.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import gradio as gr
 from components import experiment_figures as figures
 from components import experiment_files as files
 from components import experiment_words as words
-from components import page, paper
+from components import page, paper, routes, summaries
 from components.figures import skeleton
 from components.questions import Answer, Question, answers
 
@@ -22,6 +21,9 @@ NO_RESULTS = (
 )
 _NOT_WHOLE = "The experiment was not finished: these are its numbers so far."
 _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
+
+_RESULTS = f"{routes.API}/results"
+"""Where a visitor's file is sent: `components.summaries` asks `opened` about it in another process."""
 
 View = dict[str, Any]
 
@@ -53,9 +55,13 @@ _TEMPLATE = f"""
 
 def panel() -> gr.HTML:
     """The laboratory; it needs no model and fetches its first view when it is shown."""
-    functions = [shipped, opened]
+    routes.add(_RESULTS, "results", summaries.answer)
     return page.panel(
-        "experiments_lab", _TEMPLATE, server_functions=functions, plotly=page.file_url(page.PLOTLY)
+        "experiments_lab",
+        _TEMPLATE,
+        server_functions=[shipped],
+        plotly=page.file_url(page.PLOTLY),
+        opened=_RESULTS.removeprefix("/"),
     )
 
 

@@ -29,7 +29,15 @@ class Limits:
     waiting: int = _limit(64, "runs that wait for a seat")
     runs_per_visitor: int = _limit(2, "runs of one browser tab or API client, waiting or running")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
-    request_bytes: int = _limit(24_000_000, "bytes of one request to the server")
+    request_bytes: int = _limit(250_000, "bytes of one request's body; a prompt may take 12 a character")
+    results_bytes: int = _limit(20_971_520, "bytes of an experiment's results file")
+    request_seconds: int = _limit(15, "seconds until a request has arrived")
+    results_seconds: int = _limit(120, "seconds until a results file has arrived")
+    bodies_per_visitor: int = _limit(16, "requests of one address that are on their way in")
+    bodies: int = _limit(128, "requests of all visitors that are on their way in")
+    results: int = _limit(4, "results files of all visitors that are on their way in or wait")
+    questions_per_visitor: int = _limit(64, "questions of one address to the laboratories that wait")
+    summary_seconds: int = _limit(20, "seconds that a results file may take to be summarised")
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -86,75 +94,3 @@ def _number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{name} = {text!r} is not a whole number") from None
-
-
-class BoundedRequests:
-    """ASGI middleware: a request with more than `request_bytes` in its body is answered with 413."""
-
-    def __init__(self, app: Any):
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Refuse by the stated length, or else by what arrives."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        body = _Body(receive, current().request_bytes, _stated_length(scope))
-
-        async def unless_too_large(message: Any) -> None:
-            if not body.too_large:  # else the app has made an answer of its own from the error
-                await send(message)
-
-        try:
-            if not body.too_large:
-                await self.app(scope, body.receive, unless_too_large)
-        except Exception:
-            if not body.too_large:
-                raise
-        if body.too_large:
-            await body.drop()
-            await _refuse(send, body.limit)
-
-
-class _TooLarge(Exception):  # noqa: N818 - an answer to the visitor, not an error of ours
-    pass
-
-
-class _Body:
-    """A request's body as it arrives. stated: the length that its head claims, 0 where it claims none."""
-
-    def __init__(self, receive: Any, limit: int, stated: int):
-        self._receive, self.limit = receive, limit
-        self._arrived, self._ended = 0, False
-        self.too_large = stated > limit
-
-    async def receive(self) -> Any:
-        """The next message; an error where the body is too large by then."""
-        message = None if self.too_large else await self._next()
-        if self.too_large:
-            raise _TooLarge
-        return message
-
-    async def drop(self) -> None:
-        """Read to the end and keep nothing: most clients read no answer before they have sent all."""
-        while not self._ended:
-            await self._next()
-
-    async def _next(self) -> Any:
-        message = await self._receive()
-        self._arrived += len(message.get("body", b""))
-        self._ended = not message.get("more_body")  # to ask once more would wait until the client leaves
-        self.too_large = self.too_large or self._arrived > self.limit
-        return message
-
-
-def _stated_length(scope: Any) -> int:
-    stated = dict(scope["headers"]).get(b"content-length", b"0")
-    return int(stated) if stated.isdigit() else 0
-
-
-async def _refuse(send: Any, limit: int) -> None:
-    text = f'{{"detail": "the request is larger than {limit:,} bytes"}}'.encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": text})

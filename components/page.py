@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import gradio as gr
 import plotly
 from fastapi.exceptions import RequestValidationError
-from starlette.middleware import Middleware
 
-from components import limits, questions
+from components import guard, limits, questions
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
@@ -115,25 +115,6 @@ def theme() -> gr.themes.Base:
     )
 
 
-class FreshAssets:
-    """ASGI middleware: browsers ask again for scripts and styles, so that new parts never meet old ones."""
-
-    def __init__(self, app: Any):
-        self.app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Add `Cache-Control: no-cache` where one is sent, and pass everything else through."""
-
-        async def send_fresh(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"cache-control", b"no-cache")]
-            await send(message)
-
-        ours = tuple(f"/{file_url(folder)}/" for folder in (SCRIPTS, STYLES))
-        is_ours = scope["type"] == "http" and quote(scope["path"], safe="/=").startswith(ours)
-        await self.app(scope, receive, send_fresh if is_ours else send)
-
-
 _MOST_EVENTS = 512
 """Events of all visitors that may wait to be begun; they begin at once unless all threads are taken."""
 _THREADS = 40
@@ -166,11 +147,19 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         state_session_capacity=threads,
         ssr_mode=False,
         app_kwargs={
-            "middleware": [Middleware(limits.BoundedRequests), Middleware(FreshAssets)],
+            "lifespan": _guarded,
             "exception_handlers": {RequestValidationError: questions.refuse},
         },
         **options,
     )
+
+
+@asynccontextmanager
+async def _guarded(app: Any) -> AsyncIterator[None]:
+    """Put the guard around the app when its server starts; Gradio puts its own middleware around others."""
+    fresh = tuple(f"/{unquote(file_url(folder))}/" for folder in (SCRIPTS, STYLES))
+    app.middleware_stack = guard.Guard(app.middleware_stack, fresh)
+    yield
 
 
 def _look_seldom(blocks: gr.Blocks) -> None:

@@ -15,6 +15,14 @@ function finding(row, { found, verdict, statement, words, place }) {
 }
 
 export function mountExperimentsLab(element, props, server) {
+  // The file as it is, not as JSON: it has a route and limits of its own.
+  async function opened(file) {
+    const address = new URL(props.opened, document.baseURI);
+    address.searchParams.set("name", file.name);
+    const answer = await (await fetch(address, { method: "POST", body: file })).json();
+    return answer.detail ? { error: answer.detail } : answer;
+  }
+
   const find = (selector) => element.querySelector(selector);
   const plots = new Map();
   let [view, method] = [null, null];
@@ -76,7 +84,7 @@ export function mountExperimentsLab(element, props, server) {
     input.value = ""; // the same file can be chosen again
     if (!file) return;
     if (file.size > MAX_BYTES) return take({ error: `${file.name} has ${(file.size / 2 ** 20).toFixed(1)} MB; the limit is 20 MB.` });
-    ask(async () => server.opened({ name: file.name, text: await file.text() }), true);
+    ask(() => opened(file), true);
   });
   find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));
   ask(() => server.shipped({}), false);
