@@ -41,6 +41,7 @@ from components import (
     lossless_lab,
     memory,
     page,
+    ports,
     projector,
     race,
     race_lab,
@@ -127,6 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
         limits.use(limits.from_options(options))
         addresses.use(addresses.from_options(options))
         hosts.use(hosts.from_options(options))
+        ports.check(options.host, options.port)
         if options.target or options.draft or options.cuda_graphs or zero_gpu.here():
             pair.load()
         blocks = build(pair, access.from_options(options))

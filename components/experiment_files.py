@@ -19,10 +19,13 @@ SHIPPED = ASSETS / "results" / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
 MAX_BYTES = 20 * 2**20
 
+MAX_DRAFTED = 100_000
+"""Most drafted tokens of all points of a results file together: summarising it takes 3 s then."""
+
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
 _K = Annotated[int, Field(ge=1, le=100_000)]
-_Grid = Annotated[list[_K], Field(max_length=64)]
+_Grid = Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(max_length=64)]
 _Counts = Annotated[list[_Count], Field(max_length=100_000)]
 _Method = Literal["gsd", "ersd"]
 _Strategy = Literal["sequence", "batch", "specinfer", "optimal"]
@@ -182,6 +185,7 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
     from specdec.experiments import Settings, summarize
 
     _checked(_HEADER, header, "line 1: ")
+    _check_size(header["settings"])
     runs = [_run(line, number) for number, line in enumerate(lines, start=2)]
     plain = {name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()}
     plain.pop("prompts_sha256", None)
@@ -192,6 +196,16 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
     except TypeError as error:
         raise ValueError(f"line 1: settings are not those of this version ({error})") from None
     return _checked(_SUMMARY, summarize(settings, header, runs))
+
+
+def _check_size(settings: dict[str, Any]) -> None:
+    grids = (settings[name] for name in ("sequence", "batch", "specinfer", "optimal"))
+    drafted = sum(map(sum, grids)) * len(settings["methods"])
+    if drafted > MAX_DRAFTED:
+        raise ValueError(
+            f"line 1: the k of all points add up to {drafted:,}, and the limit here is {MAX_DRAFTED:,}: "
+            "summarise it with python -m specdec.experiments --summary, and open the summary"
+        )
 
 
 def _run(line: str, number: int) -> dict[str, Any]:

@@ -161,7 +161,8 @@ def _route(scope: Any) -> routes.Route:
     route = routes.found(scope["method"], scope["path"])
     if route is not None:
         return route
-    if allowed := routes.methods(scope["path"]):
+    allowed = routes.methods(scope["path"])
+    if allowed and scope["method"] not in allowed:
         raise Refused(405, "not by this method", allow=", ".join(allowed))
     raise Refused(404, "there is nothing here")
 

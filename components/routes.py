@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-SESSION = r"[\w-]{1,64}"
+SESSION = r"[A-Za-z0-9_-]{1,64}"
 """A tab's name for itself; Gradio keeps it."""
 MOST_QUERY = 32_768
 """Bytes of an address's query: the set-up of the page is in it."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
 import json
 from dataclasses import fields, replace
 
@@ -104,59 +102,3 @@ def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
     assert last["phase"] == "error"
     assert last["message"].startswith(message)
     assert len(last["message"]) < 200
-
-
-def request(body, headers, app=None):
-    """The answer of `BoundedRequests` in front of an app that reads the whole body."""
-    sent, chunks = [], list(body)
-
-    async def receive():
-        if not chunks:
-            await asyncio.sleep(60)  # a server waits here until the client leaves
-        return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
-
-    async def reads_all(scope, receive, send):
-        while (await receive())["more_body"]:
-            pass
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {"type": "http", "headers": headers}
-    bounded = limits.BoundedRequests(app or reads_all)(scope, receive, send)
-    asyncio.run(asyncio.wait_for(bounded, 10))
-    return sent
-
-
-@pytest.mark.parametrize("stated", [True, False])
-def test_a_request_too_large_is_refused_by_its_stated_and_by_its_true_length(bounds, stated):
-    bounds(request_bytes=100)
-    headers = [(b"content-length", b"120")] if stated else []
-    start, body = request([b"x" * 60, b"x" * 60], headers)
-    assert start["status"] == 413
-    assert json.loads(body["body"]) == {"detail": "the request is larger than 100 bytes"}
-    assert request([b"x" * 60, b"x" * 40], [])[0]["status"] == 200
-
-
-def test_whoever_sends_too_much_at_once_does_not_wait_for_the_answer(bounds):
-    bounds(request_bytes=100)
-    assert request([b"x" * 120], [])[0]["status"] == 413
-
-
-def test_an_app_that_catches_the_error_does_not_answer_instead(bounds):
-    async def catches(scope, receive, send):
-        with contextlib.suppress(Exception):
-            await receive()
-        await send({"type": "http.response.start", "status": 400, "headers": []})
-
-    bounds(request_bytes=100)
-    assert [message.get("status") for message in request([b"x" * 120], [], catches)] == [413, None]
-
-
-def test_an_error_of_the_app_itself_stays_one(bounds):
-    async def fails(scope, receive, send):
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        request([b"x"], [], fails)

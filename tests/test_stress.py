@@ -130,7 +130,7 @@ def test_nothing_but_the_pages_own_files_is_served(site, path):
         return await http.get(f"/gradio_api/file={fuzz.quote(path)}")
 
     answer = visiting(site, visit)
-    assert answer.status_code == 403
+    assert answer.status_code in (403, 404)
     assert "location" not in answer.headers
 
 
@@ -147,17 +147,17 @@ def test_no_file_is_taken_and_no_address_is_fetched_for_a_visitor(site):
         return upload, await http.get("/gradio_api/proxy=http://127.0.0.1:1/")
 
     upload, proxied = visiting(site, visit)
-    assert upload.status_code == 413
-    assert proxied.status_code == 400
+    assert upload.status_code == 404
+    assert proxied.status_code == 404
 
 
 def test_too_much_at_once_is_refused(site):
     async def visit(http):
-        return await http.post("/gradio_api/queue/join", content=b"x" * 24_000_001)
+        return await http.post("/gradio_api/queue/join", content=b"x" * 250_001)
 
     answer = visiting(site, visit)
     assert answer.status_code == 413
-    assert "24,000,000 bytes" in answer.text
+    assert "250,000 bytes" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_too_much_at_once_is_refused(site):
 def test_a_request_that_can_not_be_repeated_is_refused_in_words(site, body):
     async def visit(http):
         headers = {"content-type": "application/json"}
-        paths = ("queue/join", "call/generate", "run/generate", "cancel", "component_server")
+        paths = ("queue/join", "call/generate", "cancel", "component_server")
         return [await http.post(f"/gradio_api/{path}", content=body, headers=headers) for path in paths]
 
     answers = visiting(site, visit)

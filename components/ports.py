@@ -1,0 +1,36 @@
+"""The port that the server listens on: said to be taken in one line, before anything is started."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+
+def check(host: str | None, port: int | None) -> None:
+    """ValueError where this port of this address can't be listened on; None: a free one is looked for."""
+    if port is None:
+        return
+    if not 0 <= port <= 65_535:
+        raise ValueError(f"port = {port} is not a number from 0 to 65,535")
+    host = (host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1").strip("[]")
+    try:
+        _listen(host, port)
+    except OSError as error:
+        raise ValueError(f"port = {port}: {_why(error)} at {host}; choose another one with --port") from None
+
+
+def _listen(host: str, port: int) -> None:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    with socket.socket(family, kind, protocol) as tried:
+        if os.name != "nt":  # there it would let two servers have one port
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        tried.bind(address)
+
+
+def _why(error: Exception) -> str:
+    codes = {errno.EADDRINUSE: "another program listens there already", errno.EACCES: "it needs more rights"}
+    if isinstance(error, socket.gaierror):
+        return "this machine has no such address"
+    return codes.get(getattr(error, "errno", None), "it can't be listened on")

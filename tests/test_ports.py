@@ -1,0 +1,50 @@
+"""A port that is taken is told in one line."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import app
+from components import ports
+
+
+@pytest.fixture
+def taken():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+def test_a_taken_port_ends_the_server_with_one_line(taken):
+    command = [sys.executable, Path(app.__file__), "--port", str(taken)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()
+    assert last == [f"error: port = {taken}: another program listens there already at 127.0.0.1; "
+                    "choose another one with --port"]  # fmt: skip
+
+
+@pytest.mark.parametrize("port", [70_000, -1])
+def test_what_is_no_port_is_named(port):
+    with pytest.raises(ValueError, match=f"port = {port} is not a number from 0 to 65,535"):
+        ports.check(None, port)
+
+
+def test_an_address_of_another_machine_is_named():
+    with pytest.raises(ValueError, match="port = 80: this machine has no such address at nowhere"):
+        ports.check("nowhere.invalid", 80)
+
+
+def test_a_free_port_and_none_are_fine(taken):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ports.check(None, port)
+    ports.check("[::1]" if socket.has_ipv6 else None, None)
+    ports.check(None, None)
