@@ -23,6 +23,7 @@ from components.addresses import address
 from components.bodies import Arriving, Bounds, Refused, again, check_values
 from components.kept import Kept
 from components.line import Line
+from components.pace import REFUSED, Purses
 
 AT_ONCE = 2
 """Questions of the laboratories that are computed at once: they share the machine with the decoder."""
@@ -57,6 +58,7 @@ class Guard:
         self.kept = Kept(app)
         self.arriving = {"json": Arriving(), "results": Arriving()}
         self.questions = Line(AT_ONCE)
+        self.purses = Purses()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Hand on what is in order, answer the rest."""
@@ -70,17 +72,20 @@ class Guard:
 
     async def _http(self, scope: Any, receive: Any, send: Any) -> None:
         send = self._told_more(scope, send)
+        visitor = address(scope)
         try:
-            await self._checked(scope, receive, send)
+            await self._checked(scope, receive, send, visitor)
         except Refused as refused:
+            self.purses.pay(visitor, REFUSED)
             await _refuse(receive, send, refused)
         except ConnectionError:
             pass  # the visitor left: nobody to answer
 
-    async def _checked(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _checked(self, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         headers = dict(scope["headers"])
         _check_name(headers)
         route = _route(scope)
+        await self.purses.wait(visitor, route.cost)
         _check_query(scope)
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
             raise Refused(416, "no more than one range of bytes can be asked for")
@@ -89,12 +94,11 @@ class Guard:
         if route.kept:
             await self.kept.serve(scope, send, route.kept == "page")
         elif route.body:
-            await self._posted(route, scope, receive, send)
+            await self._posted(route, scope, receive, send, visitor)
         else:
             await self.app(scope, receive, send)
 
-    async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any) -> None:
-        visitor = address(scope)
+    async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
         if route.body == "json":
             _check_json(scope, body)

@@ -37,6 +37,10 @@ class Limits:
     bodies: int = _limit(128, "requests of all visitors that are on their way in")
     results: int = _limit(4, "results files of all visitors that are on their way in or wait")
     questions_per_visitor: int = _limit(64, "questions of one address to the laboratories that wait")
+    units: int = _limit(
+        80_000, "units that one address may use at once (a page: 200, a file: 1, an event: 5)"
+    )
+    units_per_second: int = _limit(600, "units that one address may use in the long run")
     summary_seconds: int = _limit(20, "seconds that a results file may take to be summarised")
 
     def __post_init__(self) -> None:

@@ -34,6 +34,11 @@ class Route:
     asks: bool = False
     answers: Any = None
 
+    @property
+    def cost(self) -> int:
+        """Units of `components.pace`, about a tenth of a millisecond each."""
+        return {"page": 200, "file": 1}.get(self.kept, 5)
+
 
 def _get(path: str, kept: str = "") -> Route:
     return Route(("GET", "HEAD"), re.compile(path), kept)

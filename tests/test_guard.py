@@ -14,9 +14,10 @@ import httpx
 import pytest
 from gradio_client import Client
 
-from components import addresses, guard, hosts, limits, routes
+from components import addresses, guard, hosts, limits, pace, routes
 from components.bodies import MANY_VALUES, Arriving, Bounds, Refused
 from components.line import Line
+from components.pace import Purses
 from tests.stress.visitors import ROOT, Site, client, serving
 
 SMALL = Bounds(size=1000, seconds=5, each=3, all=5)
@@ -90,7 +91,7 @@ def test_another_method_is_told_which_ones_there_are(site):
 
 def test_every_route_of_the_table_is_one_that_gradio_has_or_ours(site):
     """The table holds nothing that is left over: each route answers something else than 404."""
-    posts = {"/gradio_api/results": "x"}
+    posts = {}
     paths = [
         *("/", "/config", "/gradio_api/info", "/theme.css", "/gradio_api/theme.css", "/manifest.json"),
         *("/favicon.ico", "/robots.txt", "/gradio_api/startup-events", "/gradio_api/app_id"),
@@ -412,6 +413,49 @@ def test_a_place_that_was_called_and_left_at_once_goes_to_the_next():
                 return True
 
     assert asyncio.run(run())
+
+
+# ---------------------------------------------------------------- pace
+
+
+def test_an_address_may_come_all_at_once_and_then_at_its_pace(bounds):
+    bounds(units=1000, units_per_second=100)
+    now = [0.0]
+    purses = Purses(lambda: now[0])
+    assert [purses.pay("a", 200) for _ in range(5)] == [0.0] * 5
+    assert purses.pay("a", 200) == pytest.approx(2)
+    assert purses.pay("b", 200) == 0
+    now[0] += 2
+    assert purses.pay("a", 100) == pytest.approx(1)
+    now[0] += 1000
+    assert [purses.pay("a", 500) for _ in range(3)] == pytest.approx([0, 0, 5])
+
+
+def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(bounds):
+    bounds(units=100, units_per_second=100)
+    now = [0.0]
+    purses = Purses(lambda: now[0])
+    for _ in range(100):
+        purses.pay("a", 500)
+    with pytest.raises(Refused, match="too many requests from your address") as refused:
+        asyncio.run(purses.wait("a", 1))
+    assert refused.value.status == 429
+    now[0] += 2 * pace.LONGEST + 0.1
+    asyncio.run(purses.wait("a", 1))
+
+
+def test_purses_of_invented_addresses_are_forgotten(bounds):
+    purses = Purses()
+    for number in range(2 * pace._ADDRESSES):
+        purses.pay(str(number), 1)
+    assert len(purses._purses) == pace._ADDRESSES
+
+
+def test_a_class_behind_one_address_arrives_at_once():
+    """Forty pages with all their files, twice: nobody waits."""
+    purses, page = Purses(lambda: 0.0), routes.found("GET", "/")
+    file = routes.found("GET", "/assets/a.js")
+    assert max(purses.pay("a", cost.cost) for _ in range(80) for cost in (page, *[file] * 150)) == 0
 
 
 # ---------------------------------------------------------------- what is kept
