@@ -6,6 +6,7 @@ text never enters one: it travels as a JSON value to `assets/js`, which writes i
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,7 @@ import gradio as gr
 import plotly
 from fastapi.exceptions import RequestValidationError
 
-from components import guard, limits, questions
+from components import connections, guard, limits, questions
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
@@ -124,6 +125,7 @@ _THREADS = 40
 def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
     most = limits.current()
+    connections.allow_many()
     os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn believes nobody: see `addresses`
     threads = most.seats + most.waiting + _THREADS
     # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
@@ -159,7 +161,9 @@ async def _guarded(app: Any) -> AsyncIterator[None]:
     """Put the guard around the app when its server starts; Gradio puts its own middleware around others."""
     fresh = tuple(f"/{unquote(file_url(folder))}/" for folder in (SCRIPTS, STYLES))
     app.middleware_stack = guard.Guard(app.middleware_stack, fresh)
+    watching = asyncio.create_task(connections.watch(app))
     yield
+    watching.cancel()
 
 
 def _look_seldom(blocks: gr.Blocks) -> None:

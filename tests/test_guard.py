@@ -14,7 +14,7 @@ import httpx
 import pytest
 from gradio_client import Client
 
-from components import addresses, guard, hosts, limits, pace, routes
+from components import addresses, connections, guard, hosts, limits, pace, routes
 from components.bodies import MANY_VALUES, Arriving, Bounds, Refused
 from components.line import Line
 from components.pace import Purses
@@ -337,6 +337,65 @@ def test_a_chunked_body_without_end_is_ended_by_the_server(site):
     answer = raw(site, head, *[chunk] * 12)
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"connection: close" in answer.lower()
+
+
+# ---------------------------------------------------------------- connections
+
+
+class Connection:
+    """uvicorn's view of one: it has asked for nothing yet, asks, is answered, or is kept for the next."""
+
+    def __init__(self, state, host="a"):
+        self.cycle = None if state == "new" else SimpleNamespace(response_complete=state != "asks")
+        self.timeout_keep_alive_task = "timer" if state == "kept" else None
+        self.client, self.aborted = (host, 1), []
+        self.transport = SimpleNamespace(abort=lambda: self.aborted.append(True))
+
+
+def test_connections_whose_head_does_not_come_are_ended_and_no_others(bounds):
+    bounds(head_seconds=10)
+    now = [0.0]
+    watch = connections.Watch(lambda: now[0])
+    each = {state: Connection(state) for state in ("new", "asks", "answered", "kept")}
+    for second in range(12):
+        now[0] = second
+        watch.look(set(each.values()))
+        if second < 10:
+            assert not any(c.aborted for c in each.values())
+    assert [state for state, c in each.items() if c.aborted] == ["new", "answered"]
+
+
+def test_a_connection_that_asks_in_time_begins_to_wait_anew(bounds):
+    bounds(head_seconds=10)
+    now = [0.0]
+    watch, slow = connections.Watch(lambda: now[0]), Connection("new")
+    for second in range(40):
+        now[0] = second
+        slow.cycle = SimpleNamespace(response_complete=second % 9 != 0)
+        watch.look({slow})
+    assert slow.aborted == []
+
+
+def test_an_address_has_so_many_connections_and_those_that_came_last_go(bounds, monkeypatch):
+    bounds(connections_per_visitor=3)
+    watch, open_ones = connections.Watch(), []
+    for _ in range(6):
+        open_ones += [Connection("asks"), Connection("asks", "b")]
+        watch.look(set(open_ones[:8]))
+    assert [bool(c.aborted) for c in open_ones[:6]] == [False] * 6
+    assert all(c.aborted for c in open_ones[6:8])
+    behind = [Connection("asks") for _ in range(9)]
+    monkeypatch.setattr(addresses, "_current", addresses.Proxies(1))
+    connections.Watch().look(set(behind))
+    assert not any(c.aborted for c in behind)
+
+
+def test_the_server_ends_connections_without_a_request():
+    with serving("--head-seconds", "1") as (address, _):
+        served = SimpleNamespace(address=address)
+        assert raw(served, "GET / HTTP/1.1\r\nHost: localhost\r\n") == b""
+        answer = raw(served, "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 404")
 
 
 # ---------------------------------------------------------------- turns
