@@ -36,6 +36,7 @@ from components import (
     controls,
     experiments_lab,
     hosts,
+    lazy,
     lessons,
     limits,
     lossless_lab,
@@ -150,7 +151,7 @@ def _load(options: argparse.Namespace) -> Any:
         if options.cuda_graphs:
             raise ValueError("cuda_graphs = True: on ZeroGPU each run is a process of its own, without them")
         return zero_gpu.load(options.target, options.draft, options.dtype, run.start_here)
-    return specdec.load_pair(
+    return lazy.load(
         options.target,
         options.draft,
         device=options.device,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, closing
 from typing import Any
 
@@ -11,7 +11,8 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 import specdec
-from components import addresses, run, turns
+from components import run, turns
+from components.ahead import Ahead
 
 _LOOK = 0.05
 """Seconds between two looks whether a waiting run has its seat."""
@@ -44,7 +45,7 @@ def endpoint(pair: Any) -> None:
             prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
         )
         try:
-            with turns.MODEL.seat(("address", addresses.address(request.request.scope))) as seat:
+            with turns.MODEL.seat(turns.Visitor(run.visitor(request).address)) as seat:
                 async with aclosing(_rounds(pair, settings.checked(), seat)) as rounds:
                     async for round in rounds:
                         yield round.to_json()
@@ -55,15 +56,17 @@ def endpoint(pair: Any) -> None:
 
 
 async def _rounds(pair: Any, settings: run.Settings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
-    """Rounds, each computed in a thread; who waits for a seat holds none."""
+    """Rounds, decoded ahead in a thread; who waits for a seat holds none."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)
-    with closing(_decoded(pair, settings, seat)) as rounds:
-        while (round := await run_sync(next, rounds, None)) is not None:
-            yield round
+    decoding = await run_sync(_begun, pair, settings, seat)
+    with closing(Ahead(seat.rounds(decoding))) as ahead:
+        batches = ahead.batches(0)
+        while (batch := await run_sync(next, batches, None)) is not None:
+            for round in batch:
+                yield round
 
 
-def _decoded(pair: Any, settings: run.Settings, seat: turns.Seat) -> Iterator[specdec.Round]:
+def _begun(pair: Any, settings: run.Settings, seat: turns.Seat) -> Any:
     with seat.turn():
-        decoding = run.start(pair, settings)
-    yield from seat.rounds(decoding)
+        return run.start(pair, settings)

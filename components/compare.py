@@ -94,7 +94,7 @@ def panel(pair: Any) -> gr.HTML:
 def _connect(drafts: Drafts, view: gr.HTML) -> None:
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
     def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
-        yield from compare_run.updates(drafts, event._data, visitor=request.session_hash)
+        yield from compare_run.updates(drafts, event._data, visitor=run.visitor(request))
 
     private = {"show_progress": "hidden", "api_visibility": "private"}
     # No limit of Gradio's: `turns` lets runs wait, and tells them their place.

@@ -6,7 +6,7 @@ which the texts are compared with, comes first.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ class Column:
 
 
 def updates(
-    drafts: Drafts, request: Any, interval: float = run.INTERVAL, visitor: Hashable | None = None
+    drafts: Drafts, request: Any, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
     """The runs of a request as JSON updates; they share one seat at the model.
 

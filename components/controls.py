@@ -128,7 +128,7 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
         settings = run.Settings(**dict(zip(inputs, values, strict=True)))
-        yield from run.updates(pair, settings, visitor=request.session_hash)
+        yield from run.updates(pair, settings, visitor=run.visitor(request))
 
     private = {"show_progress": "hidden", "api_visibility": "private"}
     busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}

@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 
-import specdec
-from components import run
+from components import lazy, run
 from components.lazy import LazyPair
 
 
@@ -103,7 +102,7 @@ class Loading:
         self._state = ended | {"title": choice.title, "seconds": time.monotonic() - self._began}
 
     def _loaded(self, choice: Choice) -> Any:
-        pair = (self._load or specdec.load_pair)(
+        pair = (self._load or lazy.load)(
             choice.target, choice.draft, device=choice.device, dtype=choice.dtype, report=self._report
         )
         self._check()

@@ -16,9 +16,6 @@ from components.lossless_faults import FAULT_WORDS
 from components.lossless_run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, TOPOLOGIES, Settings
 from specdec.faults import FAULTS
 
-AT_ONCE = 32
-"""Checks that run side by side, sharing the processor fairly; whoever comes later waits."""
-
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
@@ -180,8 +177,9 @@ def _follow(inputs: dict[str, Any]) -> None:
 
 
 def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr.HTML) -> None:
-    def check(*values: Any) -> Iterator[str]:
-        yield from lossless_run.updates(Settings(**dict(zip(inputs, values, strict=True))))
+    def check(request: gr.Request, *values: Any) -> Iterator[str]:
+        settings = Settings(**dict(zip(inputs, values, strict=True)))
+        yield from lossless_run.updates(settings, visitor=run.visitor(request))
 
     def tell(event: str) -> str:
         return f"() => {{ window.specdec.lossless.{event}(); return []; }}"
@@ -190,7 +188,7 @@ def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr
     both = {"inputs": None, "outputs": [start, stop]}
     started = start.click(lambda: _buttons(True), js=tell("begin"), **both, **private)
     running = started.then(
-        check, list(inputs.values()), view, preprocess=False, concurrency_limit=AT_ONCE, **private
+        check, list(inputs.values()), view, preprocess=False, concurrency_limit=None, **private
     )
     running.then(lambda: _buttons(False), js=tell("ended"), **both, **private)
     # without a function of its own, or the browser would wait for that before it cancels

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from components import lossless_models, run, topologies
+from components import lossless_models, run, topologies, turns
 from specdec.faults import FAULTS
 from specdec.losslessness import Check
 
@@ -23,6 +23,8 @@ FEWEST, MOST = 100, 20_000
 MOST_SECONDS = 120.0
 """A check ends then, however far it is: on a busy server it is judged by fewer decodes."""
 _POINTS = 100
+_TURN = 0.02
+"""Seconds of a turn, about a round of a run's: checks and runs share the interpreter, which does one at a time."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,19 @@ def new_check(settings: Settings) -> Check:
     )
 
 
-def updates(settings: Settings, interval: float = run.INTERVAL) -> Iterator[str]:
-    """One check as JSON updates; a mistake of the visitor becomes a last update with its message."""
+def updates(
+    settings: Settings, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+) -> Iterator[str]:
+    """One check of this visitor as JSON updates; a mistake becomes a last update with its message."""
     log = run.Log(interval)
     try:
         settings = settings.checked()
-        check = new_check(settings)
-        yield log.flush("running", **opening(settings, check))
-        yield from _decoded(log, check, settings.decodes)
+        with turns.CHECKS.seat(visitor) as seat:
+            yield from map(run.waits, seat.wait())
+            with seat.turn():
+                check = new_check(settings)
+            yield log.flush("running", **opening(settings, check))
+            yield from _decoded(log, seat, check, settings.decodes)
     except Exception as error:
         yield log.flush("error", message=run.told(error))
 
@@ -106,18 +113,27 @@ def opening(settings: Settings, check: Check) -> dict[str, Any]:
     }
 
 
-def _decoded(log: run.Log, check: Check, decodes: int) -> Iterator[str]:
-    marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
+def _decoded(log: run.Log, seat: turns.Seat, check: Check, decodes: int) -> Iterator[str]:
     end = time.monotonic() + MOST_SECONDS
     path: list[tuple[int, float]] = []
     while check.decodes < decodes and time.monotonic() < end:
-        check.decode()
-        if check.decodes in marks:
-            path.append((check.decodes, check.chi_square().p_value))
+        with seat.turn():
+            path += _some(check, decodes)
         if time.monotonic() - log.flushed_at >= log.interval:
             yield log.flush("running", path=path, **_so_far(check))
             path = []
     yield log.flush("done", path=path, **_so_far(check))
+
+
+def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
+    """Decode for as long as a turn of the model is; the points of the path on the way."""
+    marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
+    path, end = [], time.monotonic() + _TURN
+    while check.decodes < decodes and time.monotonic() < end:
+        check.decode()
+        if check.decodes in marks:
+            path.append((check.decodes, check.chi_square().p_value))
+    return path
 
 
 def _so_far(check: Check) -> dict[str, Any]:

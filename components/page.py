@@ -19,7 +19,7 @@ import gradio as gr
 import plotly
 from fastapi.exceptions import RequestValidationError
 
-from components import connections, guard, limits, questions
+from components import connections, events, guard, limits, questions
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SCRIPTS = ASSETS / "js"
@@ -127,11 +127,12 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     most = limits.current()
     connections.allow_many()
     os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn believes nobody: see `addresses`
-    threads = most.seats + most.waiting + _THREADS
+    threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
     # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
     # it waits for nobody.
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     _look_seldom(blocks)
+    events.bound(blocks)
     blocks.launch(
         max_threads=threads,
         enable_monitoring=False,

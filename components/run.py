@@ -13,7 +13,7 @@ import random
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -24,7 +24,7 @@ import gradio as gr
 import torch
 
 import specdec
-from components import limits, page, topologies, turns, zero_gpu
+from components import addresses, limits, page, topologies, turns, zero_gpu
 from components.ahead import Ahead
 from components.lazy import present
 from specdec.trace import Method
@@ -157,12 +157,9 @@ def start_here(pair: Any, settings: Settings, method: str, detail: bool) -> Any:
 
 
 def updates(
-    pair: Any, settings: Settings, interval: float = INTERVAL, visitor: Hashable | None = None
+    pair: Any, settings: Settings, interval: float = INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
-    """One run as JSON updates; a mistake of the visitor becomes a last update with its message.
-
-    visitor: whose run it is; None is not counted by the limit for one visitor.
-    """
+    """One run of this visitor as JSON updates; a mistake becomes a last update with its message."""
     log = Log(interval)
     try:
         settings = settings.checked()
@@ -171,6 +168,11 @@ def updates(
             yield from _decoded(pair, settings, seat, log)
     except Exception as error:
         yield log.flush("error", message=told(error))
+
+
+def visitor(request: gr.Request) -> turns.Visitor:
+    """Whose request it is: by address, and by the browser's tab that sent it."""
+    return turns.Visitor(addresses.address(request.request.scope), request.session_hash)
 
 
 def chats(pair: Any, settings: Settings) -> bool:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from components import limits
-from components.turns import Turns
+from components import turns as page_turns
+from components.turns import Bounds, Turns, Visitor
 
 
 def turns(**changes):
-    bounds = replace(limits.Limits(), **changes)
+    bounds = Bounds(seats=8, waiting=64, of_address=64, of_tab=2)._replace(**changes)
     return Turns(lambda: bounds)
 
 
@@ -41,8 +40,8 @@ class Steps:
         self.closed = True
 
 
-def decode(queue, run, started=None):
-    with queue.seat() as seat:
+def decode(queue, run, started=None, visitor=page_turns.NOBODY):
+    with queue.seat(visitor) as seat:
         for _ in seat.wait(0.01):
             pass
         if started:
@@ -53,7 +52,7 @@ def decode(queue, run, started=None):
 
 def all_ask(queue):
     """Wait until every other run with a seat asks for the next turn, however late its thread comes to it."""
-    while len(queue._asking) < queue.num_seated - 1:
+    while len(queue.model._asking) < queue.num_seated - 1:
         time.sleep(0.001)
 
 
@@ -167,16 +166,103 @@ def test_a_round_that_fails_passes_the_model_on():
     assert len(told) == 6
 
 
-def test_a_visitor_has_a_few_runs_and_the_line_an_end():
-    queue = turns(seats=1, waiting=2, runs_per_visitor=2)
-    mine = [queue.seat("me"), queue.seat("me")]
+def test_a_tab_has_a_few_runs_an_address_more_and_the_line_an_end():
+    queue = turns(seats=1, waiting=4, of_address=3, of_tab=2)
+    mine = [queue.seat(Visitor("a", "me")) for _ in range(2)]
     with pytest.raises(ValueError, match="2 of your runs wait or run already, and the limit here is 2"):
-        queue.seat("me")
-    queue.seat("you")
-    with pytest.raises(ValueError, match="2 runs wait for the model already, which is the limit"):
-        queue.seat("they")
+        queue.seat(Visitor("a", "me"))
+    queue.seat(Visitor("a", "you"))
+    with pytest.raises(ValueError, match="3 runs from your network wait or run already, which is the limit"):
+        queue.seat(Visitor("a", "they"))
+    for address in "bc":
+        queue.seat(Visitor(address))
+    with pytest.raises(ValueError, match="4 runs wait for the model already, which is the limit"):
+        queue.seat(Visitor("d"))
     mine[1].__exit__()
-    assert not queue.seat("me").seated.is_set()
+    assert not queue.seat(Visitor("a", "me")).seated.is_set()
+
+
+@pytest.mark.parametrize(("seats", "kept"), [(8, 2), (5, 1), (4, 1), (3, 0), (1, 0)])
+def test_one_address_leaves_seats_to_others(seats, kept):
+    queue = turns(seats=seats, of_address=99)
+    flood = [queue.seat(Visitor("flood")) for _ in range(20)]
+    assert sum(seat.seated.is_set() for seat in flood) == seats - kept
+    for number in range(kept):
+        assert queue.seat(Visitor(f"honest {number}")).seated.is_set()
+
+
+def test_the_next_seat_is_of_the_address_with_the_fewest_and_then_of_the_one_that_had_least():
+    queue = turns(seats=1)
+    flood = [queue.seat(Visitor("flood", n // 2)) for n in range(6)]
+    honest = [queue.seat(Visitor(name)) for name in ("one", "two")]
+    assert [next(seat.wait()).number for seat in honest] == [1, 2]
+    assert next(flood[1].wait()).number == 3
+    queue.model.used(flood[0], 1.0)
+    flood[0].__exit__()
+    assert honest[0].seated.is_set()
+    honest[0].__exit__()
+    assert [honest[1].seated.is_set(), flood[1].seated.is_set()] == [True, False]
+
+
+def test_a_class_behind_one_address_waits_in_line():
+    queue = turns()
+    students = [queue.seat(Visitor("school", number)) for number in range(40)]
+    for student in students:
+        list(student.wait())  # all have left before
+        student.__exit__()
+    assert queue.num_seated == queue.num_waiting == 0
+
+
+def between_rounds_of_a_newcomer(queue, others=3):
+    """Rounds of others, all of one address, between the first and the last of a newcomer's ten."""
+    told, long_there, gone = [], threading.Event(), threading.Event()
+
+    def flood():
+        with queue.seat(Visitor("flood")) as seat:
+            for _ in seat.rounds(Steps("flood", 10_000, told)):
+                if len(told) > 60:
+                    long_there.set()
+                if gone.is_set():
+                    return
+
+    def newcomer():
+        long_there.wait(60)
+        decode(queue, Steps("new", 10, told), visitor=Visitor("new"))
+        gone.set()
+
+    in_threads([*[(flood,)] * others, (newcomer,)])
+    order = [line.split()[0] for line in told[::2]]
+    first = order.index("new")
+    return order[first : len(order) - order[::-1].index("new")].count("flood")
+
+
+def test_a_newcomer_comes_before_an_address_that_had_the_model_for_long():
+    assert between_rounds_of_a_newcomer(turns()) <= 1
+
+
+def test_a_newcomer_is_ahead_for_no_more_than_its_credit(monkeypatch):
+    monkeypatch.setattr(page_turns, "CREDIT", 0.0)
+    assert 4 <= between_rounds_of_a_newcomer(turns()) <= 20  # half of the rounds, though three run beside it
+
+
+def test_addresses_that_left_are_forgotten():
+    queue = turns()
+    stays = queue.seat(Visitor("stays"))
+    queue.model.used(stays, 100.0)
+    for number in range(50):
+        with queue.seat(Visitor(f"visitor {number}")) as seat:
+            queue.model.used(seat, 0.01)
+    assert len(queue.model._used) == 51  # they would come back with less than all others have
+    queue.model.used(stays, 100.0)
+    queue.seat(Visitor("another")).__exit__()
+    assert len(queue.model._used) == 1
+    stays.__exit__()
+    assert queue.model._used == {}
+
+
+def test_checks_and_runs_have_lines_of_their_own_and_one_model():
+    assert page_turns.CHECKS.model is page_turns.MODEL.model
+    assert page_turns.CHECKS is not page_turns.MODEL
 
 
 def test_many_runs_at_once_lose_no_turn():

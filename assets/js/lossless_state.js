@@ -9,6 +9,7 @@ const empty = () => ({
   seq: 0, // number of the next update
   phase: "idle", // idle, waiting, running, done, stopped, error
   message: "",
+  place: null, // while waiting: { number, of, seconds }, the place in line
   setup: null,
   tree: null, // { k, levels }
   tables: null, // probabilities of target and draft, by row
@@ -73,9 +74,16 @@ export function clearPast() {
 export function receive(text, server) {
   if (!text || !isActive()) return;
   const update = JSON.parse(text);
+  if (update.place) return waits(update.place);
   if (update.run !== gone) state.run ??= update.run;
   if (update.run !== state.run) return;
   updates.take(update, server);
+  notify();
+}
+
+// The place in line; such updates have no number.
+function waits(place) {
+  if (state.phase === "waiting") state.place = place;
   notify();
 }
 

@@ -1,5 +1,7 @@
 // The check in words and numbers.
 
+import { place } from "./feed.js";
+
 export const count = (number) => number.toLocaleString("en");
 export const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
 
@@ -23,7 +25,7 @@ export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 export function verdict(state, { alarm, faults }) {
   const { phase, setup, decodes, chi_square } = state;
   if (phase === "idle") return { kind: "", text: "Nothing decoded yet. Below are the exact probabilities; press “Run the check”." };
-  if (phase === "waiting") return { kind: "", text: "Waiting for the server …" };
+  if (phase === "waiting") return { kind: "", text: state.place ? `Waiting for other checks: ${place(state.place)}.` : "Waiting for the server …" };
   if (phase === "error") return { kind: "", text: "No verdict." };
   const so_far = `After ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
   if (phase === "running") return { kind: "", text: `${so_far} The verdict comes at the end.` };

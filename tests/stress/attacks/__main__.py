@@ -1,0 +1,191 @@
+"""`python -m tests.stress.attacks [NAME ...] [--smoke]`: each attack with an honest visitor's wait beside it.
+
+The server is started as a user would, for each attack anew. The wait is that of a short run of the page through
+the queue, and of the page itself, each time from an address of its own; the median of several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from tests.stress.visitors import RESULTS, ROOT, Site, client, serving, write
+
+SECONDS = 20.0
+"""Of an attack."""
+LEAD = 4.0
+"""Seconds of it before the honest visitors come."""
+VISITS = 5
+"""Honest visitors without and with an attack, one after the other."""
+GOAL = 2.0
+"""The wait with an attack is to be below so many times the wait without."""
+_sources = (f"127.0.{number // 200}.{number % 200 + 2}" for number in count())
+
+
+def known() -> dict[str, Any]:
+    """All attacks by name."""
+    modules = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem[0] != "_")
+    found = {}
+    for name in modules:
+        found |= importlib.import_module(f"tests.stress.attacks.{name}").ATTACKS
+    return found
+
+
+async def wait(site: Site, visits: int) -> dict[str, Any]:
+    """Seconds of a short run and of the page, the median of so many honest visitors; what failed."""
+    runs, pages, failures = [], [], []
+    for _ in range(visits):
+        async with client(site.address, source=next(_sources)) as http:
+            start = time.monotonic()
+            try:
+                async with asyncio.timeout(120):
+                    (await http.get("/")).raise_for_status()
+                    pages.append(time.monotonic() - start)
+                    visit = await site.generate(http)
+                    runs.append(visit.seconds)
+                    failures += [visit.failure] if visit.failure else []
+            except Exception as error:
+                failures.append(f"{type(error).__name__}: {error}")
+    return {
+        "run": median(runs) if runs else None,
+        "page": median(pages) if pages else None,
+        "failures": failures,
+    }
+
+
+@contextmanager
+def attacked(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """An attack in a process of its own; what it got is there at the end."""
+    command = [sys.executable, "-m", "tests.stress.attacks", "--only", name, url, str(seconds)]
+    attacker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    got: dict[str, Any] = {}
+    try:
+        yield got
+        told, _ = attacker.communicate(timeout=seconds + 60)
+        got["got"] = json.loads(told.splitlines()[-1]) if told else f"ended with {attacker.returncode}"
+    except subprocess.TimeoutExpired:
+        got["got"] = "the attacker did not end"
+    finally:
+        attacker.kill()
+        attacker.wait()
+
+
+@contextmanager
+def watched(process: psutil.Process) -> Iterator[list[int]]:
+    """Megabytes of a process's memory, twice a second."""
+    samples, over = [process.memory_info().rss >> 20], threading.Event()
+
+    def sample() -> None:
+        while not over.wait(0.5) and process.is_running():
+            samples.append(process.memory_info().rss >> 20)
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        thread.join()
+
+
+def measured(name: str, url: str, process: psutil.Process, seconds: float, visits: int) -> dict[str, Any]:
+    """One attack on a server: the honest waits without, with, and their ratios."""
+    site = Site(url)
+    asyncio.run(wait(site, 1))  # models are loaded
+    without = asyncio.run(wait(site, visits))
+    with watched(process) as megabytes, attacked(name, url, seconds) as attack:
+        time.sleep(min(LEAD, seconds / 4))
+        during = asyncio.run(wait(site, visits))
+    return {
+        "attack": name,
+        "without": without,
+        "with": during,
+        "ratio": {what: _ratio(during[what], without[what]) for what in ("run", "page")},
+        "megabytes": {"before": megabytes[0], "most": max(megabytes)},
+        "attacker": attack["got"],
+    }
+
+
+def _ratio(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after / before
+
+
+def row(found: dict[str, Any]) -> str:
+    """One line of the table."""
+    cells = [f"{found['attack']:18}"]
+    for what in ("run", "page"):
+        numbers = found["without"][what], found["with"][what], found["ratio"][what]
+        cells += ["never".rjust(7) if number is None else f"{number:7.2f}" for number in numbers]
+    cells += [f"{found['megabytes'][when]:6}" for when in ("before", "most")]
+    return " ".join(cells) + f"  {str(found['attacker'])[:60]}"
+
+
+HEAD = (
+    f"{'':18} {'run: without, with, ratio':>23} {'page: without, with, ratio':>23}  MB before, most  attacker"
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve, attack, visit, write."""
+    parser = argparse.ArgumentParser(description="An honest visitor's wait under attack.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known())} (default: all)")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of each attack (default: %(default)s)"
+    )
+    parser.add_argument("--smoke", action="store_true", help="a second of each, on one server")
+    parser.add_argument("--only", nargs=3, metavar=("NAME", "URL", "SECONDS"), help=argparse.SUPPRESS)
+    parser.add_argument("--out", default=RESULTS / "attacks.json", help="JSON file (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if options.only:
+        name, url, seconds = options.only
+        attack(name, url, float(seconds))
+        return
+    if unknown := set(options.names) - set(known()):
+        parser.error(f"{', '.join(unknown)}: none of {', '.join(known())}")
+    names = options.names or list(known())
+    found = smoke(names) if options.smoke else full(names, options.seconds)
+    write(options.out, {"goal": GOAL, "seconds": options.seconds, "attacks": found})
+
+
+def attack(name: str, url: str, seconds: float) -> None:
+    """Attack from this process and print what it got. Its own work is not to slow down the server beside it."""
+    os.nice(10)
+    made = known()[name](url, seconds)
+    print(json.dumps(asyncio.run(made) if inspect.iscoroutine(made) else made), flush=True)
+
+
+def full(names: list[str], seconds: float) -> list[dict[str, Any]]:
+    """Each attack on a server of its own."""
+    found = []
+    print(HEAD, flush=True)
+    for name in names:
+        with serving() as (url, process):
+            found.append(measured(name, url, process, seconds, VISITS))
+        print(row(found[-1]), flush=True)
+    return found
+
+
+def smoke(names: list[str], seconds: float = 1.0) -> list[dict[str, Any]]:
+    """Every attack for a moment, one after the other on the same server."""
+    with serving() as (url, process):
+        return [measured(name, url, process, seconds, 1) for name in names]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Attacks through the queue: events without a listener, invented tabs, checks, watchers, new samplings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+
+from tests.stress.visitors import Site, client
+
+LONG = {"length": 400, "baseline": True, "topology": "batch", "k": 64}
+"""The longest run that the page offers."""
+GENERATE = ["Once upon a time", "ersd", "batch", 64, 400, 1.0, 0, 1.0, 0, False]
+"""The same through `/generate`."""
+
+
+def _body(site: Site, event: int, **settings: Any) -> dict[str, Any]:
+    data = list((site.defaults | LONG | settings).values()) if event == site.decode else []
+    return {"fn_index": event, "data": data, "session_hash": secrets.token_hex(8)}
+
+
+async def _joined(http: httpx.AsyncClient, body: dict[str, Any], got: Counter[str]) -> bool:
+    answer = await http.post("/gradio_api/queue/join", json=body)
+    got[f"{answer.status_code}"] += 1
+    return answer.status_code == 200
+
+
+async def _listened(http: httpx.AsyncClient, body: dict[str, Any], got: Counter[str]) -> None:
+    """One event, its messages read to the end."""
+    if not await _joined(http, body, got):
+        return
+    session = {"session_hash": body["session_hash"]}
+    async with http.stream("GET", "/gradio_api/queue/data", params=session) as lines:
+        async for line in lines.aiter_lines():
+            if line.startswith("data:") and json.loads(line[5:])["msg"] in (
+                "process_completed",
+                "close_stream",
+            ):
+                got["completed"] += 1
+                return
+
+
+async def _again_and_again(
+    url: str, seconds: float, at_once: int, one: Callable[[Site, Any, Any], Awaitable[None]]
+) -> dict[str, int]:
+    """`one` by so many clients of one address until the time is over."""
+    site, got, end = await asyncio.to_thread(Site, url), Counter(), time.monotonic() + seconds
+
+    async def client_of_it(http: httpx.AsyncClient) -> None:
+        while time.monotonic() < end:
+            try:
+                async with asyncio.timeout(max(0.1, end - time.monotonic())):
+                    await one(site, http, got)
+            except TimeoutError:
+                return
+            except httpx.HTTPError as error:
+                got[type(error).__name__] += 1
+                await asyncio.sleep(0.2)
+
+    async with client(url) as http:
+        await asyncio.gather(*(client_of_it(http) for _ in range(at_once)))
+    return dict(got)
+
+
+async def unheard_runs(url: str, seconds: float) -> dict[str, int]:
+    """Long runs whose messages nobody takes, each of a tab of its own, as many as get in."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        await _joined(http, _body(site, site.decode), got)
+        await asyncio.sleep(0.05)
+
+    return await _again_and_again(url, seconds, 8, one)
+
+
+async def invented_tabs(url: str, seconds: float) -> dict[str, int]:
+    """Eighty tabs of one address, each with a long run that it watches."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        await _listened(http, _body(site, site.decode), got)
+        await asyncio.sleep(0.1)
+
+    return await _again_and_again(url, seconds, 80, one)
+
+
+async def long_prompts(url: str, seconds: float) -> dict[str, int]:
+    """Prompts as long as they may be: the first turn of a run reads all of it."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        await _listened(http, _body(site, site.decode, prompt="once upon a time " * 100, length=4), got)
+
+    return await _again_and_again(url, seconds, 20, one)
+
+
+async def new_samplings(url: str, seconds: float) -> dict[str, int]:
+    """A temperature that nobody had before in each run: the acceptance is to be measured."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        new = {
+            "topology": "optimal",
+            "k": 8,
+            "length": 4,
+            "temperature": 0.5 + secrets.randbelow(10**6) / 1e6,
+        }
+        await _listened(http, _body(site, site.decode, **new), got)
+
+    return await _again_and_again(url, seconds, 8, one)
+
+
+async def endpoint(url: str, seconds: float) -> dict[str, int]:
+    """`/generate` a hundred times at once, half of it never read."""
+
+    async def one(_: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        answer = await http.post("/gradio_api/call/generate", json={"data": GENERATE})
+        got[str(answer.status_code)] += 1
+        if answer.status_code == 200 and secrets.randbelow(2):
+            await http.get(f"/gradio_api/call/generate/{answer.json()['event_id']}")
+            got["read"] += 1
+        await asyncio.sleep(0.1)
+
+    return await _again_and_again(url, seconds, 100, one)
+
+
+async def checks(url: str, seconds: float) -> dict[str, int]:
+    """Losslessness checks of the most decodes, sixty at once."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        event = next(e for e in site.events if e["outputs"] == [site.components["lossless"]])
+        props = {c["id"]: c["props"] for c in site.config["components"]}
+        values = [props[number].get("value") for number in event["inputs"]]
+        values = [20_000 if value == 8000 else value for value in values]
+        await _listened(http, _body(site, event["id"]) | {"data": values}, got)
+        await asyncio.sleep(0.1)
+
+    return await _again_and_again(url, seconds, 60, one)
+
+
+async def watchers(url: str, seconds: float) -> dict[str, int]:
+    """A hundred and eighteen open tabs that watch which models are loaded, as the page does it."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        models = site.components["models"]
+        looks = [e["id"] for e in site.events if models in e["outputs"] and not e["inputs"]]
+        for event in looks:
+            await _listened(http, _body(site, event), got)
+        await asyncio.sleep(3)
+
+    return await _again_and_again(url, seconds, 118, one)
+
+
+async def small_events(url: str, seconds: float) -> dict[str, int]:
+    """The page's smallest events, each of a tab that was never seen: Gradio makes its state anew."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        event = next(e for e in site.events if not e["inputs"] and e["id"] != site.decode)
+        await _joined(http, _body(site, event["id"]), got)
+
+    return await _again_and_again(url, seconds, 30, one)
+
+
+async def slow_readers(url: str, seconds: float) -> dict[str, int]:
+    """Runs whose messages are asked for and never read."""
+
+    async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
+        body = _body(site, site.decode)
+        if not await _joined(http, body, got):
+            await asyncio.sleep(0.2)
+            return
+        session = {"session_hash": body["session_hash"]}
+        async with http.stream("GET", "/gradio_api/queue/data", params=session):
+            await asyncio.sleep(seconds)
+
+    return await _again_and_again(url, seconds, 40, one)
+
+
+ATTACKS = {
+    "unheard-runs": unheard_runs,
+    "invented-tabs": invented_tabs,
+    "long-prompts": long_prompts,
+    "new-samplings": new_samplings,
+    "endpoint": endpoint,
+    "checks": checks,
+    "watchers": watchers,
+    "small-events": small_events,
+    "slow-readers": slow_readers,
+}
