@@ -132,7 +132,8 @@ def main(arguments: list[str] | None = None) -> None:
         ports.check(options.host, options.port)
         if options.target or options.draft or options.cuda_graphs or zero_gpu.here():
             pair.load()
-        blocks = build(pair, access.from_options(options))
+        allowed = access.from_options(options)
+        blocks = build(pair, allowed)
         page.launch(
             blocks,
             server_name=options.host,
@@ -140,6 +141,8 @@ def main(arguments: list[str] | None = None) -> None:
             share=options.share,
             prevent_thread_lock=True,
         )
+        if allowed.key and not options.models_key:
+            print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
         pair.load()
     except ValueError as error:
         sys.exit(f"error: {error}")

@@ -1,11 +1,21 @@
-"""Which models a visitor may load for everybody: decided by who runs the server, checked here."""
+"""Which models a visitor may load for everybody: decided by who runs the server, checked here.
+
+    reached from            may load            needs the key
+    this machine only       own                 no
+    other machines          listed              yes
+    a Space, proxies        fixed: nothing      -
+
+`--models` changes the second column; the key is needed wherever other machines reach the page, and is drawn
+where whoever runs the server gives none.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from components import known_pairs, zero_gpu
@@ -13,24 +23,42 @@ from components.loading import Choice
 
 OWN, LISTED, FIXED = RULES = ("own", "listed", "fixed")
 """Any hub id or folder, the pairs of `known_pairs`, or none but those the server was started with."""
+_SHORTEST = 8
+"""Characters of a key."""
 _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
 class Access:
-    """The rule in force. root: the one folder in which own folders are looked up; None: anywhere.
+    """The rule in force. root: the one folder in which own folders are looked up; None: anywhere. key: what a
+    visitor has to know; None: nothing.
 
-    ValueError where the rule is none of `RULES`, or root is no folder.
+    ValueError where the rule is none of `RULES`, root is no folder, or the key is short.
     """
 
     rule: str = OWN
     root: Path | None = None
+    key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise ValueError(f"models = {self.rule!r} is none of {', '.join(RULES)}")
         if self.root is not None and not self.root.is_dir():
             raise ValueError(f"models-folder = {str(self.root)!r} is no folder")
+        if self.key is not None and len(self.key) < _SHORTEST:
+            raise ValueError(f"models-key has {len(self.key)} characters; give at least {_SHORTEST}")
+
+    def knows(self, key: object) -> bool:
+        """Whether whoever gives this key may load and cancel for everybody."""
+        if self.key is None:
+            return True
+        given = key if isinstance(key, str) else ""
+        return secrets.compare_digest(given.encode(errors="replace"), self.key.encode())
+
+    def check(self, key: object) -> None:
+        """ValueError where this key does not open the choice."""
+        if not self.knows(key):
+            raise ValueError("the key is not the one that was shown to whoever runs this server at its start")
 
     def choice(self, name: str, target: str, draft: str, dtype: str, device: str) -> Choice:
         """What to load for a visitor's choice: a name of `known_pairs`, or "own" with target and draft.
@@ -92,7 +120,14 @@ def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] 
         choices=RULES,
         default=environment.get("SPECDEC_MODELS"),
         help="own: any hub id or folder; listed: the pairs of the page's list; fixed: none (default: own "
-        "where the page can be reached from this machine only, else listed)",
+        "where only this machine can reach the page, fixed on a Space and behind proxies, else listed)",
+    )
+    group.add_argument(
+        "--models-key",
+        default=environment.get("SPECDEC_MODELS_KEY"),
+        metavar="KEY",
+        help="what a visitor has to enter to load another pair or to cancel (default: nothing where "
+        "only this machine can reach the page, else one that is drawn and printed)",
     )
     group.add_argument(
         "--models-folder",
@@ -108,6 +143,9 @@ def from_options(options: argparse.Namespace, environment: Mapping[str, str] = o
     if zero_gpu.here(environment):
         return Access(FIXED)  # models that come later have no place on a GPU there
     host = options.host or environment.get("GRADIO_SERVER_NAME")
-    public = "SPACE_ID" in environment or options.share or host not in _LOCAL
+    behind = "SPACE_ID" in environment or (getattr(options, "proxy", None) or "0") != "0"
+    public = behind or options.share or host not in _LOCAL
+    rule = options.models or (FIXED if behind else LISTED if public else OWN)
+    key = options.models_key or (secrets.token_urlsafe(12) if public and rule != FIXED else None)
     folder = options.models_folder
-    return Access(options.models or (LISTED if public else OWN), folder and Path(folder))
+    return Access(rule, folder and Path(folder), key)

@@ -18,9 +18,9 @@ _ALL_THREADS = torch.get_num_threads()
 def load(target: str | None, draft: str | None, **options: Any) -> Any:
     """`specdec.load_pair`, with one thread for the embedded pair.
 
-    At each of the thousands of small products of its check, two threads wait for each other. On a machine with
-    more to do than processors, each such wait is a time slice of the system: the first run after the start
-    took a minute.
+    At each of the thousands of small products of its check, two threads wait for each other. On a machine
+    with more to do than processors, each such wait is a time slice of the system: the first run after the
+    start took a minute.
     """
     torch.set_num_threads(_ALL_THREADS if target else 1)
     return specdec.load_pair(target, draft, **options)

@@ -8,6 +8,7 @@ at rest --begin--> loading --> ready        the pair of the server is another on
 from __future__ import annotations
 
 import gc
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -51,14 +52,15 @@ class Loading:
         self._cancelled = threading.Event()
         self._state: dict[str, Any] = {"status": "rest"}
         self._began = 0.0
+        self._ticket = secrets.token_urlsafe(12)
 
     @property
     def active(self) -> bool:
         """Whether something is being loaded."""
         return self._thread is not None and self._thread.is_alive()
 
-    def begin(self, choice: Choice) -> None:
-        """Start to load this pair. ValueError where another one is being loaded."""
+    def begin(self, choice: Choice) -> str:
+        """Start to load this pair; returns the ticket that cancels it. ValueError where another is loaded."""
         with self._lock:
             if self.active:
                 raise ValueError(
@@ -69,6 +71,12 @@ class Loading:
             self._state = {"status": "loading", "title": choice.title}
             self._thread = threading.Thread(target=self._run, args=(choice,), daemon=True)
             self._thread.start()
+            self._ticket = secrets.token_urlsafe(12)
+            return self._ticket
+
+    def begun_with(self, ticket: str) -> bool:
+        """Whether this ticket is of what is being loaded now."""
+        return secrets.compare_digest(ticket.encode(errors="replace"), self._ticket.encode())
 
     def cancel(self) -> None:
         """End what is being loaded, at its next report: within a chunk of a download or a weight."""

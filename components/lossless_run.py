@@ -24,7 +24,7 @@ MOST_SECONDS = 120.0
 """A check ends then, however far it is: on a busy server it is judged by fewer decodes."""
 _POINTS = 100
 _TURN = 0.02
-"""Seconds of a turn, about a round of a run's: checks and runs share the interpreter, which does one at a time."""
+"""Seconds of a turn, about a round of a run's: checks and runs share the interpreter."""
 
 
 @dataclass(frozen=True)

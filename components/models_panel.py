@@ -1,10 +1,13 @@
-"""The models that everybody on this server uses: which they are, and another pair to load."""
+"""The models that everybody on this server uses: which they are, and another pair to load.
+
+Whoever watches a load holds nothing of the server: the browser asks `state` every few seconds, past the queue
+of events, and `cancel` goes past it too. Events only begin a load and change what Gradio draws.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
@@ -14,11 +17,8 @@ from components import known_pairs, page, run
 from components.access import FIXED, OWN, Access
 from components.lazy import LazyPair
 from components.loading import Loading
+from components.questions import Question, answers
 
-EVERY = 0.5
-"""Seconds between two reports of a load."""
-FIRST = 60
-"""Most seconds that a page waits for the pair that the server starts with, to name it."""
 OPENED_WITH = "smollm2-1.7b"
 
 _SHARED = (
@@ -28,6 +28,8 @@ _SHARED = (
 _SHARED_FIXED = "Every visitor of this server uses this pair. Who runs the server has chosen it."
 _DTYPE_INFO = "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter."
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
+_KEY_INFO = "Printed where the server was started."
+_CANCEL = "(key) => { window.specdec.models.cancel(key ?? ''); return []; }"
 _TEMPLATE = """
 <section aria-label="Models">
   <div class="loading" hidden><p class="stage"></p><progress></progress></div>
@@ -45,20 +47,49 @@ Fields = dict[str, Any]
 def panel(pair: LazyPair, access: Access) -> Fields:
     """The panel, closed at first. Returns its components by their names in the page's address."""
     loading = Loading(pair)
+    key = None
     with gr.Accordion(_label(loading.state()), open=False, elem_id="models-accordion") as accordion:
         chat = gr.Checkbox(
             True, label="Use the chat template", info=_CHAT_INFO, visible=_chats(pair), elem_id="chat"
         )
         fields = _choice(access, accordion) if access.rule != FIXED else {}
+        if fields and access.key is not None:
+            key = gr.Textbox(label="Key", info=_KEY_INFO, type="password", elem_id="models-key")
         with gr.Row(visible=bool(fields)):
             load = gr.Button("Load", variant="primary", size="sm", elem_id="load-models", min_width=90)
             cancel = gr.Button("Cancel", size="sm", interactive=False, elem_id="cancel-load", min_width=90)
-        view = page.panel(
-            "models", _TEMPLATE.format(shared=_SHARED_FIXED if access.rule == FIXED else _SHARED)
-        )
-    shown = [view, accordion, chat, load, cancel]
-    _connect(_Watch(pair, loading), access, fields, shown)
-    return fields | {"chat": chat}
+        page.panel("models", _TEMPLATE.format(shared=_SHARED_FIXED if access.rule == FIXED else _SHARED))
+    # what is in a closed accordion runs no script
+    watching = page.panel("loads", "", server_functions=server_functions(loading, access))
+    shown = [watching, accordion, chat, load, cancel]
+    _connect(_Watch(pair, loading), access, fields, key, shown)
+    return fields | {"chat": chat}  # the key is nobody's to link to
+
+
+class Cancel(Question):
+    """Who cancels: with the ticket of what is loaded, or with the key."""
+
+    ticket: str = ""
+    key: str = ""
+
+
+def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
+    """What the browser asks past the queue: `state` of a load, as `Loading.state`, and to `cancel` it."""
+
+    async def state(_: Any = None) -> dict[str, Any]:
+        return loading.state()
+
+    @answers
+    def cancel(asked: Cancel) -> dict[str, Any]:
+        if not loading.begun_with(asked.ticket):
+            if access.key is not None and not access.knows(asked.key):
+                raise ValueError("who began it can cancel it, and whoever has the key")
+            if access.rule == FIXED:
+                raise ValueError("the models of this server are fixed by who runs it")
+        loading.cancel()
+        return loading.state()
+
+    return [state, cancel]
 
 
 def _choice(access: Access, accordion: gr.Accordion) -> Fields:
@@ -89,46 +120,34 @@ def _choice(access: Access, accordion: gr.Accordion) -> Fields:
     return {"pair": pair, "target": target, "draft": draft, "dtype": dtype, "device": device}
 
 
-def _connect(watch: _Watch, access: Access, fields: Fields, shown: list[Any]) -> None:
-    view, accordion, _, load, cancel = shown
+def _connect(watch: _Watch, access: Access, fields: Fields, key: gr.Textbox | None, shown: list[Any]) -> None:
+    watching, accordion, _, load, cancel = shown
     quiet = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
+    keys = [key] if key is not None else []
 
-    async def begin(*values: str) -> AsyncIterator[list[Any]]:
+    def begin(*values: str) -> list[Any]:
+        choice, given = values[: len(fields)], values[len(fields) :]
         try:
-            watch.loading.begin(access.choice(*values))
+            access.check(given[0] if given else None)
+            return watch.update(ticket=watch.loading.begin(access.choice(*choice)))
         except ValueError as error:
-            yield watch.update(refused=str(error))
-            return
-        async for update in watch():
-            yield update
-
-    async def look() -> AsyncIterator[list[Any]]:
-        async for update in watch():
-            yield update
+            return watch.update(refused=str(error))
 
     if fields:
-        load.click(begin, list(fields.values()), shown, preprocess=False, **quiet)
-        cancel.click(watch.loading.cancel, None, None, **quiet)
-    gr.on([Context.root_block.load, accordion.expand, view.submit], look, None, shown, **quiet)
+        load.click(begin, [*fields.values(), *keys], shown, preprocess=False, **quiet)
+        cancel.click(None, keys, None, js=_CANCEL, api_visibility="private")
+    gr.on([Context.root_block.load, accordion.expand, watching.submit], watch.update, None, shown, **quiet)
 
 
 class _Watch:
-    """What the page shows of a load, until it ends."""
+    """What Gradio draws of a load."""
 
     def __init__(self, pair: LazyPair, loading: Loading):
         self.pair, self.loading = pair, loading
 
-    async def __call__(self) -> AsyncIterator[list[Any]]:
-        first = FIRST
-        while self.loading.active or (not self.pair.loaded and first > 0):
-            yield self.update()
-            await asyncio.sleep(EVERY)
-            first -= EVERY
-        yield self.update()
-
-    def update(self, refused: str | None = None) -> list[Any]:
-        """The view's value, and changes of accordion, chat switch and buttons."""
-        state = self.loading.state() | ({} if refused is None else {"refused": refused})
+    def update(self, **told: str) -> list[Any]:
+        """The view's value with what else is told, and changes of accordion, chat switch and buttons."""
+        state = self.loading.state() | told
         active = state["status"] in ("loading", "cancelling")
         return [
             json.dumps(state),

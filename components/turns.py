@@ -46,7 +46,7 @@ _RECENT = 16
 
 
 class Visitor(NamedTuple):
-    """Whose run it is. address: shares seats and rounds with all others; tab: of a browser, None: no browser."""
+    """Whose run it is. address: shares seats and rounds with others; tab: of a browser, None: of none."""
 
     address: str
     tab: Hashable | None = None
@@ -181,8 +181,8 @@ class Turns:
             )
         if beside >= bounds.of_address:
             raise ValueError(
-                f"{beside} runs from your network wait or run already, which is the limit here: try again in a "
-                "minute; recorded runs, lessons and laboratories need no waiting"
+                f"{beside} runs from your network wait or run already, which is the limit here: try again "
+                "in a minute; recorded runs, lessons and laboratories need no waiting"
             )
         if len(self._line) >= bounds.waiting and not self._free_for(visitor.address):
             raise ValueError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
+import inspect
 import json
 import threading
 import time
@@ -82,17 +84,20 @@ def own(root, target, draft, rule=OWN):
     return Access(rule, root).choice(OWN, target, draft, "float32", "cpu")
 
 
-def run_events(blocks, name, *values):
-    """The updates of one event of the page, as a visitor's browser would get them."""
+def event_of(blocks, name, *values):
+    """What one event of the page tells the view, as a visitor's browser would get it."""
     event = next(fn for fn in blocks.fns.values() if fn.name == name)
+    return json.loads(event.fn(*values)[0])
 
-    async def collect():
-        updates = event.fn(*values)
-        if hasattr(updates, "__aiter__"):
-            return [update async for update in updates]
-        return list(updates)
 
-    return asyncio.run(collect())
+def watched(blocks):
+    """What the browser gets that asks again and again, past the queue, until nothing is loaded any more."""
+    [watching] = [block for block in blocks.blocks.values() if getattr(block, "elem_id", None) == "loads"]
+    states = [asyncio.run(watching.state())]
+    while states[-1]["status"] in ("loading", "cancelling"):
+        time.sleep(0.01)
+        states.append(asyncio.run(watching.state()))
+    return states
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +114,9 @@ def served(root, embedded):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family):
     blocks, pair = served
-    updates = run_events(blocks, "begin", OWN, f"{family}-target", f"{family}-draft", "float32", "cpu")
-    states = [json.loads(update[0]) for update in updates]
+    begun = event_of(blocks, "begin", OWN, f"{family}-target", f"{family}-draft", "float32", "cpu")
+    assert begun["status"] == "loading"
+    states = watched(blocks)
     assert states[-1]["status"] == "ready", states[-1]
     assert [model["name"].split("/")[-1] for model in states[-1]["models"]] == [
         f"{family}-target",
@@ -395,27 +401,107 @@ def test_only_listed_pairs_where_the_rule_says_so():
         (["--host", "0.0.0.0"], {}, LISTED),
         (["--share"], {}, LISTED),
         ([], {"GRADIO_SERVER_NAME": "0.0.0.0"}, LISTED),
-        ([], {"SPACE_ID": "someone/space"}, LISTED),
+        ([], {"SPACE_ID": "someone/space"}, FIXED),
+        (["--proxy", "1"], {}, FIXED),
+        (["--proxy", "0"], {}, OWN),
+        (["--proxy", "1", "--models", "listed"], {}, LISTED),
+        (["--models", "listed"], {"SPACE_ID": "someone/space"}, LISTED),
         ([], {"SPACE_ID": "someone/space", "SPECDEC_MODELS": "fixed"}, FIXED),
         (["--models", "own", "--share"], {}, OWN),
         (["--models", "own"], {"SPACES_ZERO_GPU": "true"}, FIXED),
     ],
 )
-def test_the_rule_fits_who_can_reach_the_page(options, environment, rule):
-    import argparse
+def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, rule):
+    found = allowed(options, environment)
+    assert found.rule == rule
+    local = options in ([], ["--host", "127.0.0.1"], ["--proxy", "0"]) and not environment
+    assert (found.key is None) == (local or rule == FIXED)
+    assert found.key is None or (len(found.key) >= 16 and found.key not in repr(found))
+    assert (
+        allowed([*options, "--models", "listed", "--models-key", "mellon-mellon"], {}).key == "mellon-mellon"
+    )
 
+
+def allowed(options, environment):
     parser = argparse.ArgumentParser()
-    parser.add_argument("--host")
+    for option in ("--host", "--proxy"):
+        parser.add_argument(option)
     parser.add_argument("--share", action="store_true")
     access.add_options(parser, environment)
-    assert access.from_options(parser.parse_args(options), environment).rule == rule
+    return access.from_options(parser.parse_args(options), environment)
+
+
+def test_a_key_is_long_enough():
+    with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
+        Access(LISTED, key="key")
+
+
+@pytest.fixture
+def public(root, embedded):
+    """A page that others can reach, its pair, and a load that goes on until it is told to end."""
+    go_on, pair = threading.Event(), shared(embedded)
+
+    def load(*_args, report, **_options):
+        while not go_on.wait(0.01):
+            report(SimpleNamespace(_asdict=lambda: {"stage": "reading"}))
+        return embedded
+
+    async def build():
+        with gr.Blocks() as blocks:
+            models_panel.panel(pair, Access(OWN, root, key="open-sesame"))
+        return blocks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("components.lazy.load", load)
+        yield asyncio.run(build())
+        go_on.set()
+
+
+WANTED = (OWN, "llama-target", "llama-draft", "float32", "cpu")
+
+
+@pytest.mark.parametrize("key", ["", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "])
+def test_without_the_key_nothing_is_loaded_for_everybody(public, key):
+    told = event_of(public, "begin", *WANTED, key)
+    assert "the key is not the one" in told["refused"]
+    assert told["status"] == "rest"
+
+
+def test_strangers_can_not_cancel_a_load(public):
+    [watching] = [block for block in public.blocks.values() if getattr(block, "elem_id", None) == "loads"]
+    ticket = event_of(public, "begin", *WANTED, "open-sesame")["ticket"]
+    for asked in ({}, {"ticket": "x"}, {"ticket": "\ud800", "key": "x"}, {"key": 5}, None, {"ticket": None}):
+        assert "error" in watching.cancel(asked)
+    assert asyncio.run(watching.state())["status"] == "loading"
+    assert "ticket" not in asyncio.run(watching.state())
+    assert watching.cancel({"ticket": ticket})["status"] in ("cancelling", "cancelled")
+    assert watched(public)[-1]["status"] == "cancelled"
+    event_of(public, "begin", *WANTED, "open-sesame")
+    assert "error" in watching.cancel({"ticket": ticket})  # that was of another load
+    assert watching.cancel({"key": "open-sesame"})["status"] in ("cancelling", "cancelled")
+    assert watched(public)[-1]["status"] == "cancelled"
+
+
+def test_the_key_is_not_in_the_address_of_the_page(embedded):
+    async def build():
+        with gr.Blocks():
+            return models_panel.panel(shared(embedded), Access(OWN, key="open-sesame"))
+
+    assert set(asyncio.run(build())) == {"pair", "target", "draft", "dtype", "device", "chat"}
+
+
+def test_watchers_hold_nothing_and_cancelling_goes_past_the_queue(public):
+    events = [fn for fn in public.fns.values() if fn.fn]
+    assert not any(inspect.isgeneratorfunction(fn.fn) or inspect.isasyncgenfunction(fn.fn) for fn in events)
+    [cancel] = [block for block in public.blocks.values() if getattr(block, "elem_id", None) == "cancel-load"]
+    assert all(fn.fn is None for fn in public.fns.values() if (cancel._id, "click") in fn.targets)
 
 
 def test_a_refused_choice_is_told_and_nothing_is_loaded(served):
     blocks, pair = served
     before = pair.load()
-    (update,) = run_events(blocks, "begin", OWN, "../elsewhere", "x", "float32", "cpu")
-    assert "not in the folder" in json.loads(update[0])["refused"]
+    told = event_of(blocks, "begin", OWN, "../elsewhere", "x", "float32", "cpu")
+    assert "not in the folder" in told["refused"]
     assert pair.load() is before
 
 

@@ -9,7 +9,7 @@ import { mountExperimentsLab } from "./experiments_lab.js";
 import { mountFeed } from "./feed.js";
 import { mountLesson, mountLessons } from "./lessons.js";
 import { mountProjector } from "./projector.js";
-import { mountModels, receive as receiveModels } from "./models.js";
+import { mountLoads, mountModels, receive as receiveLoads } from "./models.js";
 import { mountLossless } from "./lossless.js";
 import * as check from "./lossless_state.js";
 import { mountReplay } from "./replay.js";
@@ -29,6 +29,7 @@ const VIEWS = {
   experiments_lab: mountExperimentsLab,
   feed: mountFeed,
   lossless: mountLossless,
+  loads: mountLoads,
   models: mountModels,
   lesson: mountLesson,
   lessons: mountLessons,
@@ -49,7 +50,7 @@ export function mount(name, element, props, server, trigger) {
   VIEWS[name](element, props, server, trigger);
 }
 
-const RECEIVERS = { compare: comparison.receive, feed: store.receive, lossless: check.receive, models: receiveModels };
+const RECEIVERS = { compare: comparison.receive, feed: store.receive, lossless: check.receive, loads: receiveLoads };
 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 

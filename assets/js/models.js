@@ -25,16 +25,30 @@ const STAGE = {
 const lines = ({ role, name, dtype, device, capability }) =>
   [role === "target" ? "Target" : "Draft", name, `${dtype} on ${device}; ${CAPABILITY[capability] ?? capability}`];
 
+const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
+const EVERY = 3000; // and at one that somebody else began
+const SPREAD = 1000; // within which the tabs that watch tell Gradio of its end
+
+const isActive = ({ status }) => ["loading", "cancelling"].includes(status);
+
+let state = null; // as the server told it last
 const views = new Set();
 
+let see = () => {};
+
 export function receive(text) {
-  if (text) for (const view of views) view(JSON.parse(text));
+  if (text) see(JSON.parse(text));
+}
+
+function show(news) {
+  if (news.status) state = news;
+  if (state) for (const view of views) view({ ...state, ...news });
 }
 
 function drawProgress(element, state) {
   const box = element.querySelector(".loading");
   const bar = box.querySelector("progress");
-  box.hidden = !["loading", "cancelling"].includes(state.status);
+  box.hidden = !isActive(state);
   const stage = STAGE[state.stage]?.(state) ?? `Beginning with ${state.title}`;
   setText(box.querySelector(".stage"), `${stage}; ${Math.floor(state.seconds ?? 0)} s`);
   bar.setAttribute("aria-label", stage);
@@ -61,19 +75,62 @@ function draw(element, state) {
   error.hidden = error.textContent === "";
 }
 
-export function mountModels(element, props, server, trigger) {
-  let known = null;
-  views.add((state) => {
-    known = JSON.stringify(state.models.map(({ name }) => name));
-    draw(element, state);
-  });
-  receive(props.value); // what was sent before the panel was opened
+// Looks at a load until it ends, past Gradio's queue of events: who watches takes nobody's place. ended is called
+// then, so that Gradio's own parts are drawn anew.
+class Watch {
+  constructor(server, draw, ended) {
+    Object.assign(this, { server, draw, ended, timer: 0, ticket: "" });
+    document.addEventListener("visibilitychange", () => this.timer && this.later(0));
+  }
+
+  see(state) {
+    this.ticket = state.ticket ?? this.ticket;
+    this.draw(state);
+    clearTimeout(this.timer);
+    this.timer = 0;
+    if (isActive(state) || state.models.length === 0) this.later(this.ticket ? OWN_EVERY : EVERY);
+  }
+
+  later(wait) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.look(), wait);
+  }
+
+  async look() {
+    if (document.hidden) return;
+    try {
+      const state = await this.server.state({});
+      this.see(state);
+      if (this.timer === 0) setTimeout(this.ended, this.ticket ? 0 : SPREAD * Math.random());
+    } catch {
+      this.later(EVERY); // the server is busy, or gone, which the page tells elsewhere
+    }
+  }
+
+  async cancel(key) {
+    const told = await this.server.cancel({ ticket: this.ticket, key });
+    if (told.error) this.draw({ refused: told.error });
+    else this.see(told);
+  }
+}
+
+// The part that is always there: in a closed accordion no script runs.
+export function mountLoads(element, props, server, trigger) {
+  const watch = new Watch(server, show, () => trigger("submit"));
+  see = (news) => watch.see(news);
+  window.specdec.models = { cancel: (key) => watch.cancel(key) };
+  receive(props.value);
   // Somebody else loaded another pair: the visitor's own run is the first to tell.
   subscribe(() => {
-    if (run.recorded || !run.setup?.models || known === null) return;
+    if (run.recorded || !run.setup?.models || state === null) return;
     const used = JSON.stringify(run.setup.models.map(({ name }) => name));
-    if (used === known) return;
-    known = used;
+    if (used === JSON.stringify(state.models.map(({ name }) => name))) return;
+    state = { ...state, models: run.setup.models };
     trigger("submit");
   });
+}
+
+export function mountModels(element) {
+  views.add((news) => draw(element, news));
+  if (state) draw(element, state);
 }

@@ -81,7 +81,7 @@ def _rounded(value: Any) -> Any:
 def client(address: str, keep: int = 64, source: str | None = None) -> httpx.AsyncClient:
     """Connections for as many visitors as there are; `keep` of them stay open between requests.
 
-    source: the address that they come from, for example 127.0.0.2: on Linux all of 127.0.0.0/8 is this machine.
+    source: the address that they come from, as 127.0.0.2: on Linux all of 127.0.0.0/8 is this machine.
     """
     # the server hangs up after five idle seconds; a request that goes out at that moment would be lost
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=1)

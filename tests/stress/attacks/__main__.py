@@ -1,7 +1,7 @@
 """`python -m tests.stress.attacks [NAME ...] [--smoke]`: each attack with an honest visitor's wait beside it.
 
-The server is started as a user would, for each attack anew. The wait is that of a short run of the page through
-the queue, and of the page itself, each time from an address of its own; the median of several.
+The server is started as a user would, for each attack anew. The wait is that of a short run of the page
+through the queue, and of the page itself, each time from an address of its own; the median of several.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def attack(name: str, url: str, seconds: float) -> None:
-    """Attack from this process and print what it got. Its own work is not to slow down the server beside it."""
+    """Attack from this process and print what it got; its own work is not to slow down the server."""
     os.nice(10)
     made = known()[name](url, seconds)
     print(json.dumps(asyncio.run(made) if inspect.iscoroutine(made) else made), flush=True)
