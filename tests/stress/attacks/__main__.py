@@ -58,8 +58,10 @@ async def wait(site: Site, visits: int) -> dict[str, Any]:
                     (await http.get("/")).raise_for_status()
                     pages.append(time.monotonic() - start)
                     visit = await site.generate(http)
-                    runs.append(visit.seconds)
-                    failures += [visit.failure] if visit.failure else []
+                    if visit.failure:
+                        failures.append(visit.failure)
+                    else:
+                        runs.append(visit.seconds)
             except Exception as error:
                 failures.append(f"{type(error).__name__}: {error}")
     return {
