@@ -14,6 +14,10 @@ import sys
 from functools import partial
 from typing import Any
 
+if __name__ == "__main__":
+    from components import ending
+
+    ending.at_signals()  # before what takes seconds to import
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 # after each event Gradio sums up all events so far, 2 to 10 ms, for a view that is not served
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", str(10**9))

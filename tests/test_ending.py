@@ -1,0 +1,58 @@
+"""Ctrl+C ends the server with one line and within seconds, also while it starts and while it is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.stress.attacks.queue import invented_tabs
+from tests.stress.visitors import ROOT, _free_port, _wait_for
+
+SECONDS = 5.0
+"""Until the process is gone, on a machine with other things to do."""
+
+
+@pytest.fixture
+def started():
+    port = _free_port()
+    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield server, f"http://127.0.0.1:{port}"
+    server.kill()
+    server.wait()
+
+
+def ended(server, number):
+    """The last lines of a server that is sent a signal, what it said of errors, and how it ended."""
+    start = time.monotonic()
+    server.send_signal(number)
+    out, errors = server.communicate(timeout=60)
+    assert time.monotonic() - start < SECONDS
+    return out.strip().splitlines()[-1], errors, server.returncode
+
+
+def test_at_its_start(started):
+    server, _ = started
+    time.sleep(0.5)  # it imports
+    line, errors, code = ended(server, signal.SIGINT)
+    assert (line, code) == ("The server was ended by SIGINT.", 0)
+    assert errors == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_visitors_wait_and_decode(started, number):
+    server, address = started
+    _wait_for(address, server)
+    busy = threading.Thread(target=lambda: asyncio.run(invented_tabs(address, 4.0)), daemon=True)
+    busy.start()
+    time.sleep(2)
+    line, errors, code = ended(server, number)
+    assert (line, code) == (f"The server was ended by {number.name}.", 0)
+    assert "Traceback" not in errors
+    busy.join(60)
