@@ -13,6 +13,7 @@ from anyio.to_thread import run_sync
 import specdec
 from components import run, turns
 from components.ahead import Ahead
+from specdec.auto import Steps
 
 _LOOK = 0.05
 """Seconds between two looks whether a waiting run has its seat."""
@@ -59,7 +60,9 @@ async def _rounds(pair: Any, settings: run.Settings, seat: turns.Seat) -> AsyncI
     """Rounds, decoded ahead in a thread; who waits for a seat holds none."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)
-    decoding = await run_sync(_begun, pair, settings, seat)
+    taken = seat.steps(run.starting(pair, settings))
+    while (decoding := await run_sync(_step, taken)) is None:
+        pass
     with closing(Ahead(seat.rounds(decoding))) as ahead:
         batches = ahead.batches(0)
         while (batch := await run_sync(next, batches, None)) is not None:
@@ -67,6 +70,10 @@ async def _rounds(pair: Any, settings: run.Settings, seat: turns.Seat) -> AsyncI
                 yield round
 
 
-def _begun(pair: Any, settings: run.Settings, seat: turns.Seat) -> Any:
-    with seat.turn():
-        return run.start(pair, settings)
+def _step(steps: Steps[Any]) -> Any:
+    """One step; what they found, None before."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        return end.value
+    return None

@@ -98,8 +98,8 @@ def _column(wanted: Mapping[str, Any], shared: run.Settings) -> Column:
 def _decoded(log: run.Log, seat: turns.Seat, drafts: Drafts, column: Column) -> Iterator[str]:
     settings = column.settings
     yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", column=column.name)
-    with seat.turn():
-        decoding = run.start(drafts.pair_with(column.draft), settings, detail=False)
+    steps = run.starting(drafts.pair_with(column.draft), settings, detail=False)
+    decoding = yield from run.begun(seat, log, steps, column=column.name)
     tree = {"num_draft_tokens": decoding.topology.num_draft_tokens, "depth": decoding.topology.depth}
     yield log.flush("running", column=column.name, tree=tree)
     yield from log.collect("running", seat.rounds(decoding), column=column.name)

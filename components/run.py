@@ -27,6 +27,7 @@ import specdec
 from components import addresses, limits, page, topologies, turns, zero_gpu
 from components.ahead import Ahead
 from components.lazy import present
+from specdec.auto import Steps, finished
 from specdec.trace import Method
 
 INTERVAL = 0.25
@@ -120,22 +121,29 @@ def whole(name: str, value: Any, least: int = 0, most: int = _LARGEST) -> int:
 
 
 def start(pair: Any, settings: Settings, method: str | None = None, detail: bool = True) -> Any:
-    """The run of checked settings, not begun yet; `method` replaces theirs (for the baseline).
+    """The run that `starting` begins."""
+    return finished(starting(pair, settings, method, detail))
 
-    It may measure to choose a tree, so it takes a turn of the model (`turns.Seat.turn`). ValueError as in
-    `specdec.stream`, and where the prompt has more tokens than the limit.
+
+def starting(pair: Any, settings: Settings, method: str | None = None, detail: bool = True) -> Steps[Any]:
+    """Make the run of checked settings, not begun yet; `method` replaces theirs (for the baseline).
+
+    It may measure to choose a tree, so each step takes a turn of the model (`turns.Seat.steps`). ValueError
+    as in `specdec.stream`, and where the prompt has more tokens than the limit.
     """
     pair, method = present(pair), method or settings.method
     lender = zero_gpu.lender(pair)
-    return (
-        start_here(pair, settings, method, detail)
-        if lender is None
-        else lender.start(settings, method, detail)
-    )
+    if lender is None:
+        return (yield from _starting_here(pair, settings, method, detail))
+    return lender.start(settings, method, detail)
 
 
 def start_here(pair: Any, settings: Settings, method: str, detail: bool) -> Any:
     """The same in this process, wherever the pair's models are."""
+    return finished(_starting_here(pair, settings, method, detail))
+
+
+def _starting_here(pair: Any, settings: Settings, method: str, detail: bool) -> Steps[Any]:
     prompt = pair.chat_prompt(settings.prompt) if chats(pair, settings) else settings.prompt
     sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
     prompt_tokens = len(pair.encode(prompt))
@@ -143,7 +151,7 @@ def start_here(pair: Any, settings: Settings, method: str, detail: bool) -> Any:
     topology = None
     if method != "ar":
         tree = {"tree": settings.tree, "method": method}
-        topology = topologies.topology(pair, settings.topology, settings.k, **tree, **sampling)
+        topology = yield from topologies.steps(pair, settings.topology, settings.k, **tree, **sampling)
     return specdec.stream(
         pair,
         prompt,
@@ -185,13 +193,12 @@ def _decoded(pair: Any, settings: Settings, seat: turns.Seat, log: Log) -> Itera
     setup = _setup(pair, settings)
     yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", setup=setup)
     note = {}
-    with seat.turn():
-        try:
-            run = start(pair, settings)
-        except zero_gpu.NoGpuError as error:
-            run = start(zero_gpu.embedded(), settings)
-            setup = _setup(run.pair, settings)
-            note = {"message": f"{error} This run is by the embedded story models, on the CPU."}
+    try:
+        run = yield from begun(seat, log, starting(pair, settings))
+    except zero_gpu.NoGpuError as error:
+        run = yield from begun(seat, log, starting(zero_gpu.embedded(), settings))
+        setup = _setup(run.pair, settings)
+        note = {"message": f"{error} This run is by the embedded story models, on the CPU."}
     setup |= _tree(run.topology) | {"prompt_ids": run.prompt_ids}
     yield log.flush("running", setup=setup, **note)
     yield from log.collect("running", seat.rounds(run))
@@ -199,6 +206,18 @@ def _decoded(pair: Any, settings: Settings, seat: turns.Seat, log: Log) -> Itera
     if settings.baseline and settings.method != "ar":
         note = yield from _baseline(run.pair, settings, seat, log)
     yield log.flush("done", prefill_seconds=run.prefill_seconds, **note)
+
+
+def begun(seat: turns.Seat, log: Log, steps: Steps[Any], **fields: Any) -> Generator[str, None, Any]:
+    """The run that steps begin, a turn of the model for each; with each update a visitor can stop it."""
+    taken = seat.steps(steps)
+    while True:
+        try:
+            next(taken)
+        except StopIteration as end:
+            return end.value
+        if time.monotonic() - log.flushed_at >= turns.TOLD_EVERY:
+            yield log.flush("choosing", **fields)
 
 
 def _baseline(

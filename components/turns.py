@@ -9,6 +9,7 @@ for 20. Everything that runs the model goes through it:
             yield f"place {place.number} of {place.of}"
         with seat.turn():  # the model is this run's alone
             run = specdec.stream(pair, prompt)
+        tree = yield from seat.steps(choosing)  # a turn for each step of a measurement
         for round in seat.rounds(run):  # a turn for each round; closes the run
             yield round
 
@@ -29,11 +30,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from components import limits
 
@@ -43,6 +44,9 @@ CREDIT = 5.0
 """Seconds of the model by which a newcomer is ahead of those who have been there for long, at most."""
 _RECENT = 16
 """Finished runs that the time of a wait is estimated from."""
+
+
+_T = TypeVar("_T")
 
 
 class Visitor(NamedTuple):
@@ -273,6 +277,17 @@ class Seat:
                 yield
         finally:
             self._model.pass_on(self)
+
+    def steps(self, steps: Generator[None, None, _T]) -> Generator[None, None, _T]:
+        """What steps find, a turn for each of them; it stops after each, without the model."""
+        with closing(steps):
+            while True:
+                with self.turn():
+                    try:
+                        next(steps)
+                    except StopIteration as end:
+                        return end.value
+                yield
 
     def rounds(self, run: Iterator[Any]) -> Iterator[Any]:
         """The rounds of a run, a turn for each; the run is closed with this.

@@ -271,3 +271,50 @@ def test_many_runs_at_once_lose_no_turn():
     assert len(told) == 600
     assert all(told[i].replace("begins", "ends") == told[i + 1] for i in range(0, 600, 2))
     assert queue.num_seated == queue.num_waiting == 0
+
+
+def test_a_measurement_takes_a_turn_for_each_of_its_steps():
+    queue, told, started = turns(seats=2), [], threading.Barrier(2)
+
+    def measuring():
+        for _ in range(20):
+            told.append("step")
+            all_ask(queue)
+            yield
+        return "tree"
+
+    def measure():
+        with queue.seat(Visitor("new temperature")) as seat:
+            started.wait(60)
+            steps = seat.steps(measuring())
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    told.append(end.value)
+                    return
+
+    run = Steps("run", 40, told, partial(all_ask, queue))
+    in_threads([(measure,), (decode, queue, run, started)])
+    assert "tree" in told
+    between = "".join(line[0] for line in told if line in ("step", "run begins"))
+    assert "sssss" not in between  # whoever decodes is not held up by more than a few steps
+
+
+def test_a_measurement_that_is_stopped_frees_the_model():
+    queue, closed = turns(seats=1), []
+
+    def measuring():
+        try:
+            while True:
+                yield
+        finally:
+            closed.append(True)
+
+    with queue.seat() as seat:
+        steps = seat.steps(measuring())
+        next(steps)
+        steps.close()
+    assert closed == [True]
+    with queue.seat() as seat, seat.turn():
+        pass

@@ -72,10 +72,10 @@ async def unheard_runs(url: str, seconds: float) -> dict[str, int]:
     """Long runs whose messages nobody takes, each of a tab of its own, as many as get in."""
 
     async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
-        await _joined(http, _body(site, site.decode), got)
-        await asyncio.sleep(0.05)
+        if not await _joined(http, _body(site, site.decode), got):
+            await asyncio.sleep(0.1)
 
-    return await _again_and_again(url, seconds, 8, one)
+    return await _again_and_again(url, seconds, 32, one)
 
 
 async def invented_tabs(url: str, seconds: float) -> dict[str, int]:
