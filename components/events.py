@@ -66,7 +66,7 @@ class Pace:
         """Count one more; False where that is too many by now."""
         now = self._clock()
         until = max(self._until.pop(address, now), now) + 1 / per_second
-        allowed = until <= now + BURST
+        allowed = until <= now + BURST + 1e-6
         self._until[address] = until if allowed else until - 1 / per_second
         while len(self._until) > _REMEMBERED:
             self._until.popitem(last=False)

@@ -17,7 +17,7 @@ import httpx
 
 import app
 import specdec
-from components import limits, page, turns
+from components import events, limits, page, turns
 from specdec.models.cache import cached_tree_masks
 from tests.stress.load import alone
 from tests.stress.visitors import PLAIN, Site, client, stream
@@ -54,7 +54,7 @@ async def leave(site: Site, http: httpx.AsyncClient) -> None:
 async def remembered(site: Site, http: httpx.AsyncClient, holder: Any) -> dict[str, Any]:
     """How many of `MANY` visitors Gradio still knows, by either of its lists."""
     for visitor in range(MANY):
-        await ask(site, http, f"visitor {visitor}")
+        await ask(site, http, f"visitor-{visitor}")
     return {"sessions": len(holder.session_data), "times": len(holder.time_last_used)}
 
 
@@ -63,7 +63,7 @@ async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
     capacity, holder.capacity = holder.capacity, 1
     running = asyncio.create_task(site.generate(http, length=64))
     while not running.done():
-        await ask(site, http, "another visitor")
+        await ask(site, http, "another-visitor")
     holder.capacity = capacity
     visit = await running
     return not visit.failure and visit.token_ids == alone(specdec.load_pair(), visit)
@@ -100,6 +100,27 @@ def wakes() -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before) / IDLE
 
 
+async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
+    """Runs that nobody listens to, of as many tabs as there are places: how many looks they last, and what
+    Gradio keeps of them."""
+    every, events.EVERY = events.EVERY, 0.02
+    data = list((site.defaults | PLAIN | {"length": 400}).values())
+    for tab in ("unheard-1", "unheard-2"):
+        body = {"fn_index": site.decode, "data": data, "session_hash": tab}
+        (await http.post("/gradio_api/queue/join", json=body)).raise_for_status()
+    end = time.monotonic() + PATIENCE
+    kept = [queue.pending_messages_per_session, queue.pending_event_ids_session, turns.MODEL._seated]
+    while (turns.MODEL.num_seated or "unheard-2" in kept[0]) and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    events.EVERY = every
+    return {
+        "seated": turns.MODEL.num_seated,
+        "waiting": turns.MODEL.num_waiting,
+        "kept": [tab for tab in ("unheard-1", "unheard-2") for where in kept[:2] if tab in where],
+        "events": len(queue.event_ids_to_events),
+    }
+
+
 async def visited(site: Site, blocks: Any) -> dict[str, Any]:
     """All counts."""
     async with client(site.address) as http:
@@ -109,12 +130,13 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
             "remembered": await remembered(site, http, blocks.app.state_holder),
             "forgotten_goes_on": await forgotten(site, http, blocks.app.state_holder),
             "remaining": await remaining(site, http),
+            "unheard": await unheard(site, http, blocks._queue),
         }
 
 
 def main() -> None:
     """Serve, visit, count, tell."""
-    limits.use(limits.Limits(seats=1, waiting=1))
+    limits.use(limits.Limits(seats=1, waiting=1, checks=1, checks_waiting=1))
     blocks = app.build()
     page.launch(blocks, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     found = {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))

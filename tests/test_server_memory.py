@@ -36,6 +36,10 @@ def test_runs_leave_nothing_whether_read_to_the_end_or_not(left):
     assert left["remaining"] == {}
 
 
+def test_events_that_nobody_listens_to_are_dropped(left):
+    assert left["unheard"] == {"seated": 0, "waiting": 0, "kept": [], "events": 0}
+
+
 def test_a_tab_holds_no_connection(left):
     # a browser has six for one server; so nothing may rely upon one that ends
     assert not left["heartbeat"]

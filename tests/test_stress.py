@@ -8,6 +8,7 @@ import pytest
 
 import specdec
 from tests.stress import fuzz, load, soak
+from tests.stress.attacks import __main__ as attacks
 from tests.stress.visitors import ROOT, Site, client, serving, stream
 
 
@@ -190,6 +191,9 @@ def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
     assert "length = 301 tokens is above the limit of 300 here" in refused
 
 
+FEW = ("--seats", "1", "--new-tokens", "300", "--runs-per-address", "2")
+
+
 def refused_of_three(address, forwarded):
     """Three runs at once through the public endpoint; how many are refused because of the other two."""
 
@@ -198,7 +202,7 @@ def refused_of_three(address, forwarded):
         body = {"data": ["Once upon a time", "ar", "simple", 1, 300, 1.0, 0, 1.0, 0, False]}
         joined = await http.post("/gradio_api/call/generate", json=body, headers=headers)
         path = f"/gradio_api/call/generate/{joined.json()['event_id']}"
-        return "of your runs wait or run already" in (await http.get(path, headers=headers)).text
+        return "runs from your network wait or run already" in (await http.get(path, headers=headers)).text
 
     async def visit():
         async with client(address) as http:
@@ -208,10 +212,55 @@ def refused_of_three(address, forwarded):
 
 
 def test_behind_a_proxy_its_last_word_tells_whose_runs_are_counted():
-    with serving("--seats", "1", "--new-tokens", "300", "--proxy", "1") as (address, _):
+    with serving(*FEW, "--proxy", "1") as (address, _):
         assert refused_of_three(address, [f"192.0.2.{number}, 198.51.100.1" for number in range(3)]) == 1
         assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 0
 
 
-def test_without_a_proxy_nobody_is_believed(site):
-    assert refused_of_three(site.address, [f"198.51.100.{number}" for number in range(3)]) == 1
+def test_without_a_proxy_nobody_is_believed():
+    with serving(*FEW) as (address, _):
+        assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 1
+
+
+def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
+    """As many as there are places at all: one that is seated and three who wait."""
+
+    async def ask(http):
+        body = {"data": ["Once upon a time", "ar", "simple", 1, 40, 1.0, 0, 1.0, 0, False]}
+        joined = await http.post("/gradio_api/call/generate", json=body)
+        return (await http.get(f"/gradio_api/call/generate/{joined.json()['event_id']}")).text
+
+    async def visit(http):
+        return await asyncio.gather(*(ask(http) for _ in range(4)))
+
+    answers = visiting(site, visit)
+    assert all("event: complete" in answer and "event: error" not in answer for answer in answers)
+
+
+def test_an_address_has_a_number_of_events_at_a_time_and_in_a_second(site):
+    """The short ones of a second are refused by their number, others go on."""
+    event = next(event for event in site.events if not event["inputs"])
+
+    async def visit(http):
+        bodies = ({"fn_index": event["id"], "data": [], "session_hash": f"s{i}"} for i in range(400))
+        answers = [await http.post("/gradio_api/queue/join", json=body) for body in bodies]
+        async with client(site.address, source="127.0.0.9") as other:
+            return answers, await site.generate(other, length=2)
+
+    async def from_elsewhere():
+        async with client(site.address, source="127.0.0.8") as http:
+            return await visit(http)
+
+    answers, other = asyncio.run(from_elsewhere())
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert 0 < len(refused) < 300
+    assert all(answer.status_code == 429 and "network" in answer.json()["detail"] for answer in refused)
+    assert not other.failure
+
+
+def test_every_attack_for_a_moment():
+    names = list(attacks.known())
+    found = attacks.smoke(names, seconds=0.5)
+    assert [each["attack"] for each in found] == names
+    assert all(each["attacker"] and each["with"]["failures"] == [] for each in found), found
+    assert all(name in attacks.row(each) for name, each in zip(names, found, strict=True))
