@@ -3,7 +3,7 @@
 An event is a POST that names a function; its messages wait under the tab's session until the tab listens.
 Gradio keeps both for whoever sends them. Here
 
-    one address    has so many events at a time, and so many in a second (`limits`)
+    one address    has so many events at a time (`limits`); how many in a second is for `components.pace`
     no listener    the session's events end and are forgotten after `PATIENCE` seconds
 """
 
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections import OrderedDict
 from typing import Any
 
 import gradio as gr
@@ -26,10 +24,6 @@ PATIENCE = 10
 """Looks, `EVERY` seconds apart, at which nobody may listen to a session before it is forgotten. Not a time: a
 busy server does not look while it keeps its visitors waiting."""
 EVERY = 1.0
-BURST = 15
-"""Seconds whose events may come at once: a class opens the page at the same moment."""
-_REMEMBERED = 10_000
-"""Addresses whose events are counted; the one that asked longest ago is forgotten."""
 
 
 class Messages(asyncio.Queue[Any]):
@@ -55,30 +49,11 @@ class Messages(asyncio.Queue[Any]):
         return self.unheard > PATIENCE
 
 
-class Pace:
-    """How many events each address began of late. clock: seconds."""
-
-    def __init__(self, clock: Any = time.monotonic):
-        self._clock = clock
-        self._until: OrderedDict[str, float] = OrderedDict()
-
-    def allows(self, address: str, per_second: int) -> bool:
-        """Count one more; False where that is too many by now."""
-        now = self._clock()
-        until = max(self._until.pop(address, now), now) + 1 / per_second
-        allowed = until <= now + BURST + 1e-6
-        self._until[address] = until if allowed else until - 1 / per_second
-        while len(self._until) > _REMEMBERED:
-            self._until.popitem(last=False)
-        return allowed
-
-
 class Events:
     """The bounds of one queue of Gradio's, put in front of its own `push`."""
 
     def __init__(self, queue: Any):
         self.queue = queue
-        self.pace = Pace()
         self._push = queue.push
         self._addresses: dict[str, str] = {}
         self._sweeping: asyncio.Task[None] | None = None
@@ -107,10 +82,6 @@ class Events:
         count = sum(whose == sender for whose in self._addresses.values())
         if count >= most.events_per_address:
             raise HTTPException(429, f"{count} requests from your network wait or run already: wait for them")
-        if not self.pace.allows(sender, most.events_per_second):
-            raise HTTPException(
-                429, f"more than {most.events_per_second} requests a second from your network: try again soon"
-            )
 
     async def _sweep(self) -> None:
         while not self.queue.stopped:

@@ -32,7 +32,6 @@ class Limits:
     checks: int = _limit(4, "losslessness checks that take turns with the runs")
     checks_waiting: int = _limit(64, "losslessness checks that wait")
     events_per_address: int = _limit(160, "events of one address that wait or run, its runs among them")
-    events_per_second: int = _limit(20, "events of one address in a second, in the long run")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
     request_bytes: int = _limit(250_000, "bytes of one request's body; a prompt may take 12 a character")
     results_bytes: int = _limit(20_971_520, "bytes of an experiment's results file")

@@ -29,7 +29,7 @@ def begin_others(site, count):
     begun = []
     data = list((site.defaults | {"length": 400, "topology": "batch", "k": 64, "baseline": True}).values())
     for number in range(count):
-        body = {"fn_index": site.decode, "data": data, "session_hash": f"other {number}"}
+        body = {"fn_index": site.decode, "data": data, "session_hash": f"other-{number}"}
         answer = httpx.post(f"{site.address}/gradio_api/queue/join", json=body).raise_for_status()
         begun.append({name: body[name] for name in ("fn_index", "session_hash")} | answer.json())
     return begun

@@ -55,25 +55,6 @@ def test_an_address_has_so_many_events_at_a_time_and_a_class_all_it_needs():
     assert asyncio.run(visit()) >= 3 * 40  # three events of each of forty students
 
 
-def test_a_burst_is_let_through_and_a_flood_is_not():
-    now = [0.0]
-    pace = events.Pace(lambda: now[0])
-    burst = sum(pace.allows("a", 20) for _ in range(1000))
-    assert burst == 20 * events.BURST >= 5 * 40
-    assert pace.allows("b", 20)
-    now[0] += 1.0
-    assert sum(pace.allows("a", 20) for _ in range(1000)) == 20
-    now[0] += 3600
-    assert sum(pace.allows("a", 20) for _ in range(1000)) == burst
-
-
-def test_addresses_that_asked_long_ago_are_forgotten():
-    pace = events.Pace(lambda: 0.0)
-    for number in range(events._REMEMBERED + 100):
-        pace.allows(str(number), 20)
-    assert len(pace._until) == events._REMEMBERED
-
-
 @pytest.mark.parametrize("session", ["tab", None])
 def test_a_session_that_nobody_listens_to_is_forgotten_and_another_is_not(monkeypatch, session):
     monkeypatch.setattr(events, "EVERY", 0.001)

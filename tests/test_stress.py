@@ -237,27 +237,6 @@ def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
     assert all("event: complete" in answer and "event: error" not in answer for answer in answers)
 
 
-def test_an_address_has_a_number_of_events_at_a_time_and_in_a_second(site):
-    """The short ones of a second are refused by their number, others go on."""
-    event = next(event for event in site.events if not event["inputs"])
-
-    async def visit(http):
-        bodies = ({"fn_index": event["id"], "data": [], "session_hash": f"s{i}"} for i in range(400))
-        answers = [await http.post("/gradio_api/queue/join", json=body) for body in bodies]
-        async with client(site.address, source="127.0.0.9") as other:
-            return answers, await site.generate(other, length=2)
-
-    async def from_elsewhere():
-        async with client(site.address, source="127.0.0.8") as http:
-            return await visit(http)
-
-    answers, other = asyncio.run(from_elsewhere())
-    refused = [answer for answer in answers if answer.status_code != 200]
-    assert 0 < len(refused) < 300
-    assert all(answer.status_code == 429 and "network" in answer.json()["detail"] for answer in refused)
-    assert not other.failure
-
-
 def test_every_attack_for_a_moment():
     names = list(attacks.known())
     found = attacks.smoke(names, seconds=0.5)
