@@ -26,7 +26,10 @@ _SHARED = (
     "begun end with the models they began with."
 )
 _SHARED_FIXED = "Every visitor of this server uses this pair. Who runs the server has chosen it."
-_DTYPE_INFO = "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter."
+_DTYPE_INFO = (
+    "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter; in bfloat16 rounding "
+    "parted 26 of 40 texts of 140 tokens on the embedded pair."
+)
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
 _KEY_INFO = "Printed where the server was started."
 _CANCEL = "(key) => { window.specdec.models.cancel(key ?? ''); return []; }"

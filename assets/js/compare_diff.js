@@ -42,15 +42,18 @@ const OTHER_NOISE =
   "GSD decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the target’s.";
 const BY_CHANCE = "By chance: GSD decides with random numbers of its own. Another seed or a longer text will show it.";
 
+// assets/results/half_precision.json, on sequence(4)
+const HOW_OFTEN = "On the embedded pair in bfloat16 rounding parted 26 of 40 texts of 140 tokens; in float32 none.";
+
 function kept(dtype) {
   if (dtype === "float32") return INVARIANT;
-  return `Measured in ${dtype}, where rounding can part the texts; here it did not. In float32 they always stay together.`;
+  return `Measured in ${dtype}, where rounding can part the texts; here it did not. ${HOW_OFTEN}`;
 }
 
 function rounded(at, dtype) {
   const until = `Measured in ${dtype}: they agree for ${count(at)}.`;
   if (dtype === "float32") return `${until} There two tokens were so nearly equal that rounding decided between them.`;
-  return `${until} A target call over several tokens rounds differently from one over a single token, until it decides a near tie. In float32 the texts are the same.`;
+  return `${until} A target call over several tokens rounds differently from one over a single token, until it decides a near tie. ${HOW_OFTEN}`;
 }
 
 // What a change of the column did to it: to its text and to the tokens per target call.
