@@ -112,7 +112,7 @@ def test_kernels_from_the_hub_are_code_of_its_own(tmp_path, key):
     refused(tmp_path, entries, "code of its own")
 
 
-@pytest.mark.parametrize("name", [5, 2.5, b"folder", ["a"], {"a": 1}, True, object()], ids=repr)
+@pytest.mark.parametrize("name", [5, 2.5, b"folder", ["a"], {"a": 1}, True], ids=repr)
 def test_what_is_no_name_of_a_model_is_named(name):
     with pytest.raises(ValueError, match="no name of a model"):
         specdec.load_pair(name)
