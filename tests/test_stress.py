@@ -239,7 +239,8 @@ def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
 
 def test_every_attack_for_a_moment():
     names = list(attacks.known())
-    found = attacks.smoke(names, seconds=0.5)
+    found = attacks.smoke(names, seconds=0.2)
     assert [each["attack"] for each in found] == names
-    assert all(each["attacker"] and each["with"]["failures"] == [] for each in found), found
+    assert [(each["attack"], each["with"]["failures"]) for each in found if each["with"]["failures"]] == []
+    assert [each["attack"] for each in found if not isinstance(each["attacker"], dict)] == []
     assert all(name in attacks.row(each) for name, each in zip(names, found, strict=True))

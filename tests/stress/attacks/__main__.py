@@ -68,6 +68,7 @@ async def wait(site: Site, visits: int) -> dict[str, Any]:
         "run": median(runs) if runs else None,
         "page": median(pages) if pages else None,
         "failures": failures,
+        "visits": visits,
     }
 
 
@@ -89,6 +90,17 @@ def attacked(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
+def attacked_from_here(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """The same on a thread of this process, which need not start one."""
+    got: dict[str, Any] = {}
+    thread = threading.Thread(target=lambda: got.update(got=made(name, url, seconds)), daemon=True)
+    thread.start()
+    yield got
+    thread.join(seconds + 60)
+    got.setdefault("got", "the attacker did not end")
+
+
+@contextmanager
 def watched(process: psutil.Process) -> Iterator[list[int]]:
     """Megabytes of a process's memory, twice a second."""
     samples, over = [process.memory_info().rss >> 20], threading.Event()
@@ -106,14 +118,18 @@ def watched(process: psutil.Process) -> Iterator[list[int]]:
         thread.join()
 
 
-def measured(name: str, url: str, process: psutil.Process, seconds: float, visits: int) -> dict[str, Any]:
-    """One attack on a server: the honest waits without, with, and their ratios."""
-    site = Site(url)
-    asyncio.run(wait(site, 1))  # models are loaded
-    without = asyncio.run(wait(site, visits))
-    with watched(process) as megabytes, attacked(name, url, seconds) as attack:
+def measured(
+    name: str,
+    site: Site,
+    process: psutil.Process,
+    seconds: float,
+    without: dict[str, Any],
+    begin: Any = attacked,
+) -> dict[str, Any]:
+    """One attack on a server, which `begin` begins: the honest waits without, with, and their ratios."""
+    with watched(process) as megabytes, begin(name, site.address, seconds) as attack:
         time.sleep(min(LEAD, seconds / 4))
-        during = asyncio.run(wait(site, visits))
+        during = asyncio.run(wait(site, without["visits"]))
     return {
         "attack": name,
         "without": without,
@@ -168,8 +184,13 @@ def main(arguments: list[str] | None = None) -> None:
 def attack(name: str, url: str, seconds: float) -> None:
     """Attack from this process and print what it got; its own work is not to slow down the server."""
     os.nice(10)
-    made = known()[name](url, seconds)
-    print(json.dumps(asyncio.run(made) if inspect.iscoroutine(made) else made), flush=True)
+    print(json.dumps(made(name, url, seconds)), flush=True)
+
+
+def made(name: str, url: str, seconds: float) -> Any:
+    """What an attack got, made here."""
+    got = known()[name](url, seconds)
+    return asyncio.run(got) if inspect.iscoroutine(got) else got
 
 
 def full(names: list[str], seconds: float) -> list[dict[str, Any]]:
@@ -178,15 +199,21 @@ def full(names: list[str], seconds: float) -> list[dict[str, Any]]:
     print(HEAD, flush=True)
     for name in names:
         with serving() as (url, process):
-            found.append(measured(name, url, process, seconds, VISITS))
+            site = Site(url)
+            asyncio.run(wait(site, 1))  # models are loaded
+            without = asyncio.run(wait(site, VISITS))
+            found.append(measured(name, site, process, seconds, without))
         print(row(found[-1]), flush=True)
     return found
 
 
-def smoke(names: list[str], seconds: float = 1.0) -> list[dict[str, Any]]:
+def smoke(names: list[str], seconds: float = 0.5) -> list[dict[str, Any]]:
     """Every attack for a moment, one after the other on the same server."""
     with serving() as (url, process):
-        return [measured(name, url, process, seconds, 1) for name in names]
+        site = Site(url)
+        asyncio.run(wait(site, 1))  # models are loaded
+        without = asyncio.run(wait(site, 1))
+        return [measured(name, site, process, seconds, without, attacked_from_here) for name in names]
 
 
 if __name__ == "__main__":
