@@ -13,6 +13,7 @@ from specdec.models import HFModel, load_hf_model
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
 from specdec.models.selfcheck import PlainForwards, relative_error
 from specdec.models.sessions import PlainSession, SequenceSession, TreeSession
+from specdec.models.ways import UNWINDOWED
 
 TREE = ("llama", "qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2", "opt", "gpt_neox")
 SEQUENCE = ("mpt", "bloom", "gpt_neo")
@@ -187,8 +188,7 @@ def test_two_tokens_at_once_are_refused_token_by_token(models):
 
 def test_a_wrong_mask_gives_other_logits_and_fails_the_check(models):
     model = model_of(models, "llama")
-    layout = model._open_session.args[1]
-    right, wrong = TreeSession(model, layout), TreeSession(model, layout, lines=False)
+    right, wrong = TreeSession(model, UNWINDOWED), TreeSession(model, UNWINDOWED, lines=False)
     rows = [session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0]) for session in (right, wrong)]
     assert relative_error(rows[0][:2], rows[1][:2]) < 1e-6
     assert relative_error(rows[0][2], rows[1][2]) > 0.01

@@ -5,36 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from functools import partial
 
 import torch
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
 from specdec.models.graphs import REPLAYED, Graphs, check_device, graph_session
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import Checker, PlainForwards
-from specdec.models.sessions import (
-    Layout,
-    LeanSession,
-    PlainSession,
-    SequenceSession,
-    SteppingSession,
-    TreeSession,
-)
+from specdec.models.sessions import PlainSession
+from specdec.models.shrink import context_length
+from specdec.models.walk import Walk
+from specdec.models.ways import LEAN, STEPS, UNWINDOWED, Way, sequence_ways, tree_ways
 from specdec.models.weights import Weights, check_sound, evaluating
 
-ENDLESS = 1 << 20
-"""Context length of models that name none."""
-WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {
-    "full_attention": lambda window: None,  # noqa: ARG005
-    "sliding_attention": lambda window: window,
-}
-"""Types of layers whose masks are known here; any other type fails the self-check."""
-WINDOW_IN_ROWS = {"gpt_neo"}
-"""Models whose window counts rows of the cache, not positions: wrong with trees, but only once the
-prefix is longer than the window, where the self-check does not look."""
+CHECKED = 20
+"""Tokens that the check on the model itself reaches."""
 
 
 class HFModel:
@@ -67,7 +56,6 @@ class HFModel:
         self.module = model
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
         self.config = model.config.get_text_config(decoder=True)
-        self.context_length = _context_length(self.config)
         if cuda_graphs:
             check_device(_input_device(model), str(_input_device(model)))
         self._take_weights(Weights.of(model), cuda_graphs)
@@ -78,7 +66,7 @@ class HFModel:
         ValueError where the module's weights have other shapes now, or where CUDA graphs can't follow them.
         """
         self._follow_weights()
-        return self._open_session()
+        return self._open(self)
 
     @property
     def arithmetic(self) -> str:
@@ -116,9 +104,12 @@ class HFModel:
         model = self.module
         check_sound(model)
         self._weights, self.device, self.dtype, self.lean = weights, _input_device(model), model.dtype, None
+        self.context_length = context_length(self.config)
         with evaluating(model):
-            checker = self._checker()
-            self._check(checker)
+            checker, walk = self._checker(), Walk(model)
+            self._check(checker, walk)
+            if walk.missing is not None:
+                self._warn(f"unchecked beyond {CHECKED} tokens, as it has no small copy", walk.missing)
             if cuda_graphs:
                 self._add_graphs(checker)
 
@@ -142,54 +133,58 @@ class HFModel:
     def _checker(self) -> Checker:
         plain = PlainForwards(self.module, self.device)
         self.vocab_size = plain.vocab_size
-        windows = [window for layout in _layouts(self.config) for window in layout.windows if window]
-        return Checker(plain, self.dtype, min(windows, default=None), self.context_length)
+        return Checker(plain, self.dtype, self.context_length)
 
     @torch.inference_mode()
-    def _check(self, checker: Checker) -> None:
+    def _check(self, checker: Checker, walk: Walk) -> None:
         """Find the most capable kind of session that scores what plain forwards score."""
-        layouts = _layouts(self.config)
+        self.context_length = context_length(self.config) - walk.shortfall
         if getattr(self.module, "_is_stateful", False):
-            return self._settle_for_steps(checker, "it carries a recurrent state, which can't step back")
-        if (tree_fault := self._tree_fault(checker, layouts)) is None:
+            return self._settle_for_steps(
+                checker, walk, "it carries a recurrent state, which can't step back"
+            )
+        if (tree_fault := self._tree_fault(checker, walk)) is None:
             return self._settle("tree", "scores a tree of drafts in one forward, as plain forwards do")
-        self._open_session = partial(SequenceSession, self, layouts[0])
-        if (chain_fault := checker.fault("sequence", self._open_session)) is None:
+        fault = self._first_fault(checker, walk, sequence_ways(self.config))
+        if fault is None:
             return self._settle(
                 "sequence", f"takes single sequences as drafts: with a tree mask it {tree_fault}"
             )
-        return self._settle_for_steps(checker, f"scoring several tokens at once, it {chain_fault}")
+        return self._settle_for_steps(checker, walk, f"scoring several tokens at once, it {fault}")
 
-    def _tree_fault(self, checker: Checker, layouts: Sequence[Layout]) -> str | None:
-        if self.config.model_type in WINDOW_IN_ROWS:
-            return "counts its attention window in rows, not in positions"
-        if self._lean_works(checker):
+    def _tree_fault(self, checker: Checker, walk: Walk) -> str | None:
+        if self._lean_works(checker, walk):
             return None
-        for layout in layouts:
-            if (fault := self._session_fault(checker, TreeSession, layout)) is None:
+        return self._first_fault(checker, walk, tree_ways(self.config))
+
+    def _first_fault(self, checker: Checker, walk: Walk, ways: Sequence[Way]) -> str | None:
+        """None where one of these ways is right, and gone from now on; else what is wrong with the first."""
+        faults = []
+        for way in ways:
+            if (fault := self._fault(checker, walk, way)) is None:
                 return None
-        return fault
+            faults.append(fault)
+        return faults[0]
 
-    def _session_fault(self, checker: Checker, kind: type[TreeSession], layout: Layout) -> str | None:
-        self._open_session = partial(kind, self, layout)
-        return checker.fault("tree", self._open_session, partial(kind, self, layout, lines=False))
+    def _fault(self, checker: Checker, walk: Walk, way: Way) -> str | None:
+        """What is wrong with a way, with the model itself or with its small copy on longer texts."""
+        self._open = way.open
+        control = way.control and partial(way.control, self)
+        fault = checker.fault(way.capability, partial(way.open, self), control)
+        return fault or walk.fault(way)
 
-    def _lean_works(self, checker: Checker) -> bool:
+    def _lean_works(self, checker: Checker, walk: Walk) -> bool:
         """Whether our own forward scores what the model's does; its weights are kept only then."""
-        if any(window for layout in _layouts(self.config) for window in layout.windows):
-            return False  # a long window is beyond the self-check's reach
+        if walk.fault(LEAN) is not None:
+            return False  # before weights are packed
         try:
             self.lean = LeanDecoder(self.module)
         except ValueError:
             return False
-        if self._session_fault(checker, LeanSession, self._whole) is None:
+        if self._fault(checker, walk, LEAN) is None:
             return True
         self.lean = None
         return False
-
-    @property
-    def _whole(self) -> Layout:
-        return Layout((None,) * self.config.num_hidden_layers, None)
 
     @torch.inference_mode()
     def _add_graphs(self, checker: Checker) -> None:
@@ -200,46 +195,29 @@ class HFModel:
                 "a Llama, a Mistral without a window, a Qwen2 or a Qwen3, whole on one device"
             )
         graphs = Graphs(self.lean, self)
-        opened = partial(graph_session, self, graphs, self._whole)
-        control, passed = partial(opened, lines=False), partial(LeanSession, self, self._whole)
-        fault = checker.fault("tree", opened, control, REPLAYED, passed)
+        opened = partial(graph_session, graphs=graphs, layout=UNWINDOWED)
+        control, passed = partial(opened, self, lines=False), partial(LEAN.open, self)
+        fault = checker.fault("tree", partial(opened, self), control, REPLAYED, passed)
         if fault is not None or not graphs.replays:
             graphs.fail(f"with them it {fault or 'replays none'}")
         if graphs.fault is None:
-            self.graphs, self._open_session = graphs, opened
+            self.graphs, self._open = graphs, opened
             self._settle("tree", "scores a tree of drafts by one CUDA graph, as plain forwards do")
 
-    def _settle_for_steps(self, checker: Checker, reason: str) -> None:
-        self._open_session = partial(SteppingSession, self)
-        if (fault := checker.fault("ar", self._open_session)) is not None:
-            self._open_session = partial(PlainSession, self)
-            reason += f"; its own cache {fault}, so each token is a forward over all text"
+    def _settle_for_steps(self, checker: Checker, walk: Walk, reason: str) -> None:
+        if (fault := self._fault(checker, walk, STEPS)) is not None:
+            self._open = PlainSession
         self._settle("ar", f"goes on token by token and can't verify drafts: {reason}")
+        if fault is not None:
+            self._warn(f"its own cache {fault}", "each token is a forward over all text, which is slow")
 
     def _settle(self, capability: Capability, reason: str) -> None:
         self.capability = capability
         self.capability_reason = f"{self.name} {reason}."
 
-
-def _layouts(config: PretrainedConfig) -> list[Layout]:
-    """Masks that the model may want, the likeliest first; the self-check tells which is right."""
-    window = getattr(config, "sliding_window", None)
-    num_layers = getattr(config, "num_hidden_layers", 0)
-    layer_types = getattr(config, "layer_types", None)
-    if layer_types is None:
-        return [Layout((window,) * num_layers, None)]
-    by_type = {name: WINDOW_OF_TYPE[name](window) for name in set(layer_types) if name in WINDOW_OF_TYPE}
-    windows = tuple(by_type.get(name) for name in layer_types)
-    layouts = [Layout(windows, by_type)]
-    if len(set(windows)) == 1:
-        layouts.append(Layout(windows, None))
-    return layouts
-
-
-def _context_length(config: PretrainedConfig) -> int:
-    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-    lengths = (getattr(config, name, None) for name in names)
-    return next((length for length in lengths if isinstance(length, int) and length > 0), ENDLESS)
+    def _warn(self, fact: str, detail: str) -> None:
+        self.capability_reason += f" Note: {fact} ({detail})."
+        logging.warning("%s: %s (%s)", self.name, fact, detail)
 
 
 def _input_device(model: PreTrainedModel) -> torch.device:

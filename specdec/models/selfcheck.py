@@ -1,19 +1,21 @@
 """The check at load: what a session scores must be what plain forwards of the model score.
 
 Many models take a tree mask and silently do something else with it, so nothing is believed from a
-configuration. A session runs a short script of forwards and keeps; every row of logits that it
-returns is compared with the model called the ordinary way, without a cache, on that row's own line
-of tokens. A tree session must also *fail* under a wrong mask: where it doesn't, the model ignores
-masks or its logits don't depend on what it attends to, and the comparison has proved nothing.
+configuration. A session runs a script of forwards and keeps; every row of logits that it returns is
+compared with the model called the ordinary way, without a cache, on that row's own line of tokens. A tree
+session must also *fail* under a wrong mask: where it doesn't, the model ignores masks or its logits don't
+depend on what it attends to, and the comparison has proved nothing.
 
-A sliding window longer than `LONGEST_CHECKED_WINDOW` is not reached by the check's short prefix.
-There the window itself rests on the configuration.
+The model itself goes through a short script behind a few tokens (`Checker`). Windows, chunks and rotary
+embeddings that change with the length lie beyond it: for them a small copy walks through a whole context
+(`walk`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -21,8 +23,9 @@ from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
 
-LONGEST_CHECKED_WINDOW = 64
 PREFIX_LENGTH = 6
+NUM_TOKENS = 512
+"""More than any script takes."""
 LIMITS = {
     torch.float64: (1e-6, 1e-4),  # many models compute their softmax in float32
     torch.float32: (1e-4, 5e-3),
@@ -74,14 +77,19 @@ class PlainForwards:
         self.device = device
         self.tokens = _ordinary_tokens(module)
         self.vocab_size = self._checked_vocab_size()
-        self._logits: dict[Line, Tensor] = {}
+        self._rows: dict[Line, Tensor] = {}
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, vocabulary] of what follows each line, float32 or wider."""
-        for line in sorted(set(lines), key=len, reverse=True):
-            if not any(known[: len(line)] == line for known in self._logits):
-                self._logits[line] = self.forward(line)
-        return torch.stack([self._row(line) for line in lines])
+        """Logits [lines, vocabulary] of what follows each line, float32 or wider.
+
+        Lines of one length are one forward: another length may mean another rotary embedding for all tokens.
+        """
+        new = sorted({line for line in lines if line not in self._rows}, key=len)
+        for _, same in groupby(new, key=len):
+            batch = list(same)
+            output = self.module(input_ids=torch.tensor(batch, device=self.device), use_cache=False)
+            self._rows.update(zip(batch, _widened(output.logits[:, -1]), strict=True))
+        return torch.stack([self._rows[line] for line in lines])
 
     def forward(self, line: Line) -> Tensor:
         """Logits [tokens, vocabulary] of one sequence."""
@@ -102,13 +110,9 @@ class PlainForwards:
                 cache = out.past_key_values
                 rows.append(_widened(out.logits[0, -1]))
         except Exception as error:
-            _reraise_out_of_memory(error)
+            reraise_out_of_memory(error)
             return 0.0
         return relative_error(torch.stack(rows), want[-2:])
-
-    def _row(self, line: Line) -> Tensor:
-        known = next(known for known in self._logits if known[: len(line)] == line)
-        return self._logits[known][len(line) - 1]
 
     def _checked_vocab_size(self) -> int:
         token_ids = torch.tensor([self.tokens[:4]], device=self.device)
@@ -157,12 +161,9 @@ class Checker:
     limit: the error that passes. most: the largest that passes in any case.
     """
 
-    def __init__(self, plain: PlainForwards, dtype: torch.dtype, window: int | None, context_length: int):
+    def __init__(self, plain: PlainForwards, dtype: torch.dtype, context_length: int):
         self.plain = plain
-        self.prefix_length = PREFIX_LENGTH
-        if window is not None and window <= LONGEST_CHECKED_WINDOW:
-            self.prefix_length = window + 3
-        self.prefix_length = max(1, min(self.prefix_length, context_length - 12))
+        self.prefix_length = max(1, min(PREFIX_LENGTH, context_length - 12))
         always, self.most = LIMITS.get(dtype, LIMITS[torch.bfloat16])
         self.limit = min(self.most, max(always, 4 * plain.own_cache_error(self.prefix_length + 6)))
 
@@ -191,8 +192,8 @@ class Checker:
                 return None
             control = self._error(capability, open_control, times)
         except Exception as exception:
-            _reraise_out_of_memory(exception)
-            return f"raises {type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
+            reraise_out_of_memory(exception)
+            return f"raises {said(exception)}"
         if control <= max(limit, CONTROL_FACTOR * error):
             return "gives the same logits under a wrong mask"
         return None
@@ -204,6 +205,11 @@ class Checker:
         )
 
 
+def said(exception: Exception) -> str:
+    """An exception in a few words."""
+    return f"{type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
+
+
 def _ordinary_tokens(module: PreTrainedModel) -> list[int]:
     """Token ids spread over the vocabulary, without the special ones; the same on every run."""
     config = module.config.to_dict()
@@ -211,7 +217,7 @@ def _ordinary_tokens(module: PreTrainedModel) -> list[int]:
         id for key, ids in config.items() if key.endswith(("token_id", "token_index")) for id in _listed(ids)
     }
     size = module.get_input_embeddings().weight.shape[0]
-    spread = [(17 + 7919 * i) % size for i in range(4 * (LONGEST_CHECKED_WINDOW + 32))]
+    spread = [(17 + 7919 * i) % size for i in range(NUM_TOKENS)]
     return [token_id for token_id in spread if token_id not in special] or spread
 
 
@@ -223,7 +229,8 @@ def _widened(logits: Tensor) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _reraise_out_of_memory(error: Exception) -> None:
+def reraise_out_of_memory(error: Exception) -> None:
+    """Raise it again where memory was short."""
     # A model that lacks memory has shown nothing about its attention.
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         raise error

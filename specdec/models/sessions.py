@@ -3,6 +3,7 @@
 tree       GraphSession      the next one, replayed as CUDA graphs where they were asked for (`graphs`)
            LeanSession       own cache and own forward, for the decoders that `lean` knows
            TreeSession       own cache, attention masks along the tree
+           SwitchingSession  two of them, around a length at which the rotary embedding changes
 sequence   SequenceSession   own cache, the model's own causal attention
 ar         SteppingSession   the model's own cache or state, one token at a time
            PlainSession      no cache at all: a forward over everything, for each token
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -75,12 +76,17 @@ class Layout:
 
 
 class CachedSession:
-    """What sessions with a cache of ours share: the committed prefix and the pending nodes."""
+    """What sessions with a cache of ours share: the committed prefix and the pending nodes.
 
-    def __init__(self, model: HFModel, layout: Layout):
+    beyond: a position that every prefill is to reach, as the rotary embedding of all its tokens depends on
+    the largest one.
+    """
+
+    def __init__(self, model: HFModel, layout: Layout, beyond: int | None = None):
         self.length = 0
         self._model = model
         self._layout = layout
+        self._beyond = beyond
         self._cache = self._new_cache()
         self._parents: tuple[int, ...] = ()
 
@@ -99,8 +105,16 @@ class CachedSession:
             self._cache.commit(self.length)
 
     def _append(self, token_ids: Tensor) -> None:
+        arguments, end = {}, self.length + len(token_ids)
+        if self._beyond is not None and end <= self._beyond:
+            # One token more, which no other sees and which the cache drops.
+            token_ids = torch.cat([token_ids, token_ids[:1]])
+            there = [*range(self.length, end), self._beyond]
+            arguments["position_ids"] = upload(there, token_ids.device)[None]
         # Without the head: nobody asks for these logits.
-        self._model.module.base_model(input_ids=token_ids[None], past_key_values=self._cache, use_cache=True)
+        self._model.module.base_model(
+            input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
+        )
 
     @_inferring
     def keep(self, nodes: Sequence[int]) -> None:
@@ -120,8 +134,8 @@ class TreeSession(CachedSession):
     lines=False breaks the masks on purpose: the control of the self-check.
     """
 
-    def __init__(self, model: HFModel, layout: Layout, lines: bool = True):
-        super().__init__(model, layout)
+    def __init__(self, model: HFModel, layout: Layout, lines: bool = True, beyond: int | None = None):
+        super().__init__(model, layout, beyond)
         self._lines = lines
 
     @_inferring
@@ -201,6 +215,90 @@ class SequenceSession(CachedSession):
             input_ids=token_ids.to(model.device)[None], past_key_values=self._cache, use_cache=True
         )
         return output.logits[0].to(model.device)
+
+
+class SwitchingSession:
+    """A tree session for models whose rotary embedding changes with the length of the text (longrope).
+
+    A forward over more than `switch` tokens turns all its keys by other angles, the first ones included. So
+    nodes whose lines have up to `switch` tokens are scored behind one cache, and those beyond behind another,
+    which is made when the first of them comes: over the whole text, as such a forward would.
+    """
+
+    def __init__(self, model: HFModel, layout: Layout, switch: int, lines: bool = True):
+        self._switch = switch
+        self._open = partial(TreeSession, model, layout, lines)
+        self._near: TreeSession | None = self._open()
+        self._far: TreeSession | None = None
+        self._text: list[int] = []
+        self._forget()
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+        return len(self._text)
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix."""
+        assert not self._parents, "prefill while nodes are pending"
+        self._text += token_ids
+        self._leave_near()
+        if self._near is not None:
+            self._near.prefill(token_ids)
+
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending nodes with these parents and return their logits [n, vocabulary]."""
+        first = len(self._parents)
+        for parent in parents:
+            self._lengths.append((self._lengths[parent] if parent >= 0 else self.length) + 1)
+        self._parents += parents
+        self._token_ids += token_ids.tolist()
+        new = range(first, len(self._parents))
+        near = [node for node in new if self._lengths[node] <= self._switch]
+        if len(near) == len(new):
+            return self._forward_near(near)
+        rows = self._forward_far()[-len(new) :]
+        if near:
+            rows = rows.clone()
+            rows[[node - first for node in near]] = self._forward_near(near)
+        return rows
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
+        if self._near is not None:
+            self._near.keep([self._near_numbers[node] for node in nodes if node in self._near_numbers])
+        if self._far is not None:
+            self._far.keep([node for node in nodes if node < self._fed])
+        self._text += [self._token_ids[node] for node in nodes]
+        self._leave_near()
+        self._forget()
+
+    def _forward_near(self, nodes: Sequence[int]) -> Tensor:
+        first = len(self._near_numbers) - 1
+        self._near_numbers.update({node: first + i for i, node in enumerate(nodes)})
+        parents = [self._near_numbers[self._parents[node]] for node in nodes]
+        return self._near.forward(torch.tensor([self._token_ids[node] for node in nodes]), parents)
+
+    def _forward_far(self) -> Tensor:
+        """Logits of all nodes that the far cache lacks; the last of them lies beyond the switch."""
+        if self._far is None:
+            self._far = self._open(beyond=self._switch)
+        if not self._fed:
+            self._far.prefill(self._text[self._far.length :])
+        token_ids, parents = self._token_ids[self._fed :], self._parents[self._fed :]
+        self._fed = len(self._parents)
+        return self._far.forward(torch.tensor(token_ids), parents)
+
+    def _leave_near(self) -> None:
+        if self.length >= self._switch:
+            self._near = None
+
+    def _forget(self) -> None:
+        """Nothing is pending any more; numbers of nodes in the near cache, and how many the far one has."""
+        self._parents: list[int] = []
+        self._token_ids: list[int] = []
+        self._lengths: list[int] = []
+        self._near_numbers, self._fed = {-1: -1}, 0
 
 
 class PlainSession:

@@ -1,0 +1,178 @@
+"""The check beyond a short prefix: a small copy of a model walks through its whole context.
+
+All lengths that a configuration names, small ones now (`shrink`), are crossed by trees or sequences on the
+way, and once more behind a prefill across all of them. Every row of logits is compared with plain forwards,
+as in `selfcheck`, and sessions with a wrong mask must fail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import cycle
+
+import torch
+from transformers import PreTrainedModel
+
+from specdec.models.base import Capability, Session
+from specdec.models.lean import LeanDecoder
+from specdec.models.selfcheck import (
+    CONTROL_FACTOR,
+    SCRIPTS,
+    PlainForwards,
+    Step,
+    reraise_out_of_memory,
+    said,
+    session_error,
+)
+from specdec.models.shrink import ROOM, SMALL, context_length, lengths, shrunken, small_model
+from specdec.models.ways import Way
+
+STRIDES: dict[Capability, tuple[Step, ...]] = {
+    "tree": (Step((-1, 0, 0, 2, 3, 4), (0, 2, 3)), Step((-1, 0, 0, 1), (0, 1))),
+    "sequence": (Step((-1, 0, 1, 2, 3), (0, 1, 2)), Step((-1, 0, 1), (0,))),
+    "ar": (Step((-1,), (0,)),),
+}
+"""What a walk repeats from the first token on: trees deeper than what is kept of them, so that each length is
+crossed by one, whether kept nodes move down or stay where they are."""
+WALK_LIMIT = 1e-4
+"""Relative error that passes on a small copy, in float32: rounding gives some 1e-6, a token too many 1e-2."""
+BEHIND = 12
+"""Tokens of the walk's end that a script behind a prefill has for itself."""
+MOST_SHORTFALL = 4
+"""Tokens that a context may be shorter than its configuration says."""
+LONGEST_TRIED = 1024
+"""Tokens of a copy's context that is tried as a whole."""
+
+_known: dict[tuple, dict[str, str | int | None]] = {}
+"""Verdicts by the shape of the copy and the way, None where nothing is wrong; and `shortfall`."""
+
+
+class SmallModel:
+    """A small copy of a model, of which sessions are opened as of the model itself.
+
+    Raises whatever its class raises where there can be none.
+    """
+
+    device = torch.device("cpu")
+    dtype = torch.float32
+    capability_reason = ""
+
+    def __init__(self, module: PreTrainedModel):
+        self.module = small_model(type(module), module.config)
+        self.config = self.module.config.get_text_config(decoder=True)
+        self.plain = PlainForwards(self.module, self.device)
+        self.shortfall = self._shortfall(context_length(self.config))
+        self.context_length = context_length(self.config) - self.shortfall
+        self.lean = _lean(self.module)
+
+    def check_room(self, position: int) -> None:
+        """Raise ValueError where a position lies beyond the context."""
+        if position >= self.context_length:
+            raise ValueError(f"the small copy has a context of {self.context_length} tokens")
+
+    def _shortfall(self, context: int) -> int:
+        """Tokens that the context lacks: RoBERTa's positions begin after that of the padding."""
+        if context > LONGEST_TRIED:
+            return 0
+        for missing in range(MOST_SHORTFALL):
+            try:
+                self.plain.forward(tuple(self.plain.tokens[: context - missing]))
+                return missing
+            except (IndexError, RuntimeError):  # torch raises either where a table of positions ends
+                continue
+        return MOST_SHORTFALL
+
+
+class Walk:
+    """Judges ways of running a model by a small copy of it, along a whole context.
+
+    Where there is no copy nothing is found wrong, and `missing` says why. Verdicts are kept: a process loads
+    many models of one shape, whose copies would be the same.
+    """
+
+    def __init__(self, module: PreTrainedModel):
+        self._module = module
+        self._known = _known.setdefault(_shape(module), {})
+
+    @property
+    def missing(self) -> str | None:
+        """Why there is no copy; None where there is one, or none was needed."""
+        return self._known.get("copy")
+
+    @property
+    def shortfall(self) -> int:
+        """Tokens by which a text must stay below the context that the configuration states."""
+        if "shortfall" not in self._known:
+            self._known["shortfall"] = 0 if self.copy is None else self.copy.shortfall
+        return self._known["shortfall"]
+
+    @cached_property
+    def copy(self) -> SmallModel | None:
+        """The copy, built when it is first needed; None where it can't be built or is no causal model."""
+        try:
+            return SmallModel(self._module)
+        except Exception as error:
+            reraise_out_of_memory(error)
+            self._known["copy"] = said(error)
+            return None
+
+    def fault(self, way: Way) -> str | None:
+        """What is wrong with a way on longer texts, as the rest of a sentence; None if it passes."""
+        if way.name not in self._known:
+            self._known[way.name] = None if self.copy is None else self._judged(way)
+        return self._known[way.name]
+
+    def _judged(self, way: Way) -> str | None:
+        script = SCRIPTS[way.capability]
+        try:
+            stepped = self._error(way.open, list(_strides(way.capability, self._end())), 0)
+            error = max(stepped, self._error(way.open, script, self._end() - BEHIND))
+            if error > WALK_LIMIT:
+                return f"gives logits that are off by {error:.2g} of their spread on longer texts"
+            if way.control is not None:
+                control = self._error(way.control, script, self._end() - BEHIND)
+                if control <= max(WALK_LIMIT, CONTROL_FACTOR * error):
+                    return "gives the same logits under a wrong mask on longer texts"
+        except Exception as exception:
+            reraise_out_of_memory(exception)
+            return f"raises {said(exception)} on longer texts"
+        return None
+
+    def _error(
+        self, open_session: Callable[[SmallModel], Session], script: Sequence[Step], prefix_length: int
+    ) -> float:
+        return session_error(open_session(self.copy), self.copy.plain, script, prefix_length)
+
+    def _end(self) -> int:
+        """Tokens of the walk: past all lengths, up to the end of the context."""
+        longest = max(lengths(self.copy.module.config), default=SMALL)
+        return min(self.copy.context_length, longest + ROOM)
+
+
+def _shape(module: PreTrainedModel) -> tuple:
+    """What a small copy depends on."""
+    config = shrunken(module.config)
+    return (
+        type(module),
+        json.dumps(config.to_dict(), sort_keys=True, default=str),
+        config._attn_implementation,
+    )
+
+
+def _lean(module: PreTrainedModel) -> LeanDecoder | None:
+    try:
+        return LeanDecoder(module)
+    except ValueError:
+        return None
+
+
+def _strides(capability: Capability, end: int) -> Iterator[Step]:
+    """Steps from the first token to the end of a text of so many tokens, none beyond."""
+    length = 0
+    for step in cycle(STRIDES[capability]):
+        if length + len(step.parents) > end:
+            return
+        yield step
+        length += len(step.keep)
