@@ -312,7 +312,7 @@ def _tree(topology: Any) -> dict[str, Any]:
 
 
 def models(pair: Any) -> list[dict[str, str]]:
-    """What the page says about each model: role, name, dtype, device, and how it verifies."""
+    """What the page says about each model: role, name, dtype, device, how it verifies, and a note if any."""
     return [
         {
             "role": role,
@@ -321,6 +321,7 @@ def models(pair: Any) -> list[dict[str, str]]:
             "device": str(model.device),
             "capability": str(model.capability),
         }
+        | ({"note": model.note} if getattr(model, "note", "") else {})
         for role, model in (("target", pair.target), ("draft", pair.draft))
         if model is not None
     ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 
 import pytest
 import torch
 from test_models import Replay, random_line, random_tree
 from tiny_checkpoints import tiny_config, tiny_model
-from zoo import LENGTH, examine, table, variations
+from zoo import examine, table, variations
 
+from components import run
+from specdec import ModelPair
 from specdec.models import HFModel
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import PlainSession, SwitchingSession, TreeSession
@@ -67,6 +68,8 @@ def test_where_its_own_cache_differs_the_user_is_told(caplog):
     assert "its own cache gives logits that are off by" in model.capability_reason
     assert "a forward over all text" in model.capability_reason
     assert "sparse: its own cache" in caplog.text
+    assert model.note in run.models(ModelPair(model))[0]["note"], "the page says it, too"
+    assert "note" not in run.models(ModelPair(HFModel(tiny_model("llama"))))[0]
 
 
 def test_a_session_that_forgets_the_switch_fails():
@@ -159,6 +162,20 @@ def test_a_model_without_a_small_copy_says_so(monkeypatch, caplog):
     assert "no such model" in caplog.text
 
 
+def test_a_configuration_like_no_other_has_no_copy_but_loads(monkeypatch):
+    monkeypatch.setattr("specdec.models.walk.shrunken", lambda _config: 1 / 0)
+    monkeypatch.setattr("specdec.models.shrink.shrunken", lambda *_: 1 / 0)
+    model = HFModel(tiny_model("llama"))
+    assert model.capability == "tree"
+    assert "ZeroDivisionError" in model.note
+
+
+def test_what_stays_large_is_not_built(monkeypatch):
+    monkeypatch.setattr("specdec.models.shrink.MOST_PARAMETERS", 1000)
+    with pytest.raises(ValueError, match="would have"):
+        small_model(type(tiny_model("llama")), tiny_config("llama"))
+
+
 def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
     HFModel(tiny_model("gpt2", seed=1))
     monkeypatch.setattr("specdec.models.walk.small_model", lambda *_: pytest.fail("built again"))
@@ -209,5 +226,3 @@ def test_the_table_counts_what_deviates():
     assert "| tree | 1 | 1 | 4 | 160 | 1 |" in text
     assert "deviates: a, default: bush 1 wrong" in text
     assert "not tried: b, default: no config" in text
-    assert LENGTH > SMALL
-    assert dataclasses.is_dataclass(Way)

@@ -22,8 +22,10 @@ const STAGE = {
   checking: ({ name }) => `Checking what ${name} can do`,
 };
 
-const lines = ({ role, name, dtype, device, capability }) =>
-  [role === "target" ? "Target" : "Draft", name, `${dtype} on ${device}; ${CAPABILITY[capability] ?? capability}`];
+function lines({ role, name, dtype, device, capability, note }) {
+  const facts = [`${dtype} on ${device}`, CAPABILITY[capability] ?? capability, ...(note ? [note] : [])];
+  return [role === "target" ? "Target" : "Draft", name, facts.join("; ")];
+}
 
 const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
 const EVERY = 3000; // and at one that somebody else began

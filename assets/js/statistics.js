@@ -139,7 +139,8 @@ const CAPABILITY = {
 function described(model) {
   if (!model.dtype) return `${model.role}: ${model.name}`; // of a recording
   const can = CAPABILITY[model.capability] ?? model.capability;
-  return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}`;
+  const note = model.note ? `; ${model.note}` : "";
+  return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}${note}`;
 }
 
 function usedTopology(setup) {

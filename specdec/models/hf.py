@@ -37,7 +37,8 @@ class HFModel:
     right; else it says so in a warning. Raises ValueError where the model is none: encoder-decoder, without
     a head, or not causal; and where there can be no graphs: on a CPU, or without a lean forward.
 
-    capability: what the self-check found it can do. capability_reason: a sentence for the user.
+    capability: what the self-check found it can do. capability_reason: a sentence for the user. note: what
+    else a user has to know, that its own cache is wrong or that it was not checked on longer texts; else "".
     lean: our own forward on its weights, where there is one that passed. graphs: its CUDA graphs, likewise.
     vocab_size: the width of its logits. device: where tokens go in and logits come out.
     """
@@ -49,6 +50,7 @@ class HFModel:
     device: torch.device
     lean: LeanDecoder | None = None
     graphs: Graphs | None = None
+    note: str = ""
 
     def __init__(self, model: PreTrainedModel, name: str | None = None, cuda_graphs: bool = False):
         if getattr(model.config, "is_encoder_decoder", False):
@@ -216,8 +218,9 @@ class HFModel:
         self.capability_reason = f"{self.name} {reason}."
 
     def _warn(self, fact: str, detail: str) -> None:
-        self.capability_reason += f" Note: {fact} ({detail})."
-        logging.warning("%s: %s (%s)", self.name, fact, detail)
+        self.note = f"{fact} ({detail})"
+        self.capability_reason += f" Note: {self.note}."
+        logging.warning("%s: %s", self.name, self.note)
 
 
 def _input_device(model: PreTrainedModel) -> torch.device:

@@ -133,7 +133,8 @@ def session_error(
     rows, lines = [], []
     tokens = iter(plain.tokens)
     prefix = tuple(next(tokens) for _ in range(prefix_length))
-    session.prefill(list(prefix))
+    for part in (prefix[: prefix_length // 2], prefix[prefix_length // 2 :]):
+        session.prefill(list(part))  # long prompts come in several parts, too
     pending: list[Line] = []
     for step in script:
         token_ids = [next(tokens) for _ in step.parents]

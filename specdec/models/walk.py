@@ -94,7 +94,7 @@ class Walk:
 
     def __init__(self, module: PreTrainedModel):
         self._module = module
-        self._known = _known.setdefault(_shape(module), {})
+        self._known = _verdicts(module)
 
     @property
     def missing(self) -> str | None:
@@ -151,14 +151,14 @@ class Walk:
         return min(self.copy.context_length, longest + ROOM)
 
 
-def _shape(module: PreTrainedModel) -> tuple:
-    """What a small copy depends on."""
-    config = shrunken(module.config)
-    return (
-        type(module),
-        json.dumps(config.to_dict(), sort_keys=True, default=str),
-        config._attn_implementation,
-    )
+def _verdicts(module: PreTrainedModel) -> dict[str, str | int | None]:
+    """Those of all models whose small copies are alike; of this one alone where it can have none."""
+    try:
+        config = shrunken(module.config)
+        text = json.dumps(config.to_dict(), sort_keys=True, default=str)
+    except Exception:  # told by `copy`, which fails in the same way
+        return {}
+    return _known.setdefault((type(module), config._attn_implementation, text), {})
 
 
 def _lean(module: PreTrainedModel) -> LeanDecoder | None:
