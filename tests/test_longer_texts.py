@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import pytest
 import torch
 from test_models import Replay, random_line, random_tree
 from tiny_checkpoints import tiny_config, tiny_model
-from zoo import examine, table, variations
+from zoo import OUT, examine, table, variations
 
 from components import run
 from specdec import ModelPair
@@ -214,6 +216,12 @@ def test_without_a_key_no_window_is_tried():
     names = [way.name for way in tree_ways(tiny_config("llama"))]
     assert len(names) == len(set(names)) <= 2
     assert context_length(tiny_config("mamba")) == ENDLESS
+
+
+def test_no_text_of_the_committed_zoo_deviates():
+    found = json.loads((Path(__file__).parent.parent / OUT).read_text())["rows"]
+    assert {row["capability"] for row in found if "capability" in row} == {"tree", "sequence", "ar"}
+    assert [row["type"] for row in found if any(row.get("deviating_texts", {}).values())] == []
 
 
 def test_the_table_counts_what_deviates():
