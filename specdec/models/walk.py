@@ -40,6 +40,8 @@ WALK_LIMIT = 1e-4
 """Relative error that passes on a small copy, in float32: rounding gives some 1e-6, a token too many 1e-2."""
 BEHIND = 12
 """Tokens of the walk's end that a script behind a prefill has for itself."""
+PADS_AT = (7, 9)
+"""Places of padding tokens among those of a walk: one of them is kept, whatever the strides."""
 MOST_SHORTFALL = 4
 """Tokens that a context may be shorter than its configuration says."""
 LONGEST_TRIED = 1024
@@ -63,6 +65,7 @@ class SmallModel:
         self.module = small_model(type(module), module.config)
         self.config = self.module.config.get_text_config(decoder=True)
         self.plain = PlainForwards(self.module, self.device)
+        self._pad()
         self.shortfall = self._shortfall(context_length(self.config))
         self.context_length = context_length(self.config) - self.shortfall
         self.lean = _lean(self.module)
@@ -71,6 +74,13 @@ class SmallModel:
         """Raise ValueError where a position lies beyond the context."""
         if position >= self.context_length:
             raise ValueError(f"the small copy has a context of {self.context_length} tokens")
+
+    def _pad(self) -> None:
+        """Let texts have padding tokens: they may be sampled like any other, and RoBERTa doesn't count them."""
+        pad = getattr(self.config, "pad_token_id", None)
+        if type(pad) is int and 0 <= pad < self.plain.vocab_size:
+            for place in PADS_AT:
+                self.plain.tokens.insert(place, pad)
 
     def _shortfall(self, context: int) -> int:
         """Tokens that the context lacks: RoBERTa's positions begin after that of the padding."""
