@@ -90,10 +90,8 @@ def test_lost_updates_can_be_asked_for(pair):
 
 
 def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
-    runs = []
-    monkeypatch.setattr(
-        run, "start", lambda *args, **kwargs: runs.append(_start(*args, **kwargs)) or runs[-1]
-    )
+    runs, stream = [], specdec.stream
+    monkeypatch.setattr(specdec, "stream", lambda *args, **kw: runs.append(stream(*args, **kw)) or runs[-1])
     updates = run.updates(pair, settings(max_new_tokens=200), interval=0.0)
     for _ in range(4):
         next(updates)
@@ -101,9 +99,6 @@ def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
     let_closed_runs_end()
     assert list(runs[0]) == []  # closed: it yields no more rounds
     assert runs[0].rounds
-
-
-_start = run.start
 
 
 @pytest.mark.parametrize(
