@@ -76,7 +76,7 @@ class SmallModel:
             raise ValueError(f"the small copy has a context of {self.context_length} tokens")
 
     def _pad(self) -> None:
-        """Let texts have padding tokens: they may be sampled like any other, and RoBERTa doesn't count them."""
+        """Let texts have padding tokens: they may be sampled like any other; RoBERTa doesn't count them."""
         pad = getattr(self.config, "pad_token_id", None)
         if type(pad) is int and 0 <= pad < self.plain.vocab_size:
             for place in PADS_AT:
