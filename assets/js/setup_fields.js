@@ -10,10 +10,11 @@ export function shown(text) {
   return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
 }
 
-// Numbers short enough for an address: six digits tell more than any slider.
+// Numbers short enough for an address: six digits tell more than any slider. Whole ones, say a seed, stay whole.
 export function written(value) {
   if (Array.isArray(value)) return value.map(written).join(",");
-  return typeof value === "number" ? String(Number(value.toPrecision(15 < String(value).length ? 6 : 15))) : String(value);
+  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+  return String(Number(value.toPrecision(15 < String(value).length ? 6 : 15)));
 }
 
 function rangeOf({ least = null, most = null, whole }) {
