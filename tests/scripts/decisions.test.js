@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { decisions, emission, isEmitted, rejection, statusAt } from "../../assets/js/decisions.js";
+import { numbers, roundSentence, sentence } from "../../assets/js/sentences.js";
+import { runs } from "./recorded.js";
+
+function* rounds() {
+  for (const [name, { setup, rounds }] of Object.entries(runs)) {
+    for (const round of rounds) yield { name, round, method: setup.method, all: decisions(round, setup.method) };
+  }
+}
+
+test("every token of a round is emitted by exactly one decision, in order", () => {
+  for (const { round, all } of rounds()) {
+    const emitted = all.filter(isEmitted);
+    assert.deepEqual(emitted.map(({ step }) => step), [...round.tokens.keys()]);
+    assert.deepEqual(emitted.map(({ kind }) => kind), round.tokens.map(({ kind }) => kind));
+    round.tokens.forEach((_, step) => assert.equal(all[emission(all, step)].step, step));
+  }
+});
+
+test("after its last decision a round knows of each node what was recorded, and before its first nothing", () => {
+  for (const { round, all } of rounds()) {
+    for (const node of round.nodes) {
+      assert.equal(statusAt(node, all.at(-1)), node.status);
+      assert.equal(statusAt(node, all[0]), "unvisited");
+    }
+  }
+});
+
+test("what is known of a node never changes once it is known", () => {
+  for (const { round, all } of rounds()) {
+    for (const node of round.nodes) {
+      const known = all.map((decision) => statusAt(node, decision)).filter((status) => status !== "unvisited");
+      assert.ok(known.every((status) => status === node.status));
+    }
+  }
+});
+
+test("a rejected node is out with a decision of its own position", () => {
+  for (const { round, all } of rounds()) {
+    for (const node of round.nodes.filter(({ status }) => status === "rejected")) {
+      const decision = all[rejection(all, node)];
+      assert.equal(decision.step, node.path.length - 1);
+      assert.equal(statusAt(node, decision), "rejected");
+    }
+  }
+});
+
+test("every decision has a sentence without holes", () => {
+  for (const { name, round, method, all } of rounds()) {
+    all.forEach((decision, i) => {
+      const said = [sentence(round, decision, method), numbers(round, decision), roundSentence(round, decision, i === all.length - 1)];
+      assert.ok(said[0].length > 10 && said[2].endsWith("."), name);
+      for (const text of said) assert.doesNotMatch(text, /undefined|NaN|null|\[object/, `${name}, round ${round.number}`);
+    });
+  }
+});

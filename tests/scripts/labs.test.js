@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { ticks } from "../../assets/js/lab_view.js";
+import { exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/js/race_model.js";
+import { layout, nodesOf, thinned } from "../../assets/js/tree_growth.js";
+import { runs } from "./recorded.js";
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+const near = (value, wanted, by = 1e-12) => assert.ok(Math.abs(value - wanted) <= by, `${value} is not ${wanted}`);
+const LAWS = [[1], [0.5, 0.5], [0.7, 0.2, 0.1], [0, 0.25, 0.75]];
+
+test("a race is won by each token with its own probability", () => {
+  const [p, races] = [[0.5, 0.3, 0.2], 20_000];
+  const wins = [0, 0, 0];
+  const drawn = exponentials(START_SEED, p.length * races);
+  for (let i = 0; i < races; i++) wins[first(p.map((entry, j) => ({ p: entry, e: drawn[3 * i + j] })), "p")] += 1;
+  wins.forEach((count, i) => near(count / races, p[i], 0.015)); // four standard errors
+});
+
+test("a token without probability never arrives first, and one seed gives one race", () => {
+  for (let seed = 0; seed < 100; seed++) {
+    const [a, b] = exponentials(seed, 2);
+    assert.equal(first([{ q: 0, e: a }, { q: 1, e: b }], "q"), 1);
+    assert.deepEqual(exponentials(seed, 2), [a, b]);
+    assert.ok(a > 0 && b > 0);
+  }
+});
+
+test("an entry that is set leaves the others their proportions, and all add up to 1", () => {
+  for (const law of LAWS.slice(1)) {
+    for (const value of [-1, 0, 0.3, 1, 2]) {
+      const changed = withEntry(law, 0, value);
+      near(sum(changed), 1);
+      near(changed[0], Math.min(Math.max(value, 0), 1));
+      for (let i = 2; i < law.length; i++) near(changed[i] * law[i - 1], changed[i - 1] * law[i]);
+    }
+  }
+  near(sum(withEntry([1, 0, 0], 0, 0.4)), 1);
+});
+
+test("the residual is what P has more than Q, normalised; where they are one, nothing is left", () => {
+  for (const p of LAWS) {
+    for (const q of LAWS.filter(({ length }) => length === p.length)) {
+      const left = residual(p.map((entry, i) => ({ p: entry, q: q[i] })));
+      if (p === q) assert.equal(left, null);
+      else {
+        near(sum(left), 1);
+        left.forEach((entry, i) => assert.equal(entry > 0, p[i] > q[i]));
+      }
+    }
+  }
+});
+
+test("a position of a run becomes a race with the same winners", () => {
+  let raced = 0;
+  for (const step of Object.values(runs).flatMap(({ rounds }) => rounds.flatMap(({ steps }) => steps))) {
+    if (step.winner_q === null || step.leading.length === 0) continue;
+    const ids = new Map(step.leading.map(({ token_id, exponential }) => [exponential, token_id]));
+    const tokens = fromStep(structuredClone(step), (text) => text);
+    near(sum(tokens.map(({ p }) => p)), 1, 1e-6);
+    assert.equal(ids.get(tokens[first(tokens, "p")].e), step.winner_p);
+    assert.equal(ids.get(tokens[first(tokens, "q")].e), step.winner_q);
+    raced += 1;
+  }
+  assert.ok(raced > 20);
+});
+
+// Trees as the server sends them: [parent, child index], parents first.
+const ROWS = {
+  root: [[0, 0]],
+  chain: [[0, 0], [0, 0], [1, 0], [2, 0]],
+  batch: [[0, 0], [0, 0], [0, 1], [0, 2]],
+  mixed: [[0, 0], [0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [3, 0], [0, 2], [4, 0], [5, 0], [3, 1]],
+};
+const RATES = [0.6, 0.2, 0.1];
+const tree = (rows) => nodesOf([[undefined, null], ...rows.slice(1)], RATES);
+
+test("a node's acceptance is the product of the rates on its path", () => {
+  for (const rows of Object.values(ROWS)) {
+    for (const node of tree(rows)) {
+      near(node.acceptance, node.path.reduce((product, index) => product * RATES[index], 1));
+      assert.equal(node.depth, node.path.length);
+      for (const child of node.children) assert.equal(child.parent, node);
+    }
+  }
+});
+
+test("no two places of a drawn tree coincide, a first child goes straight on, siblings go down", () => {
+  for (const rows of Object.values(ROWS)) {
+    for (const decisions of [false, true]) {
+      const nodes = tree(rows);
+      const { terminals, rows: height, depth } = layout(nodes, decisions);
+      const all = [...nodes, ...terminals];
+      assert.equal(new Set(all.map((item) => `${item.depth}/${item.row}`)).size, all.length);
+      assert.ok(all.every((item) => item.row <= height && item.depth <= depth));
+      for (const { children, row } of nodes) {
+        if (children.length > 0) assert.equal(children[0].row, row);
+        children.slice(1).forEach((child, i) => assert.ok(child.row > children[i].row));
+      }
+    }
+  }
+});
+
+test("labels touch no other label, and the newest node has one where nothing is above it", () => {
+  const nodes = Array.from({ length: 60 }, (_, i) => ({ x: 23 * (i % 8), y: 9 * Math.floor(i / 8) }));
+  const kept = [...thinned(nodes)];
+  for (const [i, a] of kept.entries()) {
+    for (const b of kept.slice(i + 1)) assert.ok(Math.abs(a.x - b.x) >= 40 || Math.abs(a.y - b.y) >= 14);
+  }
+  assert.ok(thinned([{ x: 0, y: 0 }, { x: 1, y: 0 }]).size === 1);
+});
+
+test("ticks are round, begin at 0 and stay within", () => {
+  for (const end of [0.003, 0.7, 1, 7, 12, 99, 12345]) {
+    const all = ticks(end, 5);
+    assert.equal(all[0], 0);
+    assert.ok(all.at(-1) <= end * (1 + 1e-9) && all.length >= 3 && all.length <= 6, `${end}: ${all}`);
+  }
+});

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { checkSize, fromState, parse, toRun } from "../../assets/js/trace.js";
+import { runs, texts } from "./recorded.js";
+
+test("a run that is opened and saved is the same file", () => {
+  for (const [name, text] of Object.entries(texts)) {
+    assert.deepEqual(fromState(runs[name]), { arithmetic: "", ...JSON.parse(text) }, name);
+    const saved = JSON.stringify(fromState(runs[name]));
+    assert.equal(JSON.stringify(fromState(toRun(parse(saved)))), saved, name);
+  }
+});
+
+// All places of a value: [object that holds it, key, how a message calls it]; of lists the first item stands for all.
+function* places(value, where = "") {
+  for (const key of Array.isArray(value) ? [0].filter(() => value.length > 0) : Object.keys(value)) {
+    const name = Array.isArray(value) ? `${where}[${key}]` : where === "" ? key : `${where}.${key}`;
+    yield [value, key, name];
+    if (value[key] !== null && typeof value[key] === "object") yield* places(value[key], name);
+  }
+}
+
+test("whatever is broken or missing in a file, the message names its place", () => {
+  const source = JSON.parse(texts["parting-gsd.json"]);
+  const all = [...places(source)];
+  assert.ok(all.length > 50);
+  for (const [holder, key, name] of all) {
+    const kept = holder[key];
+    for (const wrong of [{ not: "this" }, undefined, -1.5]) {
+      if (wrong === undefined && Array.isArray(holder)) continue;
+      if (wrong === -1.5 && kept === null) continue;
+      holder[key] = wrong;
+      const found = () => parse(JSON.stringify(source));
+      assert.throws(found, (error) => error.message.startsWith(name) && error.message.includes("should be"), `${name} = ${wrong}`);
+    }
+    holder[key] = kept;
+  }
+  parse(JSON.stringify(source));
+});
+
+test("what no JSON reader takes, and what is too large, is said in words", () => {
+  assert.throws(() => parse("{"), /not JSON/);
+  assert.throws(() => parse("[]"), /the file is \[\]; it should be an object/);
+  assert.throws(() => checkSize(6_000_000, 5_000_000), /the file has 6 MB; at most 5 MB/);
+});
+
+test("nodes stand below their parents, rounds are counted without gaps, steps fit their tokens", () => {
+  const damage = [
+    [(round) => (round.number += 1), /rounds\[0\]\.number/],
+    [(round) => round.nodes.reverse(), /rounds\[0\]\.nodes\[\d+\]\.path/],
+    [(round) => round.steps.pop(), /rounds\[0\]\.steps/],
+    [(round) => (round.tokens = []), /rounds\[0\]\.tokens/],
+    [(round) => (round.steps[0].path = [7, 7]), /rounds\[0\]\.steps\[0\]\.path/],
+  ];
+  for (const [spoil, message] of damage) {
+    const value = JSON.parse(texts["wide-tree.json"]);
+    spoil(value.rounds[0]);
+    assert.throws(() => parse(JSON.stringify(value)), message);
+  }
+});

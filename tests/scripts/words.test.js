@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { around, change, parting, reason, verdict } from "../../assets/js/compare_diff.js";
+import { digits, percent, plotlyLabel, quoted, shortened, visible } from "../../assets/js/labels.js";
+import { feedback, isRight, said } from "../../assets/js/lesson_question.js";
+import { caught, pValue, statistic, verdict as judged } from "../../assets/js/lossless_words.js";
+import { Totals } from "../../assets/js/statistics.js";
+import { runs } from "./recorded.js";
+
+const lane = (text, phase = "finished") => ({
+  phase,
+  tokens: [...text].map((sign) => ({ id: sign.codePointAt(0), text: sign })),
+  totals: { rounds: 2, tokens: text.length },
+});
+
+test("no sign of a token is invisible or turns the text around, whatever the model writes", () => {
+  const harmful = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/u;
+  for (let point = 0; point < 0x3000; point++) {
+    const shown = visible(String.fromCodePoint(point));
+    assert.doesNotMatch(shown, harmful, point.toString(16));
+    assert.ok(shown.length > 0);
+  }
+  assert.equal(visible(" a\n\t\u0007"), "␣a⏎⇥[U+0007]");
+  assert.equal(visible(""), "…");
+});
+
+test("a label is never longer than asked and never cuts a character in two", () => {
+  for (const text of ["", "abc", "x".repeat(80), "😀".repeat(40)]) {
+    for (const length of [1, 5, 24]) {
+      const short = shortened(text, length);
+      assert.ok([...short].length <= length);
+      assert.ok(short.isWellFormed?.() ?? true);
+    }
+  }
+  assert.doesNotMatch(plotlyLabel('<b onclick="x">&amp;'), /[<>]|&(?!amp;|lt;|gt;)/);
+});
+
+test("numbers have three digits, and infinity its sign", () => {
+  assert.deepEqual([null, 0, 0.00001234, 0.12345, 1.5, 123.4].map(digits), ["∞", "0", "1.2e-5", "0.123", "1.5", "123"]);
+  assert.equal(percent(1, 3), "33%");
+  assert.equal(percent(0, 0), "–");
+});
+
+test("two texts part where they first differ, seen from either", () => {
+  for (const [a, b, at] of [["abc", "abc", -1], ["abc", "abd", 2], ["abc", "ab", 2], ["", "a", 0], ["", "", -1]]) {
+    assert.equal(parting(lane(a), lane(b)), at);
+    assert.equal(parting(lane(b), lane(a)), at);
+  }
+  assert.equal(parting(lane("ab", "running"), lane("abc")), -1); // it may still come
+});
+
+test("a verdict is given once the texts part or both are through", () => {
+  assert.equal(verdict(lane("abc"), lane("abc")).same, true);
+  assert.equal(verdict(lane("ab", "running"), lane("abc")).same, null);
+  const parted = verdict(lane("abx"), lane("abc"));
+  assert.deepEqual([parted.same, parted.at], [false, 2]);
+  assert.ok(parted.line.includes(quoted("x")) && parted.line.includes(quoted("c")));
+});
+
+test("the reason fits the method, the temperature and the precision", () => {
+  const [same, parted] = [{ same: true, at: -1 }, { same: false, at: 3 }];
+  assert.match(reason("ersd", same, { greedy: false, dtype: "float32" }), /depends on seed and position alone/);
+  assert.match(reason("ersd", parted, { greedy: false, dtype: "bfloat16" }), /bfloat16.*3 tokens.*float32/);
+  assert.match(reason("gsd", parted, { greedy: false, dtype: "float32" }), /random numbers of its own/);
+  assert.match(reason("gsd", same, { greedy: true, dtype: "float32" }), /temperature 0/);
+  assert.equal(reason("gsd", { same: null }, {}), "");
+});
+
+test("the place where texts part is shown whole, with a little on both sides", () => {
+  const { tokens } = lane("abcdefghij".repeat(8));
+  for (const at of [0, 3, 40, 79]) {
+    const shown = around(tokens, at);
+    assert.equal(shown.token, tokens[at].text);
+    assert.equal(shown.before.startsWith("…"), at > 28);
+    assert.equal(shown.after.endsWith("…"), tokens.length - at - 1 > 28);
+  }
+  assert.equal(around(tokens, 80).token, "");
+});
+
+test("a change of a column tells what it did to the text", () => {
+  assert.match(change({ ...lane("abc"), before: lane("abc") }), /the text stayed, all 3 tokens/);
+  assert.match(change({ ...lane("abx"), before: lane("abc") }), /another one from token 3 on/);
+  assert.equal(change(lane("abc")), "");
+});
+
+const CHECK = { phase: "done", setup: { decodes: 4000, fault: null }, decodes: 4000 };
+const about = { alarm: 0.001, faults: { swapped: "draft and target swapped" } };
+const over = (p, more = {}) => judged({ ...CHECK, chi_square: [20, 10, p], ...more }, about);
+
+test("a losslessness check is judged by its p-value alone, and named by its fault", () => {
+  const fault = { setup: { decodes: 4000, fault: "swapped" } };
+  assert.equal(over(0.5).kind, "accepted");
+  assert.match(over(1e-9).text, /^✗ A difference.*once in 1,000 checks/);
+  assert.match(over(1e-9, fault).text, /^✗ Caught \(draft and target swapped\)/);
+  assert.match(over(0.5, fault).text, /^○ Not caught/);
+  assert.equal(over(0.5, { phase: "stopped" }).kind, "");
+  assert.equal(caught({ chi_square: [0, 1, 0.001] }, 0.001), false);
+});
+
+test("p-values and statistics are written for people", () => {
+  assert.deepEqual([0, 1e-5, 0.04567, 0.5, 0.9987].map(pValue), ["< 1e-12", "= 1.0e-5", "= 0.046", "= 0.5", "= 0.999"]);
+  assert.deepEqual([2.7512, 1234.5].map(statistic), ["2.8", "1,235"]);
+});
+
+test("a prediction is right within its margin, and the answer is said either way", () => {
+  const number = { range: [0, 100, 1], percent: true, answer: 42, close: 3 };
+  const choice = { choices: ["more", "less"], answer: 1 };
+  assert.deepEqual([38.9, 39, 45, 45.1].map((value) => isRight(number, value)), [false, true, true, false]);
+  assert.equal(said(number, 42), "42%");
+  for (const value of [0, 30, 42, 44, 100]) assert.ok(feedback(number, value).includes("42%"));
+  assert.match(feedback(choice, 1), /^✓/);
+  assert.match(feedback(choice, 0), /^○ You predicted “more”; it is “less”/);
+});
+
+test("the sums over a run are the same whether its rounds came one by one or together", () => {
+  for (const { rounds } of Object.values(runs)) {
+    const [together, single] = [new Totals().addAll(rounds), new Totals()];
+    rounds.forEach((_, i) => single.addAll(rounds, i + 1));
+    assert.deepEqual(single, together);
+    assert.equal(together.tokens, rounds.flatMap(({ tokens }) => tokens).length);
+    const verified = rounds.flatMap(({ nodes }) => nodes).filter(({ status }) => status !== "unvisited").length;
+    assert.equal(together.indices.reduce((sum, { verified: count }) => sum + count, 0), verified);
+  }
+});
