@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 if __name__ == "__main__":
-    from components import ending
+    from components.server import ending
 
     ending.at_signals()  # before what takes seconds to import
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -30,38 +30,19 @@ if os.environ.get("SPACES_ZERO_GPU"):
 import gradio as gr
 
 import specdec
-from components import (
-    access,
-    addresses,
-    ahead,
-    api,
-    codec_lab,
-    compare,
-    controls,
-    experiments_lab,
-    hosts,
-    lazy,
-    lessons,
-    limits,
-    lossless_lab,
-    memory,
-    page,
-    ports,
-    projector,
-    race,
-    race_lab,
-    replay,
-    run,
-    setup,
-    statistics,
-    stepper,
-    text,
-    tree,
-    tree_lab,
-    zero_gpu,
-)
-from components.access import Access
-from components.lazy import LazyPair, shared
+from components.codecs import panel as codecs
+from components.compare import panel as compare
+from components.decode import panel as decode
+from components.experiments import panel as experiments
+from components.guard import addresses, hosts, limits, ports
+from components.lessons import panel as lessons
+from components.losslessness import panel as losslessness
+from components.page import frame, projector, serving, setup
+from components.race_lab import panel as race_lab
+from components.server import access, ahead, endpoint, lazy, memory, run, zero_gpu
+from components.server.access import Access
+from components.server.lazy import LazyPair, shared
+from components.tree_lab import panel as tree_lab
 
 _INTRODUCTION = """
 <header class="introduction">
@@ -81,7 +62,9 @@ def build(pair: Any = None, allowed: Access | None = None) -> gr.Blocks:
             gr.HTML(_INTRODUCTION, apply_default_css=False)
         lessons.bar()
         with gr.Tabs(elem_id="tabs") as tabs:
-            fields = {setup.DECODE: _decode(pair, allowed)}
+            # its scripts must run wherever the visitor is: a run goes on behind another tab
+            with gr.Tab("Decode", id="live", render_children=True):
+                fields = {setup.DECODE: decode.panel(pair, allowed)}
             with gr.Tab("Compare", id="compare", render_children=True):
                 compare.panel(pair)
             with gr.Tab("Race lab", id="race"):
@@ -89,34 +72,18 @@ def build(pair: Any = None, allowed: Access | None = None) -> gr.Blocks:
             with gr.Tab("Tree lab", id="trees"):
                 tree_lab.panel()
             with gr.Tab("Losslessness", id="losslessness"):
-                fields["lossless"] = lossless_lab.panel()
+                fields["lossless"] = losslessness.panel()
             with gr.Tab("Experiments", id="experiments"):
-                experiments_lab.panel()
-                codec_lab.panel()
+                experiments.panel()
+                codecs.panel()
             with gr.Tab("Lessons", id="lessons"):
                 lessons.panel()
-        page.tabs_in_url(blocks, tabs)
+        frame.tabs_in_url(blocks, tabs)
         with top:
             setup.panel(fields, tabs)
             projector.panel()
-        api.endpoint(pair)
+        endpoint.endpoint(pair)
     return blocks
-
-
-def _decode(pair: Any, allowed: Access | None) -> setup.Fields:
-    # Its scripts must run wherever the visitor is: a run goes on behind another tab.
-    with gr.Tab("Decode", id="live", render_children=True), gr.Row(elem_id="page"):
-        with gr.Column(scale=1, min_width=320, elem_id="controls"):
-            fields = controls.build(pair, allowed)
-        with gr.Column(scale=3, min_width=320, elem_id="results"):
-            replay.panel()
-            text.panel()
-            stepper.panel()
-            with gr.Row(elem_id="figures"):
-                tree.panel()
-                race.panel()
-            statistics.panel(pair)
-    return fields
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -138,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
             pair.load()
         allowed = access.from_options(options)
         blocks = build(pair, allowed)
-        page.launch(
+        serving.launch(
             blocks,
             server_name=options.host,
             server_port=options.port,

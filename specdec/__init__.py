@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from specdec import theory, topology, verify
     from specdec.context import ContextTree
-    from specdec.decode import generate, measure_acceptance, stream
+    from specdec.decoding.run import generate, measure_acceptance, stream
     from specdec.loading import load_pair
     from specdec.optimal import optimal_topology
     from specdec.pair import ModelPair
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from specdec.trace import Generation, Round
 
 _MODULES = {
-    "generate": "decode",
-    "measure_acceptance": "decode",
-    "stream": "decode",
+    "generate": "decoding.run",
+    "measure_acceptance": "decoding.run",
+    "stream": "decoding.run",
     "optimal_topology": "optimal",
     "ModelPair": "pair",
     "load_pair": "loading",
@@ -29,6 +29,15 @@ _MODULES = {
     "Generation": "trace",
     "Round": "trace",
 }
+
+_MOVED = {
+    "decode": "decoding.run",
+    "engine": "decoding.engine",
+    "auto": "decoding.auto",
+    "losslessness": "exactness.losslessness",
+    "faults": "exactness.faults",
+}
+"""Modules by the names that they had directly in here, which go on working: `specdec.losslessness`."""
 
 __all__ = [
     "ContextTree",
@@ -51,6 +60,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         value = globals()[name] = getattr(import_module(f"specdec.{_MODULES[name]}"), name)
         return value
+    if name in _MOVED:
+        return import_module(f"specdec.{_MOVED[name]}")
     if name.startswith("_") or find_spec(f"specdec.{name}") is None:
         raise AttributeError(f"module 'specdec' has no attribute {name!r}")
     return import_module(f"specdec.{name}")

@@ -1,7 +1,7 @@
 """The paper's Algorithms 1 to 5, corrected, as functions of small tables: read this first.
 
-Nothing here is fast, and nothing of the decoder uses it: the tests hold `verify`, `draft`, `engine` and
-`optimal` against it, on the same randomness to the same decisions.
+Nothing here is fast, and nothing of the decoder uses it: the tests hold `methods`, `drafters`, `decoding`
+and `optimal` against it, on the same randomness to the same decisions.
 
     Ω           tokens 0, ..., |Ω| - 1
     x           the text so far, a tuple of tokens (the paper's x_{:n})

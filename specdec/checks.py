@@ -1,4 +1,4 @@
-"""Numbers as users hand them over: Python's, numpy's and torch's, turned into Python's."""
+"""What users hand over: numbers of Python, numpy and torch, turned into Python's."""
 
 from __future__ import annotations
 

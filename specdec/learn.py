@@ -1,4 +1,4 @@
-"""Learn context-aware acceptance (`specdec.context`) from texts of the target.
+"""Learn context-aware acceptance (`context`) from texts of the target.
 
 A node of a draft tree that is verified stands behind the target's own text, so such texts with P and Q at
 each of their positions are all that is needed: one race and one set of uniforms are drawn for each
@@ -18,7 +18,7 @@ from specdec.checks import whole
 from specdec.context import ContextAcceptance
 from specdec.context.acceptance import STAGES, Hazards, raced_features, tested_features
 from specdec.context.features import WIDTH, of_children, of_node
-from specdec.decode import generate
+from specdec.decoding.run import generate
 from specdec.models import Model
 from specdec.probs import Sampling, log_probs
 from specdec.race import derived_seed

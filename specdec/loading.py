@@ -35,7 +35,7 @@ def load_pair(
     `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
     are loaded, and never remote code. A target without a draft decodes autoregressively. cuda_graphs: replay
     forwards as CUDA graphs, which was never tried on a GPU: both models on CUDA devices, and such that they
-    run on our lean forward. report: is told how far loading is (`specdec.models.source.Progress`), and may
+    run on our lean forward. report: is told how far loading is (`models.source.Progress`), and may
     raise to end it. ValueError names what is missing or does not fit; it is raised before weights are fetched
     or read where the memory is too small.
     """

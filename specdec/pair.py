@@ -21,7 +21,7 @@ _MOST_PADDING = 1024
 class ModelPair:
     """A target and its draft, ready to decode.
 
-    target, draft: models of `specdec.models`, or Hugging Face causal models, which are wrapped. A pair
+    target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair
     without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
     are token ids and texts are empty. draft_tokenizer: where the draft brings its own, it must be the same.
 
@@ -45,7 +45,7 @@ class ModelPair:
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
-        # what `specdec.auto` measured of this pair, by method and sampling
+        # what `auto` measured of this pair, by method and sampling
         self.trials: dict[Any, Any] = {}
         self.measured_topologies: dict[Any, Any] = {}
 

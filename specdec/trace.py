@@ -1,6 +1,6 @@
 """Frozen records of what happened during decoding, to and from JSON.
 
-One trace, many views: `decode.stream` yields one `Round` per target evaluation, and the page, the
+One trace, many views: `specdec.stream` yields one `Round` per target evaluation, and the page, the
 statistics, the exports and the API all read that record, so that no two of them can disagree.
 
 Records are plain data (no tensors). What is only collected with `detail=True` is optional here:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 
-from components import ahead
+from components.server import ahead
 
 torch.set_num_threads(1)
 

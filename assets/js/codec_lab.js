@@ -244,7 +244,7 @@ function mountTunstall(element, props, server) {
 
 export function mountCodecLab(element, props, server) {
   if (props.sentences.length === 0) {
-    element.querySelector(".part").replaceChildren(make("p", "", "No sentences are recorded in this copy: run python -m components.codec_record."));
+    element.querySelector(".part").replaceChildren(make("p", "", "No sentences are recorded in this copy: run python -m components.codecs.record."));
     return;
   }
   options(element.querySelector(".codec"), props.codecs);

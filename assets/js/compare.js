@@ -163,7 +163,7 @@ class Comparison {
     });
   }
 
-  // The set-up as the address has it; components/setup.py says how.
+  // The set-up as the address has it; components/page/setup.py says how.
   get() {
     return differing({ ...this.shared.values, columns: this.columns.writtenAll(state.columns) }, this.fields);
   }

@@ -1,4 +1,4 @@
-// The whole set-up of the page in its address; components/setup.py says how a part takes part.
+// The whole set-up of the page in its address; components/page/setup.py says how a part takes part.
 
 import { misfit, unknown, written } from "./setup_fields.js";
 import { mountFields } from "./setup_controls.js";

@@ -63,7 +63,7 @@ const RIGHT = {
   names: ({ fewest, longest }) => `${fewest} to ${longest} names with commas between them`,
 };
 
-// field: { kind, default, ... } as components/setup.py describes it. RangeError with a message if it does not fit.
+// field: { kind, default, ... } as components/page/setup.py describes it. RangeError with a message if it does not fit.
 export function read(name, text, field) {
   const value = READERS[field.kind](text, field);
   if (value !== undefined) return value;

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel
 
-from specdec.decode import generate
+from specdec.decoding.run import generate
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.topology import Topology

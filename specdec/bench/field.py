@@ -8,7 +8,7 @@ from typing import Any
 
 from specdec.bench.contestants import Contestant, Job, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
-from specdec.decode import measure_acceptance
+from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.probs import Sampling

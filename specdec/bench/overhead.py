@@ -20,7 +20,7 @@ from specdec.bench.contestants import Contestant, Job, ours
 from specdec.bench.profile import outside_forwards
 from specdec.bench.report import aligned, machine
 from specdec.checks import whole
-from specdec.decode import measure_acceptance
+from specdec.decoding.run import measure_acceptance
 from specdec.models import MarkovModel
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair

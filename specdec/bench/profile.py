@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import specdec.draft
-import specdec.engine
+import specdec.decoding.engine
+import specdec.drafters.model
 from specdec.bench.contestants import Contestant, Job
 from specdec.bench.measure import run
 from specdec.models import Model, Session
@@ -90,10 +90,10 @@ def share_of_verification(parts: Mapping[str, float]) -> float:
 
 def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
-    yield "draft's choices", specdec.draft, "log_probs"
-    yield "draft's choices", specdec.draft, "arrivals"
+    yield "draft's choices", specdec.drafters.model, "log_probs"
+    yield "draft's choices", specdec.drafters.model, "arrivals"
     for name in ("verify_gsd", "verify_ersd"):
-        yield "verify", specdec.engine, name
+        yield "verify", specdec.decoding.engine, name
 
 
 class _TimedSession:

@@ -4,7 +4,7 @@
     specdec.generate(pair, prompt, method="ersd", topology=specdec.ContextTree(acceptance, 16))
 
 features     what is seen at a node: the draft's distribution, its children, and the noise decided so far
-acceptance   R(index | features): logistic hazards, learnt from texts by `specdec.learn`
+acceptance   R(index | features): logistic hazards, learnt from texts by `learn`
 growth       which nodes to add, level by level, never using what would make GSD inexact
 """
 

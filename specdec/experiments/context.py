@@ -22,7 +22,7 @@ import torch
 from tqdm import tqdm
 
 from specdec.context import ContextAcceptance, ContextTree
-from specdec.decode import generate
+from specdec.decoding.run import generate
 from specdec.experiments.estimates import Estimate, Z, ratio
 from specdec.experiments.settings import PROMPTS, read_prompts
 from specdec.experiments.store import Record, Store

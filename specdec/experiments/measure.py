@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specdec import theory
-from specdec.decode import generate
+from specdec.decoding.run import generate
 from specdec.experiments.plan import ContextJob, Job
 from specdec.experiments.settings import Settings
 from specdec.experiments.store import Record

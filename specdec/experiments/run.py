@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from specdec import topology
-from specdec.decode import generate
+from specdec.decoding.run import generate
 from specdec.experiments.measure import measure
 from specdec.experiments.plan import ContextJob, Job, Plan
 from specdec.experiments.settings import Point, Settings

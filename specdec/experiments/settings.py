@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specdec.decode import METHODS
+from specdec.decoding.run import METHODS
 from specdec.loading import EMBEDDED
 from specdec.probs import Sampling
 from specdec.race import derived_seed

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
 """What a model's cache and attention can do, from the self-check at load: score a tree of
@@ -53,4 +58,17 @@ class Model(Protocol):
 
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens."""
+        ...
+
+
+class Wrapped(Model, Protocol):
+    """A model of transformers as the sessions over it see it."""
+
+    module: PreTrainedModel
+    dtype: torch.dtype
+    capability_reason: str
+    lean: LeanDecoder | None
+
+    def check_room(self, last_position: int) -> None:
+        """ValueError where the context has no such position."""
         ...

@@ -40,7 +40,7 @@ from specdec.models.sessions import Layout, LeanSession
 from specdec.models.static import WIDTH, StaticForward, StaticMasks, static_masks
 
 if TYPE_CHECKING:
-    from specdec.models.hf import HFModel
+    from specdec.models.base import Wrapped
 
 SLOTS = 8
 """The most caches with graphs of one model: as many as runs take turns on the page."""
@@ -68,7 +68,7 @@ class Graphs:
     everything is the same but for the graphs.
     """
 
-    def __init__(self, decoder: LeanDecoder, model: HFModel):
+    def __init__(self, decoder: LeanDecoder, model: Wrapped):
         self.fault: str | None = None
         self.replays = 0
         self.name, self.device, self.decoder = model.name, model.device, decoder
@@ -203,7 +203,7 @@ class Replays:
 class GraphSession(LeanSession):
     """A lean session in a slot, whose forwards are replays of the slot's graphs."""
 
-    def __init__(self, model: HFModel, layout: Layout, slot: Slot, lines: bool = True):
+    def __init__(self, model: Wrapped, layout: Layout, slot: Slot, lines: bool = True):
         self._slot = slot
         super().__init__(model, layout, lines)
 
@@ -231,7 +231,7 @@ class GraphSession(LeanSession):
         return slot.logits(token_ids, masks, self.length)
 
 
-def graph_session(model: HFModel, graphs: Graphs, layout: Layout, lines: bool = True) -> LeanSession:
+def graph_session(model: Wrapped, graphs: Graphs, layout: Layout, lines: bool = True) -> LeanSession:
     """A session in one of the model's slots, which has it back when the session is gone; else one without."""
     slot = graphs.lend()
     if slot is None:

@@ -33,7 +33,7 @@ class HFModel:
     dtype or device is checked anew, and other shapes are refused. It can be pickled where its module can;
     where it is read, it is checked again.
 
-    cuda_graphs: replay forwards as CUDA graphs (`specdec.models.graphs`), where the self-check finds them
+    cuda_graphs: replay forwards as CUDA graphs (`graphs`), where the self-check finds them
     right; else it says so in a warning. Raises ValueError where the model is none: encoder-decoder, without
     a head, or not causal; and where there can be no graphs: on a CPU, or without a lean forward.
 

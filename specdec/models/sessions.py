@@ -26,7 +26,7 @@ from specdec.models.lean import LeanCache
 from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:
-    from specdec.models.hf import HFModel
+    from specdec.models.base import Wrapped
 
 PREFILL_CHUNK = 1024
 """Tokens per forward of a prefill: bounds the memory that attention takes."""
@@ -82,7 +82,7 @@ class CachedSession:
     the largest one.
     """
 
-    def __init__(self, model: HFModel, layout: Layout, beyond: int | None = None):
+    def __init__(self, model: Wrapped, layout: Layout, beyond: int | None = None):
         self.length = 0
         self._model = model
         self._layout = layout
@@ -134,7 +134,7 @@ class TreeSession(CachedSession):
     lines=False breaks the masks on purpose: the control of the self-check.
     """
 
-    def __init__(self, model: HFModel, layout: Layout, lines: bool = True, beyond: int | None = None):
+    def __init__(self, model: Wrapped, layout: Layout, lines: bool = True, beyond: int | None = None):
         super().__init__(model, layout, beyond)
         self._lines = lines
 
@@ -225,7 +225,7 @@ class SwitchingSession:
     which is made when the first of them comes: over the whole text, as such a forward would.
     """
 
-    def __init__(self, model: HFModel, layout: Layout, switch: int, lines: bool = True):
+    def __init__(self, model: Wrapped, layout: Layout, switch: int, lines: bool = True):
         self._switch = switch
         self._open = partial(TreeSession, model, layout, lines)
         self._near: TreeSession | None = self._open()
@@ -304,7 +304,7 @@ class SwitchingSession:
 class PlainSession:
     """One pending token at a time, and a forward over everything for each: right for any causal model."""
 
-    def __init__(self, model: HFModel):
+    def __init__(self, model: Wrapped):
         self._model = model
         self._token_ids: list[int] = []
         self._pending: int | None = None
@@ -353,7 +353,7 @@ class PlainSession:
 class SteppingSession(PlainSession):
     """One pending token at a time, with the model's own cache, whatever that holds."""
 
-    def __init__(self, model: HFModel):
+    def __init__(self, model: Wrapped):
         super().__init__(model)
         self._forget()
 

@@ -20,7 +20,7 @@ from specdec.models.sessions import (
 )
 
 if TYPE_CHECKING:
-    from specdec.models.hf import HFModel
+    from specdec.models.base import Wrapped
 
 WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {
     "full_attention": lambda window: None,  # noqa: ARG005
@@ -37,11 +37,11 @@ class Way:
 
     name: str
     capability: Capability
-    open: Callable[[HFModel], Session]
-    control: Callable[[HFModel], Session] | None = None
+    open: Callable[[Wrapped], Session]
+    control: Callable[[Wrapped], Session] | None = None
 
 
-def _lean(model: HFModel, lines: bool = True) -> LeanSession:
+def _lean(model: Wrapped, lines: bool = True) -> LeanSession:
     return LeanSession(model, UNWINDOWED, lines)
 
 
@@ -92,12 +92,12 @@ def _ropes(config: PretrainedConfig) -> Iterator[Mapping[str, Any]]:
             yield rope
 
 
-def _tree(name: str, model: HFModel, lines: bool = True) -> Session:
+def _tree(name: str, model: Wrapped, lines: bool = True) -> Session:
     layout, switch = layouts(model.config)[name], switch_length(model.config)
     if switch is None:
         return TreeSession(model, layout, lines)
     return SwitchingSession(model, layout, switch, lines)
 
 
-def _sequence(name: str, model: HFModel) -> SequenceSession:
+def _sequence(name: str, model: Wrapped) -> SequenceSession:
     return SequenceSession(model, layouts(model.config)[name])

@@ -1,0 +1,1 @@
+"""In the tab "Experiments": channel simulation and Tunstall codes."""

@@ -1,0 +1,97 @@
+"""Record the sentences of the codec laboratory: `python -m components.codecs.record`, half a minute on a CPU.
+
+The embedded pair writes each sentence through a codec: at every position Alice has P, the target's law cut
+to its likeliest tokens (top-k sampling), and Q, the draft's, whose other tokens are one entry that Alice
+never chooses. The token that the codec sends is the one that both texts go on with.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import specdec
+from components.page.assets import ASSETS
+from specdec import channel
+from specdec.probs import Sampling, log_probs
+
+if TYPE_CHECKING:  # the page imports this file and must not wait for transformers
+    from specdec.models import Model
+
+RECORDED = ASSETS / "results" / "codec.json"
+SEED = 7
+MOST_TOKENS = 32
+TOP_K = 12
+OTHER = "other tokens"
+PROMPTS = (
+    "Once upon a time, there was a little girl named Lily.",
+    "Tom had a red ball. One day",
+    "A bird found a shiny key.",
+)
+
+
+def main() -> None:
+    """Write the file."""
+    torch.set_num_threads(1)
+    pair = specdec.load_pair()
+    sentences = [sentence(pair, prompt, method) for method in channel.METHODS for prompt in PROMPTS]
+    head = {"seed": SEED, "top_k": TOP_K, "other": OTHER, "target": "tiny/target", "draft": "tiny/draft"}
+    RECORDED.write_text(json.dumps(head | {"sentences": sentences}, separators=(",", ":")) + "\n")
+    print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
+
+
+def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
+    """One sentence: what was sent, and at each position the tokens' texts, p and q."""
+    ids, positions, sent = pair.encode(prompt), [], []
+    while len(sent) < MOST_TOKENS:
+        tokens, p, q = laws(pair, ids)
+        message = channel.ENCODERS[method](p, q, SEED, len(sent))
+        texts = [pair.token_texts[token] for token in tokens] + [OTHER]
+        laws_of_all = channel.index_laws(p, q, method)
+        positions.append(
+            {
+                "texts": texts,
+                "p": p,
+                "q": q,
+                "entropy_with": round(laws_of_all.entropy_with, 4),
+                "entropy_without": round(laws_of_all.entropy_without, 4),
+            }
+        )
+        ids.append(tokens[message.token_id])
+        sent.append(message.token_id)
+        if ids[-1] in pair.eos_ids:
+            break
+    return {"method": method, "prompt": prompt, "sent": sent, "positions": positions}
+
+
+def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
+    """P's tokens, likeliest first, and p and q over them and all others as the last entry."""
+    p, q = (law_of(pair, model, ids) for model in (pair.target, pair.draft))
+    tokens = p.topk(TOP_K).indices.tolist()
+    kept = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
+    drafted = [float(f"{x:.5g}") for x in q[tokens].tolist()]
+    return tokens, summing_to_one([*kept, 0.0]), summing_to_one([*drafted, max(0.0, 1 - sum(drafted))])
+
+
+def summing_to_one(law: list[float]) -> list[float]:
+    """The law as it is recorded: five digits, the rest of the rounding on its largest entry."""
+    rounded = [float(f"{x:.5g}") for x in law]
+    largest = max(range(len(law)), key=rounded.__getitem__)
+    rest = sum(x for i, x in enumerate(rounded) if i != largest)
+    rounded[largest] = round(1 - rest, 9)
+    return rounded
+
+
+@torch.inference_mode()
+def law_of(pair: specdec.ModelPair, model: Model, ids: list[int]) -> torch.Tensor:
+    """The model's law of the next token, float64 [vocabulary]."""
+    session = model.session()
+    session.prefill(ids[:-1])
+    logits = session.forward(torch.tensor([ids[-1]], device=model.device), [-1])[0]
+    return log_probs(logits, Sampling(), pair.vocab_size).double().exp().cpu()
+
+
+if __name__ == "__main__":
+    main()

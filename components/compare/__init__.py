@@ -1,0 +1,1 @@
+"""The tab "Compare": three methods side by side, from one prompt and one seed."""

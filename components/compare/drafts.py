@@ -1,0 +1,116 @@
+"""The drafts that a comparison can choose for one target: good, perfect and bad ones on purpose.
+
+Whatever drafts, ERSD's text is the target's own; what a bad draft costs is tokens per target call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+import specdec
+from components.server import zero_gpu
+from components.server.lazy import present
+
+if TYPE_CHECKING:
+    from specdec.models import Model, Session
+
+LABELS = {
+    "own": "the pair's own",
+    "target": "the target itself",
+    "noisy": "own with errors",
+    "uniform": "blind: uniform",
+}
+"""What a visitor reads, by name."""
+
+_ERRORS = 2.0
+"""Standard deviation of the noisy draft's errors, in nats: enough to lose about half of what is accepted."""
+_ERRORS_SEED = 0x6E6F_6973_7921
+
+
+class Drafts:
+    """A pair's target with each draft; what is learnt about them is kept as long as the pair is there."""
+
+    def __init__(self, pair: Any):
+        self.pair = pair
+        # weak: a pair that another one was loaded for is to be freed
+        self._pairs: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+
+    def now(self) -> Drafts:
+        """The drafts of the pair as it is now, whatever is loaded for the server meanwhile."""
+        drafts = Drafts(present(self.pair))
+        drafts._pairs = self._pairs
+        return drafts
+
+    def pair_with(self, name: str) -> Any:
+        """The target with the draft of that name; ValueError lists the names there are."""
+        if name not in LABELS:
+            raise ValueError(f"draft = {name!r} is none of {', '.join(LABELS)}")
+        pair = present(self.pair)
+        if name == "own":
+            return pair
+        if zero_gpu.lender(pair) is not None:
+            raise ValueError(f"draft = {name!r}: the GPU is lent for the pair's own draft only; take 'own'")
+        known = self._pairs.setdefault(pair, {})
+        if name not in known:
+            known[name] = specdec.ModelPair(pair.target, _draft(pair, name), pair.tokenizer)
+        return known[name]
+
+
+def _draft(pair: Any, name: str) -> Model:
+    if name == "target":
+        return pair.target
+    if name == "uniform":
+        from specdec.models import MarkovModel
+
+        size = pair.target.vocab_size
+        return MarkovModel(torch.full((size,), 1 / size), name="uniform")
+    if pair.draft is None:
+        raise ValueError("draft = 'noisy': this pair has no draft of its own; take 'target' or 'uniform'")
+    return NoisyDraft(pair.draft)
+
+
+class NoisyDraft:
+    """A model with errors: each token's logit is off by a fixed normal error, the same in every context."""
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.name = f"{model.name}, with errors"
+        self.vocab_size = model.vocab_size
+        self.context_length = model.context_length
+        self.capability = model.capability
+        self.device = model.device
+        noise = torch.Generator().manual_seed(_ERRORS_SEED)
+        self.errors = _ERRORS * torch.randn(model.vocab_size, generator=noise).to(model.device)
+
+    def session(self) -> NoisySession:
+        """A new empty cache of the model."""
+        return NoisySession(self.model.session(), self.errors)
+
+
+class NoisySession:
+    """A session of the model, with the errors added to its logits."""
+
+    def __init__(self, session: Session, errors: Tensor):
+        self.session, self.errors = session, errors
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+        return self.session.length
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix."""
+        self.session.prefill(token_ids)
+
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending nodes; logits [n, vocabulary], errors included."""
+        return self.session.forward(token_ids, parents) + self.errors
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes and drop all others."""
+        self.session.keep(nodes)

@@ -1,0 +1,109 @@
+"""Several ways of decoding side by side: same prompt, same seed, one run each, one after the other.
+
+What a visitor sees is that ERSD writes what autoregressive decoding writes, whatever drafts, while GSD writes
+another text of the same distribution; and what each of them costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from components.compare import run as compare_run
+from components.compare.drafts import LABELS, Drafts
+from components.decode import controls, text
+from components.guard import limits
+from components.page import frame
+from components.server import run, topologies
+
+
+def _each_draft(method: str) -> str:
+    return ",".join(f"{method}.sequence.4.{draft}" for draft in LABELS)
+
+
+EXAMPLES = {
+    "the three methods": "ar,gsd.sequence.4.own,ersd.sequence.4.own",
+    "ERSD, four drafts": _each_draft("ersd"),
+    "ERSD, four trees": "ersd.simple.own,ersd.sequence.8.own,ersd.batch.8.own,ersd.specinfer.8.own",
+    "GSD, four drafts": _each_draft("gsd"),
+}
+"""Columns to begin with, as `assets/js/compare_columns.js` writes them; the first are there at the start."""
+
+_OPTIONS = "".join(
+    f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
+)
+
+_TEMPLATE = f"""
+<section class="lab compare" aria-labelledby="compare-title">
+  <form class="card wide" novalidate>
+    <header><h2 id="compare-title">Compare</h2></header>
+    <p>Every column goes on from the same prompt and the same seed. ERSD writes what the target alone would
+      write, letter by letter, <b>whatever drafts</b>: change the draft, the topology or k of its column and
+      see. GSD writes another text, drawn from the same distribution.</p>
+    <div class="shared">
+      <label class="prompt"><span>Prompt</span>
+        <textarea name="prompt" rows="1">{escape(controls.EXAMPLES[0])}</textarea></label>
+      <label><span>Seed</span><span class="with-dice">
+        <input name="seed" type="number" min="0" step="1" value="7">
+        <button type="button" class="dice" aria-label="New seed">new</button></span></label>
+      <label><span>Length in tokens</span>
+        <input name="length" type="number" min="1" step="1" value="64"></label>
+      <label><span>Temperature</span>
+        <input name="temperature" type="number" min="0" max="2" step="0.05" value="1"></label>
+    </div>
+    <div class="buttons">
+      <button type="submit" class="run primary">Run</button>
+      <button type="button" class="stop" disabled>Stop</button>
+      <p class="run-status"></p>
+      <label class="start">Columns
+        <select class="example"><option value="">own choice</option>{_OPTIONS}</select></label>
+      <button type="button" class="add">Add a column</button>
+    </div>
+    <p class="run-error" role="alert" hidden></p>
+    <p class="unseen summary" role="status"></p>
+  </form>
+  <p class="beside wide"></p>
+  <div class="side wide"></div>
+  <div class="wide">{text.legend("rejected")}</div>
+  <details class="card wide"><summary>Table of these numbers</summary><div class="scroll">
+    <p class="note">There are none yet: press Run.</p></div></details>
+</section>
+"""
+
+
+def panel(pair: Any) -> gr.HTML:
+    """The comparison; `assets/js/compare.js` fills it, and each run streams to it."""
+    view = frame.panel(
+        "compare",
+        _TEMPLATE,
+        server_functions=[run.missing],
+        choices={
+            "method": controls.METHODS,
+            "topology": controls.TOPOLOGIES,
+            "draft": [(label, name) for name, label in LABELS.items()],
+        },
+        withoutK=topologies.WITHOUT_K,
+        mostColumns=compare_run.MOST_COLUMNS,
+        mostTokens=limits.current().new_tokens,
+        mostDrafted=limits.current().draft_tokens,
+        examples=[{"title": title, "columns": columns} for title, columns in EXAMPLES.items()],
+    )
+    _connect(Drafts(pair), view)
+    return view
+
+
+def _connect(drafts: Drafts, view: gr.HTML) -> None:
+    # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
+    def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
+        yield from compare_run.updates(drafts, event._data, visitor=run.visitor(request))
+
+    private = {"show_progress": "hidden", "api_visibility": "private"}
+    # No limit of Gradio's: `turns` lets runs wait, and tells them their place.
+    # "multiple", or a run would be dropped where the one before it is not quite through.
+    running = view.submit(compared, None, view, concurrency_limit=None, trigger_mode="multiple", **private)
+    running.then(None, js="() => { window.specdec.compare.ended(); return []; }", **private)
+    stopped = view.stop(None, cancels=[running], **private)
+    stopped.then(None, js="() => { window.specdec.compare.stopped(); return []; }", **private)

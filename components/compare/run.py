@@ -1,0 +1,106 @@
+"""Several ways of decoding from one prompt and seed, one after the other, as one stream of updates.
+
+The updates are those of `components.server.run`; each that belongs to a column says which. Autoregressive
+decoding, which the texts are compared with, comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from components.compare.drafts import Drafts
+from components.server import run, topologies, turns
+from components.server.settings import Settings, words
+
+REFERENCE = "reference"
+"""The name of the autoregressive run."""
+MOST_COLUMNS = 4
+
+_SHARED = ("prompt", "seed", "max_new_tokens", "temperature")
+_OWN = ("method", "topology", "k")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One way of decoding. name: what the browser calls it; draft: one of `drafts.LABELS`."""
+
+    name: str
+    draft: str
+    settings: Settings
+
+
+def updates(
+    drafts: Drafts, request: Any, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+) -> Iterator[str]:
+    """The runs of a request as JSON updates; they share one seat at the model.
+
+    request: prompt, seed (None draws one), max_new_tokens and temperature of all columns; columns, each with
+    name, method, topology, k and draft; reference: whether autoregressive decoding is to be measured too, or
+    else models: those that measured it, as the first update told. visitor: as in `run.updates`.
+
+    A mistake in one column becomes an update with its message, and the others go on; one in what all columns
+    share becomes the last update.
+    """
+    log = run.Log(interval)
+    try:
+        shared, columns, drafts = _shared(request), _listed(request), drafts.now()
+        with turns.MODEL.seat(visitor) as seat:
+            yield from map(run.waits, seat.wait())
+            models = _expected(request, run.models(drafts.pair))
+            yield log.flush("running", setup={"seed": shared.seed, "models": models})
+            if request.get("reference"):
+                yield from _decoded(log, seat, drafts, Column(REFERENCE, "own", shared))
+            for wanted in columns:
+                yield from _told(log, seat, drafts, wanted, shared)
+        yield log.flush("done")
+    except Exception as error:
+        yield log.flush("error", message=run.told(error))
+
+
+def _shared(request: Any) -> Settings:
+    if not isinstance(request, Mapping):
+        raise ValueError(f"a comparison is asked for by names and values, not by {request!r:.80}")
+    return Settings(method="ar", chat=True, **{name: request.get(name) for name in _SHARED}).checked()
+
+
+def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The models; ValueError where the request builds on a reference that others have written."""
+    if not request.get("reference") and request.get("models") != models:
+        raise ValueError("other models were loaded since these texts were written; press Run to compare anew")
+    return models
+
+
+def _listed(request: Mapping[str, Any]) -> list[Any]:
+    columns = request.get("columns")
+    if not isinstance(columns, list) or len(columns) > MOST_COLUMNS:
+        raise ValueError(f"columns must be a list of at most {MOST_COLUMNS}, not {columns!r:.80}")
+    for column in columns:
+        if not isinstance(column, Mapping) or not isinstance(column.get("name"), str):
+            raise ValueError(f"a column is {column!r:.80}; give name, method, topology, k and draft")
+    return columns
+
+
+def _told(log: run.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: Settings) -> Iterator[str]:
+    """The updates of one column; its mistake becomes a message beside its name."""
+    try:
+        yield from _decoded(log, seat, drafts, _column(wanted, shared))
+    except Exception as error:
+        yield log.flush("failed", column=wanted.get("name"), message=run.told(error))
+
+
+def _column(wanted: Mapping[str, Any], shared: Settings) -> Column:
+    settings = replace(shared, **{name: wanted.get(name) for name in _OWN})
+    draft = words("draft", wanted.get("draft"))
+    return Column(wanted["name"], draft, settings.checked())
+
+
+def _decoded(log: run.Log, seat: turns.Seat, drafts: Drafts, column: Column) -> Iterator[str]:
+    settings = column.settings
+    yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", column=column.name)
+    steps = run.starting(drafts.pair_with(column.draft), settings, detail=False)
+    decoding = yield from run.begun(seat, log, steps, column=column.name)
+    tree = {"num_draft_tokens": decoding.topology.num_draft_tokens, "depth": decoding.topology.depth}
+    yield log.flush("running", column=column.name, tree=tree)
+    yield from log.collect("running", seat.rounds(decoding), column=column.name)

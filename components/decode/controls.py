@@ -1,0 +1,172 @@
+"""What a visitor sets: prompt, method, topology, sampling, seed, length; Generate and Stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from components.decode import models as models_panel
+from components.guard import limits
+from components.page import serving
+from components.server import run, topologies
+from components.server.access import Access
+from components.server.lazy import shared
+from components.server.settings import Settings
+
+EXAMPLES = [
+    "Once upon a time, there was a little girl named Lily.",
+    "Tom had a red ball. One day",
+    "The hungry dog looked for",
+    "A bird found a shiny key.",
+]
+
+METHODS = [("ERSD", "ersd"), ("GSD", "gsd"), ("autoregressive", "ar")]
+METHODS_INFO = "ERSD: both models race on the same noise. GSD: accept a draft, or sample from the residual."
+TOPOLOGIES = [
+    ("simple: one token", "simple"),
+    ("sequence: k tokens in a row", "sequence"),
+    ("batch: k alternatives", "batch"),
+    ("SpecInfer: three branches", "specinfer"),
+    ("optimal: the best tree of k tokens", "optimal"),
+    ("context: another tree each round", "context"),
+    ("auto: measured, the fastest here", "auto"),
+]
+
+BASELINE_INFO = "Afterwards, the same prompt and seed without a draft."
+SEED_INFO = "Same seed, same text."
+
+_IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
+
+Inputs = dict[str, Any]
+"""Components by the field of `run.Settings` that each one sets, or by its name in the address."""
+
+
+def build(pair: Any, access: Access | None = None) -> Inputs:
+    """Place the controls and connect them; what a run yields goes to the feed among them.
+
+    access: which models may be loaded; any without it. The controls are returned by their names in the
+    page's address.
+    """
+    pair = shared(pair)
+    models = models_panel.panel(pair, access or Access())
+    prompt = gr.Textbox(EXAMPLES[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt")
+    gr.Examples(EXAMPLES, prompt, label="Examples", api_visibility="private")
+    with gr.Row(elem_id="buttons"):
+        generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=110)
+        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
+    feed = run.feed()
+    inputs = {"prompt": prompt, "chat": models["chat"]} | _decoding() | _sampling()
+    inputs |= _tree(inputs, models)
+    _connect(pair, inputs, generate, stop, feed)
+    return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
+
+
+def _decoding() -> Inputs:
+    most = limits.current()
+    method = gr.Radio(METHODS, value="ersd", label="Method", info=METHODS_INFO, elem_id="method")
+    topology = gr.Dropdown(TOPOLOGIES, value="optimal", label="Topology of the draft", elem_id="topology")
+    k = gr.Slider(
+        1,
+        most.draft_tokens,
+        min(8, most.draft_tokens),
+        step=1,
+        label="k: drafted tokens per round",
+        elem_id="k",
+    )
+    length = gr.Slider(
+        1, most.new_tokens, min(64, most.new_tokens), step=1, label="Length in tokens", elem_id="length"
+    )
+    baseline = gr.Checkbox(True, label="Measure the autoregressive baseline too", info=BASELINE_INFO)
+    gr.on(
+        [topology.change, method.change],
+        _needed,
+        [method, topology],
+        [topology, k],
+        show_progress="hidden",
+        api_visibility="private",
+    )
+    return {"method": method, "topology": topology, "k": k, "max_new_tokens": length, "baseline": baseline}
+
+
+def _needed(method: str, topology: str) -> tuple[Any, Any]:
+    drafts = method != "ar"
+    return gr.update(interactive=drafts), gr.update(
+        interactive=drafts and topology not in topologies.WITHOUT_K
+    )
+
+
+def _sampling() -> Inputs:
+    with gr.Accordion("Sampling and seed", open=False):
+        temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")
+        top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
+        top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
+        with gr.Row():
+            seed = gr.Number(
+                7, label="Seed", info=SEED_INFO, precision=0, minimum=0, min_width=120, elem_id="seed"
+            )
+            dice = gr.Button("🎲 New seed", size="sm", min_width=90, elem_id="dice")
+    dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
+    return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
+
+
+_MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
+"""What a measured tree depends on, the models aside."""
+
+
+_CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {list(_MEASURED_FOR)}, values) ?? tree"
+
+
+def _tree(inputs: Inputs, models: Inputs) -> Inputs:
+    """The tree that was measured for these settings, out of sight: it goes into the address, so that a link
+    gives the very same text under GSD, too. Who changes what it was measured for has it measured anew."""
+    tree = gr.Textbox("", label="Tree", visible="hidden", elem_id="measured-tree")
+    touched = [inputs[name].input for name in _MEASURED_FOR] + [part.input for part in models.values()]
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    gr.on(touched, None, None, tree, js="() => ''", **quiet)
+    return {"tree": tree}
+
+
+def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, feed: gr.HTML) -> None:
+    # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
+    def decode(request: gr.Request, *values: Any) -> Iterator[str]:
+        settings = Settings(**dict(zip(inputs, values, strict=True)))
+        yield from run.updates(pair, settings, visitor=run.visitor(request))
+
+    private = {"show_progress": "hidden", "api_visibility": "private"}
+    busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
+    ready = {"fn": lambda: _buttons(running=False), "inputs": None, "outputs": [generate, stop]}
+    starts = [generate.click, inputs["prompt"].submit]
+    started = gr.on(starts, **busy, js="() => { window.specdec?.begin(); return []; }", **private)
+    running = started.then(
+        decode,
+        list(inputs.values()),
+        feed,
+        # Values as the browser sent them: what does not fit is explained by `Settings` and `specdec`.
+        preprocess=False,
+        concurrency_limit=None,  # `turns` lets runs wait, and tells them their place
+        **private,
+    )
+    running.then(**ready, js="() => { window.specdec?.ended(); return []; }", **private)
+    measured = {"fn": None, "inputs": [inputs[name] for name in ("tree", *_MEASURED_FOR)]}
+    measured |= {"outputs": inputs["tree"], "js": _CHOSEN, **private}
+    running.then(**measured)
+    # Without a function of its own, or the browser would wait for that before it cancels.
+    stopped = stop.click(
+        None, js="() => { window.specdec?.stop(); return []; }", cancels=[running], **private
+    )
+    stopped.then(**ready, **private)
+    stopped.then(**measured)
+
+
+def _buttons(running: bool) -> tuple[Any, Any]:
+    return gr.update(interactive=not running), gr.update(interactive=running)
+
+
+if __name__ == "__main__":
+    import specdec
+
+    with gr.Blocks(title="Speculative decoding") as blocks:
+        build(specdec.load_pair())
+    serving.launch(blocks)

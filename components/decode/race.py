@@ -1,0 +1,43 @@
+"""The exponential race of one position: who arrives first under the draft, who under the target."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components.page import frame
+from components.server.standalone import alone
+
+_TEMPLATE = """
+<section aria-labelledby="race-title">
+  <header><h2 id="race-title">Race</h2><span class="label">for one token of the round:</span></header>
+  <div class="steps" role="group" aria-label="Verified token"></div>
+  <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
+    draft's race and at e / p in the target's; the first to arrive wins.</p>
+  <p class="numbers"></p>
+  <ul class="legend marks" aria-label="Marks">
+    <li><i class="bar draft"></i>e / q, draft</li>
+    <li><i class="bar target"></i>e / p, target</li>
+    <li><i class="winner draft">◆</i>first of the draft</li>
+    <li><i class="winner target">★</i>first of the target</li>
+  </ul>
+  <div class="figure" role="img" tabindex="0" aria-label="Arrival times"></div>
+  <p class="note">e is a token's random number, q its probability in the draft, p in the target.
+    ␣ is a space, ⏎ a line end; a bar that ends in › is cut.</p>
+  <div class="trials" role="region" aria-label="GSD's tests" tabindex="0" hidden>
+    <table>
+      <caption>GSD's tests, in order: accept when u &lt; p / q</caption>
+      <thead><tr><th>token</th><th>p</th><th>q</th><th>p / q</th><th>u</th><th>verdict</th></tr></thead>
+      <tbody></tbody>
+    </table>
+  </div>
+</section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The race panel; `assets/js/race.js` draws it as SVG, which keeps up with ten rounds a second."""
+    return frame.panel("race", _TEMPLATE)
+
+
+if __name__ == "__main__":
+    alone(panel)

@@ -1,0 +1,298 @@
+"""Record the runs that ship with the page: `python -m components.decode.record`, a few minutes on a CPU.
+
+Each entry of `WANTED` says what a recorded run must show. The prompts of `assets/prompts.txt` are decoded
+with several seeds, and of the runs that show it the one with the highest score is written to
+`assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and where to look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import specdec
+from components.decode import traces
+from components.page import assets
+from specdec import Generation, Round, Topology
+
+PROMPTS = assets.ASSETS / "prompts.txt"
+MOST_BYTES = 1_000_000
+"""No recorded run is larger: a page plays it within a second of being opened."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run shows what it was recorded for (round and step count from 0); a higher score is better."""
+
+    round: int
+    step: int
+    score: float
+
+
+Finder = Callable[..., Moment | None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to record. `find` gets one run per method and says where it shows it best; None: nowhere."""
+
+    name: str
+    title: str
+    look: str
+    topology: Topology
+    methods: tuple[str, ...]
+    find: Finder
+    max_new_tokens: int = 64
+    prompt: str | None = None
+
+    def names(self) -> list[str]:
+        """Names of the files, one per method."""
+        return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
+
+
+def varied(run: Generation) -> Moment | None:
+    """A run with every kind of round: how many kinds of outcome, then how many tokens per evaluation."""
+    outcomes = {(len(round.tokens), round.tokens[-1].kind) for round in run.rounds}
+    longest = max(run.rounds[1:], key=lambda round: len(round.tokens))
+    if run.rounds[-1].finish != "length" or not 2.2 <= run.block_efficiency <= 3:
+        return None
+    return Moment(longest.number, 0, len(outcomes) + run.block_efficiency)
+
+
+def long_run(run: Generation) -> Moment | None:
+    """A round whose whole sequence is accepted, in a run that accepts much."""
+    for round in run.rounds:
+        if len(round.nodes) == len(run.paths) == round.num_accepted:
+            return Moment(round.number, round.num_accepted, run.block_efficiency)
+    return None
+
+
+def early_rejection(run: Generation) -> Moment | None:
+    """The very first drafted token is rejected, and by a clear margin: all drafted after it is lost."""
+    first = run.rounds[0].steps[0]
+    if first.kind != "residual" or len(first.trials) != 1:
+        return None
+    trial = first.trials[0]
+    return Moment(0, 0, trial.u - trial.p / trial.q + 0.3 * trial.q)
+
+
+def parting(gsd: Generation, ersd: Generation) -> Moment | None:
+    """The same tree is drafted after the same text, and only one method accepts: as late as possible."""
+    for one, other in zip(gsd.rounds, ersd.rounds, strict=False):
+        if [token.id for token in one.tokens] == [token.id for token in other.tokens]:
+            continue
+        if drafted(one) != drafted(other) or len(one.nodes) < len(gsd.paths):
+            return None
+        pairs = zip(one.tokens, other.tokens, strict=False)
+        step = next((i for i, (a, b) in enumerate(pairs) if a.id != b.id), None)
+        if step is None or (one.steps[step].kind == "accepted") == (other.steps[step].kind == "accepted"):
+            return None
+        return Moment(one.number, step, one.number + step)
+    return None
+
+
+def drafted(round: Round) -> list[tuple[Any, int]]:
+    """The drafted tree of a round: paths and tokens."""
+    return [(node.path, node.token_id) for node in round.nodes]
+
+
+def wide_tree(run: Generation) -> Moment | None:
+    """A late alternative of a wide tree is accepted: the highest child index, then the most accepted."""
+    accepted = [
+        (max(node.path), round.num_accepted, round.number)
+        for round in run.rounds
+        for node in round.nodes
+        if node.status == "accepted" and len(round.nodes) == len(run.paths)
+    ]
+    index, depth, number = max(accepted, default=(0, 0, 0))
+    if index < 4 or depth < 2:
+        return None
+    path = next(n.path for n in run.rounds[number].nodes if n.status == "accepted" and max(n.path) == index)
+    return Moment(number, path.index(index), index + depth)
+
+
+def undrafted(run: Generation) -> Moment | None:
+    """The target's winner is far back in the draft's race: no tree of this size would have held it."""
+    found = []
+    for round in run.rounds:
+        step = round.steps[-1]
+        winner = next(a for a in step.leading if a.token_id == step.token_id)
+        order = sum((a.arrival_q or 0) < (winner.arrival_q or 0) for a in step.leading)
+        if step.kind == "correction" and step.path == () and order >= 8 and winner.p > 0.05:
+            found.append(Moment(round.number, 0, winner.p / max(winner.q, 1e-4) / 100 + run.block_efficiency))
+    return max(found, key=lambda moment: moment.score, default=None)
+
+
+def _wide(levels: tuple[int, ...]) -> Topology:
+    """A tree whose nodes on the first-child line have `levels[depth]` children, the others one each."""
+    paths: list[tuple[int, ...]] = []
+    for depth, width in enumerate(levels):
+        paths += [(0,) * depth + (index,) for index in range(width)]
+        if depth > 0:
+            paths += [(index, *(0,) * depth) for index in range(1, levels[0] >> depth)]
+    return Topology(sorted(paths, key=lambda path: (len(path), path)))
+
+
+EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
+"""The optimal tree of 8 for the embedded pair, as the page measures it."""
+
+WANTED = [
+    Wanted(
+        "opening",
+        "A first look: a tree of eight drafted tokens per round",
+        "Green: drafted by the small model, kept by the large one. Red: not kept. Blue: its own tokens.",
+        EIGHT,
+        ("ersd",),
+        varied,
+        prompt="Once upon a time, there was a little girl named Lily.",
+    ),
+    Wanted(
+        "long-run",
+        "A long accepted run: eight in a row",
+        "The whole sequence is accepted and a bonus comes on top: nine tokens for one target evaluation.",
+        specdec.topology.sequence(8),
+        ("ersd",),
+        long_run,
+    ),
+    Wanted(
+        "early-rejection",
+        "An early rejection: one wrong guess and the rest is lost",
+        "The first of four drafted tokens fails its test; the three behind it are never looked at.",
+        specdec.topology.sequence(4),
+        ("gsd",),
+        early_rejection,
+        max_new_tokens=48,
+    ),
+    Wanted(
+        "parting",
+        "GSD and ERSD differ on the same prompt, seed and draft",
+        "Both drafted the same tree after the same text; here one accepts a token that the other does not.",
+        EIGHT,
+        ("gsd", "ersd"),
+        parting,
+        max_new_tokens=48,
+    ),
+    Wanted(
+        "wide-tree",
+        "A wide tree: a late alternative saves the round",
+        "The draft's first choice is wrong, but a later alternative is what the target wanted.",
+        _wide((16, 6, 3, 2)),
+        ("ersd",),
+        wide_tree,
+        max_new_tokens=48,
+    ),
+    Wanted(
+        "nobody-drafted",
+        "A correction that nobody drafted",
+        "The winner of the target's race came in far behind in the draft's: no small tree would hold it.",
+        specdec.topology.batch(4),
+        ("ersd",),
+        undrafted,
+        max_new_tokens=48,
+    ),
+]
+
+
+def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
+    """One run per method for each of `tries` prompts, every one with a seed of its own."""
+    prompts = [wanted.prompt] if wanted.prompt else PROMPTS.read_text().splitlines()
+    for seed in range(tries):
+        prompt = prompts[seed * 37 % len(prompts)]  # spread over the file, which is ordered by opening words
+        yield [record(pair, prompt, method, wanted, seed) for method in wanted.methods]
+
+
+def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Generation:
+    """One run with everything the page shows; the models by their short names."""
+    run = specdec.generate(
+        pair,
+        prompt,
+        method=method,
+        topology=wanted.topology,
+        max_new_tokens=wanted.max_new_tokens,
+        seed=seed,
+        detail=True,
+    )
+    return replace(run, target="tiny/target", draft="tiny/draft")
+
+
+def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
+    """The runs with the highest score; ValueError where no run shows what is wanted."""
+    scored = [
+        (moment, runs)
+        for runs in candidates(pair, wanted, tries)
+        if (moment := wanted.find(*runs)) is not None and ends_well(runs)
+    ]
+    if not scored:
+        raise ValueError(f"none of {tries} runs shows {wanted.name}: try more")
+    return max(scored, key=lambda pair: pair[0].score)
+
+
+def ends_well(runs: list[Generation]) -> bool:
+    """Whether every run has its full length and few line ends: what is read aloud should read well."""
+    return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
+
+
+def write(wanted: Wanted, moment: Moment, runs: list[Generation], folder: Path) -> list[dict[str, Any]]:
+    """Write the runs and return their entries of the index."""
+    entries = []
+    for name, method, run in zip(wanted.names(), wanted.methods, runs, strict=True):
+        text = run.to_json()
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
+        _write(folder / f"{name}.json", text)
+        twin = next((other for other in wanted.names() if other != name), None)
+        title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
+        entry = {"name": name, "title": title, "look": wanted.look, "twin": twin, **asdict(moment)}
+        entry.pop("score")
+        entries.append(entry)
+    return entries
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole, or leave the one that is there. ValueError where the disk is full."""
+    part = path.with_suffix(".part")
+    try:
+        part.write_text(text + "\n")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise ValueError(f"{path} could not be written: {error.strerror}. What was there is kept") from error
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Search, record and write what the command line asks for; the rest of the index stays."""
+    parser = argparse.ArgumentParser(description="Record the runs that ship with the page.")
+    parser.add_argument("names", nargs="*", help="what to record (default: everything)")
+    parser.add_argument("--tries", type=int, default=40, help="runs to choose each from (default: 40)")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)  # models this small gain nothing from a second
+    pair = specdec.load_pair()
+    try:
+        for wanted in WANTED:
+            if not options.names or wanted.name in options.names:
+                _record(pair, wanted, options.tries)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+
+
+def _record(pair: Any, wanted: Wanted, tries: int) -> None:
+    moment, runs = best(pair, wanted, tries)
+    _index(write(wanted, moment, runs, traces.FOLDER))
+    print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
+
+
+def _index(written: list[dict[str, Any]]) -> None:
+    entries = {entry["name"]: entry for entry in [*traces.entries(), *written]}
+    ordered = [entries[name] for wanted in WANTED for name in wanted.names() if name in entries]
+    _write(traces.INDEX, json.dumps(ordered, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Recorded runs to watch without a model, files to open, and what a visitor can save and share."""
+
+from __future__ import annotations
+
+from html import escape
+
+import gradio as gr
+
+from components.decode import traces
+from components.guard import limits
+from components.page import assets, frame, serving
+
+_SAVE = [
+    ("html", "Page that plays offline (HTML)"),
+    ("json", "Trace (JSON)"),
+    ("tree-svg", "Draft tree (SVG)"),
+    ("tree-png", "Draft tree (PNG)"),
+    ("race-svg", "Race (SVG)"),
+    ("race-png", "Race (PNG)"),
+]
+
+_TEMPLATE = """
+<section aria-labelledby="replay-title">
+  <header>
+    <h2 id="replay-title">Recorded runs</h2>
+    <select class="choose" aria-labelledby="replay-title">{options}</select>
+    <span class="tools">
+      <button type="button" class="link">Copy link</button>
+      <label class="open">Open a trace …<input type="file" accept=".json,application/json"></label>
+      <details class="save"><summary>Save</summary><div class="menu">{save}</div></details>
+    </span>
+  </header>
+  <p class="look-line"><span class="look"></span>
+    <button type="button" class="there" hidden>Show it</button>
+    <button type="button" class="twin" hidden>The same with the other method</button></p>
+  <p class="replay-error" role="alert" hidden></p>
+</section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The chooser; the first run of the index plays as soon as the page is there."""
+    entries = traces.entries()
+    own = [("own", "Your own run"), ("file", "From a file")]
+    names = [(entry["name"], entry["title"]) for entry in entries] + own
+    options = "".join(f'<option value="{escape(name)}">{escape(title)}</option>' for name, title in names)
+    save = "".join(f'<button type="button" data-save="{kind}">{label}</button>' for kind, label in _SAVE)
+    template = _TEMPLATE.format(options=options, save=save)
+    return frame.panel(
+        "replay",
+        template,
+        folder=assets.file_url(traces.FOLDER),
+        entries=entries,
+        mostBytes=limits.current().trace_bytes,
+    )
+
+
+if __name__ == "__main__":
+    from components.decode import race, stepper, text, tree
+
+    with gr.Blocks(title="Recorded runs") as blocks:
+        panel()
+        text.panel()
+        stepper.panel()
+        tree.panel()
+        race.panel()
+    serving.launch(blocks)

@@ -1,0 +1,51 @@
+"""What a run achieved: tokens per target call, acceptance by child index, measured speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from components.page import frame
+from components.server import run
+from components.server.standalone import alone
+
+
+def _tile(title: str, name: str) -> str:
+    note = f'<dd class="note {name}-note"></dd>'
+    return f'<div><dt>{title}</dt><dd class="{name}">–</dd>{note}</div>'
+
+
+def _table(name: str, caption: str, *columns: str) -> str:
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    return f"""<table class="{name}"><caption>{caption}</caption>
+      <thead><tr>{head}</tr></thead><tbody></tbody></table>"""
+
+
+_TEMPLATE = f"""
+<section aria-labelledby="statistics-title">
+  <header><h2 id="statistics-title">Statistics</h2></header>
+  <dl class="tiles">
+    {_tile("tokens per target call", "efficiency")}
+    {_tile("tokens per second, this run", "speed")}
+    {_tile("tokens per second, autoregressive", "baseline")}
+  </dl>
+  <p class="comparison" role="status"></p>
+  <div class="columns">
+    {_table("acceptance", "Acceptance by child index", "index", "accepted", "share")}
+    {_table("sources", "Where the tokens came from", "kind", "tokens", "share")}
+    {_table("seconds", "Where the time went", "stage", "per round", "share")}
+  </div>
+  <ul class="models"></ul>
+</section>
+"""
+
+
+def panel(pair: Any = None) -> gr.HTML:
+    """The statistics panel; with a pair that is loaded it names its models before the first run."""
+    known = pair is not None and getattr(pair, "loaded", True)
+    return frame.panel("statistics", _TEMPLATE, models=run.models(pair) if known else [])
+
+
+if __name__ == "__main__":
+    alone(panel)

@@ -1,0 +1,48 @@
+"""Through a run in time, during it and after it: play, rounds, single decisions; all panels follow."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components.page import frame
+from components.server.standalone import alone
+
+_TEMPLATE = """
+<section><nav aria-label="Through the run">
+  <button type="button" class="play" disabled
+    ><span class="sign" aria-hidden="true">▶</span> <span class="word">play</span></button>
+  <span class="moves">
+    <button type="button" class="first" aria-label="First round" title="To the start (Home)"
+      disabled>|◀</button>
+    <button type="button" class="previous" aria-label="Previous round" title="One round back (Shift ←)"
+      disabled>◀◀</button>
+    <button type="button" class="back" aria-label="Previous decision" title="One decision back (←)"
+      disabled>◀</button>
+    <button type="button" class="forward" aria-label="Next decision" title="One decision on (→)"
+      disabled>▶</button>
+    <button type="button" class="next" aria-label="Next round" title="One round on (Shift →)"
+      disabled>▶▶</button>
+    <button type="button" class="live" aria-label="Newest round" aria-pressed="false"
+      title="To the end, and follow the newest round (End)" disabled>▶|</button>
+  </span>
+  <input type="range" min="0" max="0" value="0" aria-label="Round" disabled>
+  <output>no rounds yet</output>
+  <select class="speed" aria-label="Speed">
+    <option value="decision">each decision</option>
+    <option value="calm" selected>2.5 rounds/s</option>
+    <option value="fast">5 rounds/s</option>
+    <option value="fastest">10 rounds/s</option>
+  </select>
+  <span class="keys"><kbd>Space</kbd> play, <kbd>←</kbd> <kbd>→</kbd> decision,
+    <kbd>Shift</kbd> + <kbd>←</kbd> <kbd>→</kbd> round</span>
+</nav></section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The stepper: it only moves the selection in the browser's store, the server is not asked."""
+    return frame.panel("stepper", _TEMPLATE)
+
+
+if __name__ == "__main__":
+    alone(panel)

@@ -1,0 +1,52 @@
+"""The text with every token's origin: accepted, rejected and replaced, bonus, residual, correction."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components.page import frame
+from components.server.standalone import alone
+
+_MEANINGS = {
+    "accepted": "drafted, and kept by the target",
+    "rejected": "drafted, and replaced",
+    "correction": "ERSD: the target's winner, not drafted",
+    "residual": "GSD: sampled after a rejection",
+    "bonus": "one more after a whole accepted path",
+    "sampled": "plain autoregressive decoding",
+}
+
+
+def legend(*left_out: str) -> str:
+    """What the marks of tokens mean, as a list in HTML, without the kinds that are left out."""
+    items = "".join(
+        f'<li><{tag} class="token {kind}">{kind}</{tag}> {words}</li>'
+        for kind, words in _MEANINGS.items()
+        if kind not in left_out
+        for tag in ["s" if kind == "rejected" else "span"]
+    )
+    return f'<ul class="legend" aria-label="What the marks mean">{items}</ul>'
+
+
+_TEMPLATE = f"""
+<section aria-labelledby="text-title">
+  <header>
+    <h2 id="text-title">Text</h2>
+    <label class="switch"><input type="checkbox" class="show-rejected" checked> show rejected tokens</label>
+  </header>
+  {legend()}
+  <p class="hint">A small draft model proposes tokens, the target model checks them all in one go, and the
+    text grows here. Choose a recorded run, or write a prompt and press <b>Generate</b>.</p>
+  <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
+    hidden><span class="prompt"></span><span class="tokens"></span></div>
+</section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The text panel; `assets/js/text.js` appends to it and never rewrites what is there."""
+    return frame.panel("text", _TEMPLATE)
+
+
+if __name__ == "__main__":
+    alone(panel)

@@ -1,0 +1,23 @@
+"""The recorded runs that ship with the page: where they lie and what their index says.
+
+Knows no model, so that the page can show them before one is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+
+from components.page import assets
+
+FOLDER = assets.ASSETS / "traces"
+INDEX = FOLDER / "index.json"
+
+gr.set_static_paths([FOLDER])  # the browser loads a run as a file: nobody waits for the model
+
+
+def entries() -> list[dict[str, Any]]:
+    """The index: name, title, where to look (round and step count from 0) and the twin's name, if any."""
+    return json.loads(INDEX.read_text()) if INDEX.exists() else []

@@ -1,0 +1,40 @@
+"""The drafted tree of one round: what was accepted, what was rejected, what was never looked at."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components.page import frame
+from components.server.standalone import alone
+
+_TEMPLATE = """
+<section aria-labelledby="tree-title">
+  <header>
+    <h2 id="tree-title">Draft tree</h2>
+    <span class="zoom" role="group" aria-label="Zoom of the draft tree">
+      <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
+      <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
+      <button type="button" data-zoom="reset">all</button>
+    </span>
+  </header>
+  <p class="verdict">One target evaluation checks all drafted tokens of the tree.</p>
+  <ul class="legend marks" aria-label="Marks">
+    <li><i class="node root">■</i>text so far</li>
+    <li><i class="node accepted">●</i>accepted</li>
+    <li><i class="node rejected">✖</i>rejected</li>
+    <li><i class="node unvisited">○</i>not visited</li>
+    <li><i class="node last">◆</i>ends the round</li>
+  </ul>
+  <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
+  <p class="note inspected" aria-live="polite">Point at a node for its numbers, or use ↑ ↓ here.</p>
+</section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The tree panel; `assets/js/tree.js` draws it as SVG, which keeps up with ten rounds a second."""
+    return frame.panel("tree", _TEMPLATE)
+
+
+if __name__ == "__main__":
+    alone(panel, topology="specinfer", k=12)

@@ -1,0 +1,1 @@
+"""The tab "Experiments": the paper's figures and findings, from results on file."""

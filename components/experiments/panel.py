@@ -1,0 +1,53 @@
+"""The paper's experiments on the page: its figures and findings, from the shipped results or a visitor's.
+
+The panel asks the server for views: plain data that `assets/js/experiments_lab.js` draws.
+"""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components.experiments import summaries
+from components.experiments.views import shipped
+from components.guard import routes
+from components.page import assets, frame, paper
+
+_RESULTS = f"{routes.API}/results"
+"""Where a visitor's file is sent: `summaries` asks `opened` about it in another process."""
+
+_TEMPLATE = f"""
+<section aria-labelledby="experiments-title">
+  <header>
+    <h2 id="experiments-title">Experiments</h2>
+    <div class="choices" role="radiogroup" aria-label="Method"></div>
+    <label class="file">Own results <input type="file" accept=".json,.jsonl"></label>
+    <button type="button" class="step shipped" hidden>Shipped results</button>
+  </header>
+  <p class="lead">Tokens per target call, measured beside theory: how much each way of drafting gains from
+    more drafted tokens k. The figures are those of the paper, {paper.reference("Section 5")}.</p>
+  <p class="about"></p>
+  <p class="message" role="alert" hidden></p>
+  <div class="plots"></div>
+  <div class="findings" hidden>
+    <h3>The paper's findings, checked against these numbers</h3>
+    <table>
+      <caption>Intervals are 95%, clustered by prompt.</caption>
+      <thead><tr><th scope="col">verdict</th><th scope="col">finding</th><th scope="col">numbers</th>
+        <th scope="col">paper</th></tr></thead>
+      <tbody></tbody>
+    </table>
+  </div>
+</section>
+"""
+
+
+def panel() -> gr.HTML:
+    """The laboratory; it needs no model and fetches its first view when it is shown."""
+    routes.add(_RESULTS, "results", summaries.answer)
+    return frame.panel(
+        "experiments_lab",
+        _TEMPLATE,
+        server_functions=[shipped],
+        plotly=assets.file_url(assets.PLOTLY),
+        opened=_RESULTS.removeprefix("/"),
+    )

@@ -1,0 +1,108 @@
+"""What the panel shows of one summary: plain data, from the shipped results or a visitor's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.experiments import figures, files, words
+from components.page.figures import skeleton
+from components.page.questions import Answer, Question, answers
+
+NO_RESULTS = (
+    "This copy has no shipped results. Run python -m specdec.experiments, then open its results file here."
+)
+_NOT_WHOLE = "The experiment was not finished: these are its numbers so far."
+_MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
+
+View = dict[str, Any]
+
+
+class File(Question):
+    """A file that a visitor chose. name: only to speak of it."""
+
+    name: str = "file"
+    text: str
+
+
+@answers
+def shipped(_: Any) -> Answer:
+    """The view of the committed results, or an error where there are none."""
+    summary = files.shipped()
+    if summary is None:
+        raise ValueError(NO_RESULTS)
+    return view(summary)
+
+
+@answers
+def opened(file: File) -> Answer:
+    """The view of a visitor's file; what does not fit in it is told with its name."""
+    try:
+        return view(files.read(file.text))
+    except ValueError as error:
+        raise ValueError(f"{file.name:.80}: {error}") from None
+
+
+def view(summary: words.Summary) -> View:
+    """Everything that is shown of one summary."""
+    methods = [method for method in figures.METHODS if method in summary["acceptance"]]
+    of_method = [figure(summary, method) for method in methods for figure in (_tokens, _increments)]
+    return {
+        "about": words.title(summary),
+        "note": "" if summary["complete"] else _NOT_WHOLE,
+        "methods": [[method, figures.METHODS[method][0]] for method in methods],
+        "figures": [*of_method, _acceptance(summary), *([_difference(summary)] if len(methods) > 1 else [])],
+        "findings": words.findings(summary),
+    }
+
+
+def _tokens(summary: words.Summary, method: str) -> View:
+    return {
+        "id": "tokens",
+        "method": method,
+        "title": "Tokens per target call against k",
+        "place": "Paper: Figure 3; bounds of Lemma 4.2, Theorem 4.1 in the table",
+        "sentence": words.about_tokens(summary, method),
+        "key": _MARKS,
+        "figure": skeleton(figures.tokens_against_k(summary, method)),
+        "table": words.tokens_table(summary, method),
+    }
+
+
+def _increments(summary: words.Summary, method: str) -> View:
+    return {
+        "id": "increments",
+        "method": method,
+        "title": "What one more drafted token adds",
+        "place": "Paper: Figure 4; bound of Lemma 4.2 with m fixed",
+        "sentence": words.about_increments(summary, method),
+        "key": f"{_MARKS} What is 0 or less has no place on a logarithmic axis: see the table.",
+        "figure": skeleton(figures.increments_against_k(summary, method)),
+        "table": words.increments_table(summary, method),
+    }
+
+
+def _acceptance(summary: words.Summary) -> View:
+    return {
+        "id": "acceptance",
+        "method": None,
+        "title": "Acceptance by child index, R",
+        "place": "Paper: Figure 4, batch; R of Section 4, Equation 3; Lemma 3.1 for index 0",
+        "sentence": words.about_acceptance(summary),
+        "key": "Marks: counted in batch runs, with 95% intervals. Lines: R as used. "
+        "Dotted lines: computed from the models' laws.",
+        "figure": skeleton(figures.acceptance_by_index(summary)),
+        "table": words.acceptance_table(summary),
+    }
+
+
+def _difference(summary: words.Summary) -> View:
+    return {
+        "id": "difference",
+        "method": None,
+        "title": "GSD minus ERSD",
+        "place": "Paper: Section 5 and Lemma 3.1, in words",
+        "sentence": words.about_difference(summary),
+        "key": "Above 0, GSD yields more; on the same prompts and seeds, with 95% intervals.",
+        "figure": skeleton(figures.gsd_minus_ersd(summary)),
+        "table": words.difference_table(summary),
+    }

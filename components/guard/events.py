@@ -1,0 +1,107 @@
+"""What of the page's events is let into Gradio's queue, and what is dropped from it.
+
+An event is a POST that names a function; its messages wait under the tab's session until the tab listens.
+Gradio keeps both for whoever sends them. Here
+
+    one address    has so many events at a time (`limits`); how many in a second is for `pace`
+    no listener    the session's events end and are forgotten after `PATIENCE` seconds
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import gradio as gr
+from fastapi import HTTPException
+from gradio.utils import cancel_tasks
+
+from components.guard import limits
+from components.guard.addresses import address
+
+PATIENCE = 10
+"""Looks, `EVERY` seconds apart, at which nobody may listen to a session before it is forgotten. Not a time: a
+busy server does not look while it keeps its visitors waiting."""
+EVERY = 1.0
+
+
+class Messages(asyncio.Queue[Any]):
+    """What waits for a session. unheard: looks since somebody took something, or waited for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners = 0
+        self.unheard = 0
+
+    async def get(self) -> Any:
+        """The next message, as soon as there is one."""
+        self._listeners += 1
+        try:
+            return await super().get()
+        finally:
+            self._listeners -= 1
+            self.unheard = 0
+
+    def look(self) -> bool:
+        """Whether it has been waiting for nobody for too long."""
+        self.unheard = 0 if self._listeners else self.unheard + 1
+        return self.unheard > PATIENCE
+
+
+class Events:
+    """The bounds of one queue of Gradio's, put in front of its own `push`."""
+
+    def __init__(self, queue: Any):
+        self.queue = queue
+        self._push = queue.push
+        self._addresses: dict[str, str] = {}
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def push(self, body: Any, request: Any, username: str | None) -> Any:
+        """As Gradio's; 429 where the address has enough events already."""
+        sender = address(request.scope)
+        self._check(sender)
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep())
+        body.session_hash = body.session_hash or secrets.token_hex(16)
+        if body.session_hash not in self._messages:
+            self._messages[body.session_hash] = Messages()
+        pushed = await self._push(body=body, request=request, username=username)
+        if pushed[0]:
+            self._addresses[pushed[1]] = sender
+        return pushed
+
+    @property
+    def _messages(self) -> Any:
+        return self.queue.pending_messages_per_session
+
+    def _check(self, sender: str) -> None:
+        most, present = limits.current(), self.queue.event_ids_to_events
+        self._addresses = {event: whose for event, whose in self._addresses.items() if event in present}
+        count = sum(whose == sender for whose in self._addresses.values())
+        if count >= most.events_per_address:
+            raise HTTPException(429, f"{count} requests from your network wait or run already: wait for them")
+
+    async def _sweep(self) -> None:
+        while not self.queue.stopped:
+            await asyncio.sleep(EVERY)
+            unheard = [session for session, messages in list(self._messages.items()) if messages.look()]
+            await asyncio.gather(*map(self.forget, unheard))
+
+    async def forget(self, session: str) -> None:
+        """End what runs for a session, drop what waits, and keep nothing of it."""
+        events = [e for e in self.queue.event_ids_to_events.values() if e.session_hash == session]
+        await self.queue.clean_events(session_hash=session)
+        await cancel_tasks({f"{session}_{event.fn._id}" for event in events})
+        for event in events:
+            self.queue.event_ids_to_events.pop(event._id, None)
+        self._messages.pop(session, None)
+        self.queue.pending_event_ids_session.pop(session, None)
+
+
+def bound(blocks: gr.Blocks) -> Events:
+    """Put the bounds in front of a page's queue; before its server starts."""
+    events = Events(blocks._queue)
+    blocks._queue.push = events.push
+    return events

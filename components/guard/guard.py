@@ -1,0 +1,227 @@
+"""In front of the whole app: what a request must be before anything of Gradio sees it.
+
+    name of the server known? --> route in the table? --> no odd query or range --> what is kept: sent at once
+                                                     '--> body within its bounds --> in its turn --> the app
+
+One ASGI middleware around all others, with the rules as data: `routes` says what is answered,
+`limits` how much of it. A refusal is a status and one line of text, and ends the connection where
+something of the request may still be on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import parse_qs
+
+from components.guard import hosts, limits, routes
+from components.guard.addresses import address
+from components.guard.bodies import Arriving, Bounds, Refused, again, check_values
+from components.guard.kept import Kept
+from components.guard.line import Line
+from components.guard.pace import REFUSED, Purses
+
+AT_ONCE = 2
+"""Questions of the laboratories that are computed at once: they share the machine with the decoder."""
+_DRAIN = 1.0
+"""Seconds in which a refused client may finish sending: many read no answer before."""
+_DRAINED = 2_000_000
+_HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
+_TUNNEL = "https://gradio.s3-us-west-2.amazonaws.com"
+_POLICY = {
+    "default-src": "'self'",
+    # Gradio's page has scripts in itself, and makes functions from templates
+    "script-src": "'self' 'unsafe-inline' 'unsafe-eval' blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "worker-src": "'self' blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": f"'self' {_HUB}",
+}
+_FROM_TUNNEL = ("default-src", "script-src", "style-src", "font-src", "img-src")
+_RANGE = re.compile(rb"bytes=(\d{1,15}-\d{0,15}|-\d{1,15})")
+
+
+class Guard:
+    """ASGI middleware around a Gradio app. fresh: beginnings of paths that browsers ask for again each time,
+    so that new scripts never meet old ones."""
+
+    def __init__(self, app: Any, fresh: tuple[str, ...] = ()):
+        self.app, self.fresh = app, fresh
+        self.kept = Kept(app)
+        self.arriving = {"json": Arriving(), "results": Arriving()}
+        self.questions = Line(AT_ONCE)
+        self.purses = Purses()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hand on what is in order, answer the rest."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self.app(scope, receive, send)
+
+    async def _http(self, scope: Any, receive: Any, send: Any) -> None:
+        send = self._told_more(scope, send)
+        visitor = address(scope)
+        try:
+            await self._checked(scope, receive, send, visitor)
+        except Refused as refused:
+            self.purses.pay(visitor, REFUSED)
+            await _refuse(receive, send, refused)
+        except ConnectionError:
+            pass  # the visitor left: nobody to answer
+
+    async def _checked(self, scope: Any, receive: Any, send: Any, visitor: str) -> None:
+        headers = dict(scope["headers"])
+        _check_name(headers)
+        route = _route(scope)
+        await self.purses.wait(visitor, route.cost)
+        _check_query(scope)
+        if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
+            raise Refused(416, "no more than one range of bytes can be asked for")
+        # a single one is answered with the whole, as every server may
+        scope["headers"] = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
+        if route.kept:
+            await self.kept.serve(scope, send, route.kept == "page")
+        elif route.body:
+            await self._posted(route, scope, receive, send, visitor)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
+        body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
+        if route.body == "json":
+            _check_json(scope, body)
+        app = route.answers or self.app
+        if not route.asks:
+            await app(scope, again(body, receive), send)
+            return
+        async with self._turn(visitor, receive):
+            await app(scope, again(body, receive), send)
+
+    @asynccontextmanager
+    async def _turn(self, visitor: str, receive: Any) -> AsyncIterator[None]:
+        """This visitor's turn to compute; ConnectionError where the visitor leaves before it comes."""
+        place = self.questions.place(visitor, limits.current().questions_per_visitor)
+        coming = asyncio.ensure_future(place.__aenter__())
+        leaving = asyncio.ensure_future(receive())
+        await asyncio.wait([coming, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not coming.done():
+            coming.cancel()
+            raise ConnectionError("the client left")
+        leaving.cancel()
+        coming.result()
+        try:
+            yield
+        finally:
+            await place.__aexit__(None, None, None)
+
+    def _told_more(self, scope: Any, send: Any) -> Any:
+        """`send` with the headers that every answer has."""
+
+        async def more(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *self._headers(scope, message["headers"])]
+            await send(message)
+
+        return more
+
+    def _headers(self, scope: Any, told: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
+        if any(name.lower() == b"content-type" and b"text/html" in value for name, value in told):
+            more.append((b"content-security-policy", _policy(scope["app"].get_blocks().share)))
+        if scope["path"].startswith(self.fresh):
+            more.append((b"cache-control", b"no-cache"))
+        return more
+
+
+def _policy(shared: bool) -> bytes:
+    """What the page may load, and who may show it in a frame. shared: it comes through Gradio's tunnel, whose
+    page loads Gradio's own scripts from where Gradio keeps them."""
+    parts = _POLICY | ({name: f"{_POLICY[name]} {_TUNNEL}" for name in _FROM_TUNNEL} if shared else {})
+    return "; ".join(f"{name} {value}" for name, value in parts.items()).encode()
+
+
+def _check_name(headers: dict[bytes, bytes]) -> None:
+    host = headers.get(b"host", b"").decode("latin-1")
+    name = hosts.name(host)
+    if name is None:
+        raise Refused(400, "the request does not say by which name it reached this server")
+    if not hosts.known(name):
+        raise Refused(421, f"this server is not called {name:.80}; whoever runs it can add the name: --names")
+
+
+def _route(scope: Any) -> routes.Route:
+    route = routes.found(scope["method"], scope["path"])
+    if route is not None:
+        return route
+    allowed = routes.methods(scope["path"])
+    if allowed and scope["method"] not in allowed:
+        raise Refused(405, "not by this method", allow=", ".join(allowed))
+    raise Refused(404, "there is nothing here")
+
+
+def _check_query(scope: Any) -> None:
+    """`Refused` where a query is longer than any set-up, or names a tab at length."""
+    query = scope["query_string"]
+    if len(query) > routes.MOST_QUERY:
+        raise Refused(414, f"the address is longer than {routes.MOST_QUERY:,} characters")
+    for session in parse_qs(query.decode("latin-1"), keep_blank_values=True).get("session_hash", []):
+        _check_session(session)
+
+
+def _check_json(scope: Any, body: bytes) -> None:
+    """`Refused` where a body has more values than can be read in passing, or a name that would be kept."""
+    content_type = dict(scope["headers"]).get(b"content-type", b"application/json")
+    if not content_type.lower().startswith(b"application/json"):
+        raise Refused(415, "the request's body must be JSON")
+    check_values(body)
+    with suppress(ValueError, RecursionError):  # Gradio says what is wrong with it
+        asked = json.loads(body)
+        if isinstance(asked, dict):
+            for name in ("session_hash", "event_id"):
+                _check_session(asked.get(name))
+
+
+def _check_session(session: Any) -> None:
+    if session is not None and not (isinstance(session, str) and re.fullmatch(routes.SESSION, session)):
+        raise Refused(400, "session_hash and event_id are at most 64 letters, digits, _ and -")
+
+
+def _bounds(body: str) -> Bounds:
+    most = limits.current()
+    if body == "results":
+        return Bounds(most.results_bytes, most.results_seconds, 2, most.results)
+    return Bounds(most.request_bytes, most.request_seconds, most.bodies_per_visitor, most.bodies)
+
+
+async def _refuse(receive: Any, send: Any, refused: Refused) -> None:
+    """Answer at once, then let the client finish for a moment; the connection ends with it."""
+    text = json.dumps({"detail": refused.text}).encode()
+    told = {"content-type": "application/json", "content-length": str(len(text)), "connection": "close"}
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in (told | refused.headers).items()]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": text, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN):
+            await _drained(receive)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _drained(receive: Any) -> None:
+    left = _DRAINED
+    while left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if not message.get("more_body"):
+            return

@@ -1,0 +1,82 @@
+"""The names that this server answers to, against DNS rebinding.
+
+A browser lets a stranger's page talk to a server that has that page's own name; nothing keeps the stranger
+from letting that name mean 127.0.0.1. So a name must be known: numbers can't be rebound, nor can `localhost`
+and this machine's own name; others are stated (`--names page.example.org`, `SPECDEC_NAMES`). Behind proxies
+(`addresses`: stated ones, a Space, Gradio's tunnel), which are reached by names of theirs, any is
+taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Mapping
+from functools import cache
+
+from components.guard import addresses
+
+_LABELS = r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*"
+_HOST = re.compile(rf"(?P<name>{_LABELS}|\[[0-9a-f:.]+\])\.?(:[0-9]{{1,5}})?")
+_names: frozenset[str] = frozenset()
+
+
+def use(names: frozenset[str]) -> None:
+    """Put these names in force, beside those that are always known; for the start of a server."""
+    global _names
+    _names = names
+
+
+def name(host: str) -> str | None:
+    """The name in a header `Host`, without its port; None where it is none."""
+    match = _HOST.fullmatch(host.lower()) if len(host) <= 300 else None
+    return match and match["name"]
+
+
+def known(name: str) -> bool:
+    """Whether this server may be called so."""
+    return (
+        addresses.current().count > 0
+        or _is_number(name.strip("[]"))
+        or name == "localhost"
+        or name.endswith(".localhost")
+        or name in _names | _own()
+    )
+
+
+def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
+    """The option `--names`, with `SPECDEC_NAMES` as its default."""
+    parser.add_argument(
+        "--names",
+        default=environment.get("SPECDEC_NAMES", ""),
+        metavar="NAMES",
+        help="further names by which visitors reach this server, with commas (known are numbers, localhost, "
+        "this machine's name, --host, and behind proxies any); SPECDEC_NAMES",
+    )
+
+
+def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """The names that were stated, one way or another. ValueError tells one that is none."""
+    stated = [each.strip() for each in options.names.split(",") if each.strip()]
+    for each in stated:
+        if name(each) is None:
+            raise ValueError(f"names = {each!r:.60} is not a name like page.example.org")
+    given = [options.host, *(environment.get(key, "") for key in ("GRADIO_SERVER_NAME", "SPACE_HOST"))]
+    return frozenset(filter(None, (name(each) for each in [*stated, *given] if each)))
+
+
+@cache
+def _own() -> frozenset[str]:
+    own = socket.gethostname().lower()
+    return frozenset({own, own.partition(".")[0], f"{own.partition('.')[0]}.local"} - {"", ".local"})
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""What is the same for every visitor: made once by Gradio, kept as bytes, and sent compressed.
+
+The page takes Gradio 30 ms to write, and its 150 scripts and styles as much again; a class that arrives would
+take that from whoever decodes. In pages stands the address under which the visitor reaches the server; it is
+put in the place of a stand-in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import brotli
+from fastapi import Request
+from gradio import route_utils
+
+from components.guard.bodies import Refused, again
+
+MOST_BYTES = 64 * 2**20
+LARGEST = 8 * 2**20
+"""Bytes that are kept, in all and of one answer."""
+_PACKED_PAGES = 32
+"""Pages kept compressed: for so many addresses under which they were asked for."""
+_STAND_IN = b"made-once.invalid"
+_ROOT = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~%-]*)?")
+_HEADERS = (b"content-type", b"etag", b"last-modified", b"cache-control", b"content-disposition")
+_WORTH_PACKING = 400
+_PACKED = re.compile(r"text/|application/(javascript|json|manifest)|image/svg")
+Headers = list[tuple[bytes, bytes]]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an app answered. root: the server's address as it stands in it, for pages."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    root: bytes = b""
+
+    def header(self, name: bytes) -> bytes:
+        """The value of a header, empty where it has none."""
+        return dict(self.headers).get(name, b"")
+
+
+class Kept:
+    """Answers of an app, for one event loop."""
+
+    def __init__(self, app: Any):
+        self._app = app
+        self._answers: dict[Key, Answer] = {}
+        self._packed: OrderedDict[Key, bytes] = OrderedDict()
+        self._pages: OrderedDict[Key, bytes] = OrderedDict()
+        self._bytes = 0
+        self._making, self._packing = asyncio.Lock(), asyncio.Lock()
+
+    async def serve(self, scope: Any, send: Any, page: bool) -> None:
+        """Answer a GET or HEAD. `Refused` where no page can be made for such an address."""
+        root = _root(scope) if page else b""
+        key = (scope["path"].rstrip("/"), _version(scope))
+        answer = self._answers.get(key) or await self._made(scope, key, page)
+        if answer.header(b"etag") and _header(scope, b"if-none-match") == answer.header(b"etag"):
+            await _send(send, 304, answer.headers, b"", None)
+            return
+        encoding, body = _encoding(scope, answer), answer.body
+        if page:
+            body = body.replace(answer.root, root)
+        if encoding:
+            packed = await self._smaller(body, encoding, (*key, root, encoding), page)
+            encoding, body = (encoding, packed) if packed else (b"", body)
+        told = [(b"content-encoding", encoding), (b"vary", b"accept-encoding")] if encoding else []
+        sent = b"" if scope["method"] == "HEAD" else body
+        await _send(send, answer.status, [*answer.headers, *told], sent, len(body))
+
+    async def _made(self, scope: Any, key: Key, page: bool) -> Answer:
+        async with self._making:
+            if key in self._answers:
+                return self._answers[key]
+            answer = await _made(self._app, scope, page)
+            if answer.status == 200 and self._fits(answer.body):
+                self._answers[key] = answer
+            return answer
+
+    async def _smaller(self, body: bytes, encoding: bytes, key: Key, page: bool) -> bytes:
+        """The body compressed; empty where it would have to wait for others' pages."""
+        kept = self._pages if page else self._packed
+        if key in kept:
+            return kept[key]
+        if page and self._packing.locked():
+            return b""
+        async with self._packing:
+            packed = await asyncio.to_thread(_pack, body, encoding)
+        if page or self._fits(packed):
+            kept[key] = packed
+        while len(self._pages) > _PACKED_PAGES:
+            self._pages.popitem(last=False)
+        return packed
+
+    def _fits(self, body: bytes) -> bool:
+        """Whether there is room to keep it, which it then takes."""
+        fits = len(body) <= LARGEST and self._bytes + len(body) <= MOST_BYTES
+        self._bytes += len(body) if fits else 0
+        return fits
+
+
+def _version(scope: Any) -> Any:
+    """What is the same as long as an answer is right: a file's time, and whether the page is shared."""
+    _, of_file, path = scope["path"].partition("/file=")
+    try:
+        return os.stat(path).st_mtime_ns if of_file else scope["app"].get_blocks().share
+    except (OSError, ValueError):
+        return None
+
+
+async def _made(app: Any, scope: Any, page: bool) -> Answer:
+    """The app's answer to a plain GET of this path."""
+    path = scope["path"].rstrip("/") or "/"
+    headers = [(b"host", _STAND_IN if page else _header(scope, b"host"))]
+    plain = {**scope, "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    plain |= {"headers": headers, "scheme": "http", "state": {}}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(plain, again(b"", asyncio.Event().wait), send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    body = b"".join(m.get("body", b"") for m in sent if m["type"] == "http.response.body")
+    told = [(name, value) for name, value in start["headers"] if name.lower() in _HEADERS]
+    return Answer(start["status"], told, body, _root(plain) if page else b"")
+
+
+def _root(scope: Any) -> bytes:
+    """The server's address as a visitor of this request reaches it, as Gradio reads it."""
+    blocks = scope["app"].get_blocks()
+    within = scope["app"].root_path or scope.get("root_path") or blocks.custom_mount_path
+    try:
+        root = route_utils.get_root_url(Request(scope), scope["path"].rstrip("/"), within)
+    except Exception:
+        root = ""
+    if not _ROOT.fullmatch(root):
+        raise Refused(400, "the request does not say by which address it reached this server")
+    return root.encode()
+
+
+def _header(scope: Mapping[str, Any], name: bytes) -> bytes:
+    return dict(scope["headers"]).get(name, b"")
+
+
+def _encoding(scope: Mapping[str, Any], answer: Answer) -> bytes:
+    """How a body is best sent to this visitor; empty: as it is."""
+    kind = answer.header(b"content-type").decode("latin-1")
+    if len(answer.body) < _WORTH_PACKING or not _PACKED.match(kind):
+        return b""
+    offered = [part.replace(b" ", b"").split(b";") for part in _header(scope, b"accept-encoding").split(b",")]
+    accepted = [name for name, *rest in offered if b"q=0" not in rest]
+    return next((encoding for encoding in (b"br", b"gzip") if encoding in accepted), b"")
+
+
+def _pack(body: bytes, encoding: bytes) -> bytes:
+    return brotli.compress(body, quality=5) if encoding == b"br" else gzip.compress(body, 6, mtime=0)
+
+
+async def _send(send: Any, status: int, headers: Headers, body: bytes, length: int | None) -> None:
+    told = [*headers, *([] if length is None else [(b"content-length", str(length).encode())])]
+    await send({"type": "http.response.start", "status": status, "headers": told})
+    await send({"type": "http.response.body", "body": body})

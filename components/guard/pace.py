@@ -1,0 +1,49 @@
+"""How much one address may ask for: each has a purse that every request costs something from.
+
+A purse is large, so that a class behind one address arrives at once, and is filled again slowly. With an
+empty one, answers come later, at the pace at which it is filled; with one far below that, not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from components.guard import limits
+from components.guard.bodies import Refused
+
+REFUSED = 40
+"""What a refusal costs: whoever uses the page is never refused."""
+LONGEST = 5.0
+"""Seconds that a request waits at most."""
+_ADDRESSES = 4096
+"""Purses that are remembered, those used last."""
+
+
+class Purses:
+    """One for each address. clock: seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._purses: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def pay(self, address: str, cost: int) -> float:
+        """Take this much out; the seconds until the purse is not below empty any more."""
+        most, rate = limits.current().units, limits.current().units_per_second
+        now = self._clock()
+        held, since = self._purses.pop(address, (float(most), now))
+        held = min(most, held + (now - since) * rate) - cost
+        self._purses[address] = max(held, -2 * LONGEST * rate), now
+        if len(self._purses) > _ADDRESSES:
+            self._purses.popitem(last=False)
+        return max(0.0, -held / rate)
+
+    async def wait(self, address: str, cost: int) -> None:
+        """Pay, and wait for as long as it takes. `Refused` where that is too long."""
+        seconds = self.pay(address, cost)
+        if seconds > LONGEST:
+            raise Refused(429, "too many requests from your address; wait a few seconds")
+        if seconds:
+            await asyncio.sleep(seconds)

@@ -1,0 +1,90 @@
+"""What this server answers, as one table; everything else is 404.
+
+Gradio has some sixty routes: uploads, recordings, deep links, proxies, documentation. The page and
+`gradio_client` need those below. A route is named by a pattern for its whole path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SESSION = r"[A-Za-z0-9_-]{1,64}"
+"""A tab's name for itself; Gradio keeps it."""
+MOST_QUERY = 32_768
+"""Bytes of an address's query: the set-up of the page is in it."""
+API = "/gradio_api"
+
+
+@dataclass(frozen=True)
+class Route:
+    """methods: those allowed; path: a pattern for all of it. kept: what is answered is the same for everybody
+    until the server ends (`kept`): "page" where the server's own address stands in it, "file"
+    where not. body: of a POST, "json" or "results". asks: it computes something, in turn (`line`).
+    answers: an ASGI app, where it is not Gradio's.
+    """
+
+    methods: tuple[str, ...]
+    path: re.Pattern[str]
+    kept: str = ""
+    body: str = ""
+    asks: bool = False
+    answers: Any = None
+
+    @property
+    def cost(self) -> int:
+        """Units of `pace`, about a tenth of a millisecond each."""
+        return {"page": 200, "file": 1}.get(self.kept, 5)
+
+
+def _get(path: str, kept: str = "") -> Route:
+    return Route(("GET", "HEAD"), re.compile(path), kept)
+
+
+def _post(path: str, body: str = "json", asks: bool = False) -> Route:
+    return Route(("POST",), re.compile(path), body=body, asks=asks)
+
+
+ROUTES = [
+    _get("/", kept="page"),
+    _get("/config/?", kept="page"),
+    _get(f"{API}/info/?", kept="page"),
+    _get(r"/(assets|static)/.+", kept="file"),
+    _get(rf"({API})?/theme\.css", kept="file"),
+    _get(r"/(manifest\.json|favicon\.ico|robots\.txt)", kept="file"),
+    # absolute paths only: no address of another server
+    _get(rf"{API}/file=(/|[A-Za-z]:[/\\]).+", kept="file"),
+    _get(f"{API}/(startup-events|app_id|queue/status)"),
+    _get(f"{API}/queue/data"),
+    _get(f"{API}/heartbeat/{SESSION}"),
+    _post(f"{API}/queue/join"),
+    _post(f"{API}/(cancel|reset/?)"),
+    _post(f"{API}/component_server/?", asks=True),
+    _post(f"{API}/call(/v2)?/generate/?"),
+    _get(f"{API}/call(/v2)?/generate/{SESSION}"),
+]
+
+
+def add(path: str, body: str, answers: Any) -> None:
+    """Answer one more path, by POST, with an ASGI app of one's own; a path that has one gets another."""
+    ROUTES[:] = [route for route in ROUTES if not (route.answers and route.path.fullmatch(path))]
+    ROUTES.append(Route(("POST",), re.compile(re.escape(path)), body=body, answers=answers))
+
+
+def found(method: str, path: str) -> Route | None:
+    """The route of a request; None where there is none, or the path is written in an odd way."""
+    if posixpath.normpath(path) != (path.rstrip("/") or "/") or not path.isprintable():
+        return None
+    return next((route for route in _of(path) if method in route.methods), None)
+
+
+def methods(path: str) -> list[str]:
+    """Those that a path is answered to."""
+    return [method for route in _of(path) for method in route.methods]
+
+
+def _of(path: str) -> Iterator[Route]:
+    return (route for route in ROUTES if route.path.fullmatch(path))

@@ -1,0 +1,1 @@
+"""The tab "Lessons": predict an answer, then see the page show it."""

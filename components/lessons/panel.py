@@ -1,0 +1,92 @@
+"""Short lessons: a few sentences, then questions to predict before the page itself shows the answer.
+
+What they say is in `assets/lessons.json`, the numbers in it come from `facts`. A step of a
+lesson opens a set-up of the page (`assets/js/setup.js`): a laboratory with given distributions or a recorded
+run at a given decision, so that no model is needed. `/?lesson=trees` opens a lesson.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+
+from components.lessons import facts as lesson_facts
+from components.page import assets, frame
+
+TEXTS = assets.ASSETS / "lessons.json"
+
+_TAB = """
+<section aria-labelledby="lessons-title">
+  <header><h2 id="lessons-title">Lessons</h2>
+    <button type="button" class="forget" hidden>Forget my answers</button></header>
+  <p class="lead">Each takes about five minutes. You read a few sentences, predict an answer, and then the
+    page itself shows it. No model runs for them, so a whole class can do them at once. Your answers stay in
+    this browser.</p>
+  <ol class="lessons"></ol>
+</section>
+"""
+
+_BAR = """
+<section class="lesson" aria-labelledby="lesson-title" hidden>
+  <header>
+    <p class="place"></p>
+    <button type="button" class="share" title="A link that opens this lesson">Copy link</button>
+    <button type="button" class="close" aria-label="Close the lesson" title="Close the lesson">×</button>
+    <h2 id="lesson-title" tabindex="-1"></h2>
+  </header>
+  <div class="body" tabindex="0" role="region" aria-label="This step">
+    <div class="words"></div>
+    <form class="answer" hidden>
+      <fieldset><legend>Your prediction</legend><div class="options"></div></fieldset>
+      <button type="submit" class="reveal">Reveal</button>
+    </form>
+    <div class="outcome" role="status"></div>
+  </div>
+  <footer>
+    <button type="button" class="back">Back</button>
+    <button type="button" class="show">Show it again</button>
+    <button type="button" class="next">Next</button>
+  </footer>
+</section>
+"""
+
+
+def bar() -> gr.HTML:
+    """The lesson that is going on; it stays in sight whatever tab it opens. To be placed before the tabs."""
+    return frame.panel("lesson", _BAR, lessons=lessons())
+
+
+def panel() -> gr.HTML:
+    """The list of lessons, with what this visitor has answered so far."""
+    return frame.panel("lessons", _TAB)
+
+
+def lessons() -> list[dict[str, Any]]:
+    """All lessons with their numbers in place, as `assets/js/lessons.js` shows them."""
+    return [_filled(lesson, lesson_facts.LESSONS[lesson["id"]]()) for lesson in json.loads(TEXTS.read_text())]
+
+
+def _filled(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
+    questions = [_question(question, facts) for question in lesson["questions"]]
+    return _told({name: value for name, value in lesson.items() if name != "questions"}, facts) | {
+        "questions": questions
+    }
+
+
+def _question(question: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
+    """A question whose answer is a number: of the choice, or in the unit of its range."""
+    scale = 100 if question.get("percent") else 1
+    return _told(question, facts) | {"answer": scale * facts[question["answer"]]}
+
+
+def _told(value: Any, facts: lesson_facts.Facts) -> Any:
+    """The same with the facts written into all its texts."""
+    if isinstance(value, str):
+        return value.format(**facts)
+    if isinstance(value, dict):
+        return {name: _told(part, facts) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_told(part, facts) for part in value]
+    return value

@@ -1,0 +1,204 @@
+"""The losslessness check: thousands of short decodes of a small model against its exact law, live.
+
+The decodes run through the real decoder on the server and need no turn at the page's model; a switch breaks
+the verifier on purpose. `assets/js/lossless.js` draws what `run` streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from components.decode import controls
+from components.losslessness import models
+from components.losslessness import run as lossless_run
+from components.losslessness.faults import FAULT_WORDS
+from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, TOPOLOGIES, Settings
+from components.page import frame
+from components.server import run
+from specdec.exactness.faults import FAULTS
+
+_SIBLINGS = " It needs siblings: on a sequence nothing changes."
+_NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
+_BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
+
+_DEFAULT = Settings(fault="kept-target")
+_LABELS = {name: label for label, name in controls.TOPOLOGIES}
+
+_TEMPLATE = f"""
+<div class="lossless">
+  <section class="card" aria-labelledby="lossless-title">
+    <header><h2 id="lossless-title">Is the decoder's law the target's?</h2></header>
+    <p>A tiny target model writes tomorrow's weather from today's, so the probability of each continuation is
+      known exactly. The real decoder writes thousands of short texts, each with a seed of its own. Their
+      shares may differ from the probabilities by chance only; χ² sums up how far they are apart, and p is the
+      probability that chance alone puts them at least as far apart.</p>
+    <p class="verdict" role="status"></p>
+    <p class="lossless-error" role="alert" hidden></p>
+    <dl class="tiles">
+      <div><dt>decodes</dt><dd class="decodes">–</dd><dd class="note decodes-of"></dd></div>
+      <div><dt>χ²</dt><dd class="statistic">–</dd><dd class="note freedom"></dd></div>
+      <div><dt>p-value</dt><dd class="p-value">–</dd><dd class="note">alarm below {ALARM:g}</dd></div>
+      <div><dt>tokens per target call</dt><dd class="speed">–</dd><dd class="note calls"></dd></div>
+    </dl>
+  </section>
+
+  <section class="card" aria-labelledby="lossless-bars-title">
+    <header><h2 id="lossless-bars-title">What was written, and what should have been</h2></header>
+    <ul class="legend keys" aria-label="Marks">
+      <li><i class="swatch within"></i>observed share</li>
+      <li><i class="swatch beyond"></i>observed, beyond ± 2 standard errors</li>
+      <li><i class="exact"></i>exact probability ± 2 standard errors</li>
+    </ul>
+    <div class="bars-area"><svg class="bars" role="img"
+      aria-label="Observed shares beside exact probabilities; a table follows"></svg></div>
+    <p class="note spread"></p>
+    <p class="note inspected" data-hint="Point at a bar, or tap it: its numbers.">&nbsp;</p>
+    <details class="outcome-table"><summary>As a table</summary>
+      <div class="scroll" tabindex="0" role="region" aria-labelledby="lossless-bars-title"></div></details>
+  </section>
+
+  <section class="card" aria-labelledby="lossless-path-title">
+    <header><h2 id="lossless-path-title">The p-value on its way</h2></header>
+    <p>Of {round(1 / ALARM):,} checks of a right decoder, one ends below the alarm level by chance. That holds
+      for the p-value at the number of decodes chosen before. Whoever looks all the time and stops at the
+      first dip below the level raises false alarms more often; so the verdict comes at the end.</p>
+    <div class="path-area"><svg class="path" role="img" aria-label="p-value against decodes"></svg></div>
+  </section>
+
+  <section class="card history-card" aria-labelledby="lossless-history-title" hidden>
+    <header><h2 id="lossless-history-title">Your checks so far</h2>
+      <button type="button" class="clear">Clear</button></header>
+    <p>Method, tree and draft change the tokens per target call; the law must stay.</p>
+    <div class="scroll history" tabindex="0" role="region" aria-labelledby="lossless-history-title"></div>
+  </section>
+
+  <details class="card models"><summary>The two models</summary>
+    <p>Today the sun shines. Each row gives the probabilities of tomorrow's weather.</p>
+    <div class="columns"><div class="scroll target"></div><div class="scroll draft"></div></div>
+  </details>
+</div>
+"""
+
+
+def panel() -> dict[str, Any]:
+    """Controls and the view; the controls by their names in the page's address."""
+    with gr.Row(elem_id="lossless-page"):
+        with gr.Column(scale=1, min_width=300, elem_id="lossless-controls"):
+            inputs = _method() | _fault()
+            with gr.Row(elem_id="lossless-buttons"):
+                start = gr.Button("Run the check", variant="primary", elem_id="lossless-run", min_width=110)
+                stop = gr.Button(
+                    "Stop", variant="stop", interactive=False, elem_id="lossless-stop", min_width=80
+                )
+            inputs |= _size() | _tree()
+        with gr.Column(scale=3, min_width=320):
+            view = frame.panel("lossless", _TEMPLATE, server_functions=[run.missing], **_known())
+    _follow(inputs)
+    _connect(inputs, start, stop, view)
+    return inputs
+
+
+def _method() -> dict[str, Any]:
+    drafts = [(draft.label, name) for name, draft in models.DRAFTS.items()]
+    return {
+        "method": gr.Radio(controls.METHODS, value=_DEFAULT.method, label="Method"),
+        "draft": gr.Dropdown(drafts, value=_DEFAULT.draft, label="Draft"),
+    }
+
+
+def _fault() -> dict[str, Any]:
+    words = FAULT_WORDS[_DEFAULT.fault][1]
+    broken = gr.Checkbox(False, label="Break the verifier on purpose", info=_BREAK)
+    choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
+    fault = gr.Radio(choices, value=_DEFAULT.fault, label="What is done wrong", info=words, visible=False)
+    return {"broken": broken, "fault": fault}
+
+
+def _size() -> dict[str, Any]:
+    seed_info = "Each decode has a seed of its own, made from this one."
+    return {
+        "decodes": gr.Slider(FEWEST, MOST, _DEFAULT.decodes, step=100, label="Decodes"),
+        "tokens": gr.Slider(1, MOST_TOKENS, _DEFAULT.tokens, step=1, label="Tokens per decode (days)"),
+        "seed": gr.Number(_DEFAULT.seed, label="Seed of the check", info=seed_info, precision=0, minimum=0),
+    }
+
+
+def _tree() -> dict[str, Any]:
+    choices = [(_LABELS[name], name) for name in TOPOLOGIES]
+    return {
+        "topology": gr.Dropdown(choices, value=_DEFAULT.topology, label="Topology of the draft"),
+        "k": gr.Slider(1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens per round"),
+    }
+
+
+def _known() -> dict[str, Any]:
+    """What the view knows before any check: words, and the law that the default set-up would be held to."""
+    settings = _DEFAULT.checked()
+    return {
+        "tokens": list(models.TOKENS),
+        "alarm": ALARM,
+        "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
+        "topologies": _LABELS,
+        "faults": {name: title for name, (title, _) in FAULT_WORDS.items()},
+        "preview": lossless_run.opening(settings, lossless_run.new_check(settings)),
+    }
+
+
+def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple[Any, ...]:
+    """What the choices leave open: updates of switch, faults, topology and k."""
+    own = [name for name, of in FAULTS.items() if of.method == method]
+    fault = fault if fault in own else next(iter(own), None)
+    breakable, acts = bool(own), FAULTS[fault].siblings if fault else False
+    words = FAULT_WORDS[fault][1] + (_SIBLINGS if acts and topology == "sequence" else "") if fault else ""
+    return (
+        gr.update(interactive=breakable, info=_BREAK if breakable else _NOTHING_TO_BREAK),
+        gr.update(
+            choices=[(FAULT_WORDS[name][0], name) for name in own],
+            value=fault,
+            info=words,
+            visible=broken and breakable,
+        ),
+        gr.update(interactive=method != "ar"),
+        gr.update(interactive=method != "ar"),
+    )
+
+
+def _follow(inputs: dict[str, Any]) -> None:
+    asked = [inputs[name] for name in ("method", "topology", "broken", "fault")]
+    gr.on(
+        [component.change for component in asked],
+        needed,
+        asked,
+        [inputs[name] for name in ("broken", "fault", "topology", "k")],
+        preprocess=False,
+        show_progress="hidden",
+        trigger_mode="always_last",
+        api_visibility="private",
+    )
+
+
+def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr.HTML) -> None:
+    def check(request: gr.Request, *values: Any) -> Iterator[str]:
+        settings = Settings(**dict(zip(inputs, values, strict=True)))
+        yield from lossless_run.updates(settings, visitor=run.visitor(request))
+
+    def tell(event: str) -> str:
+        return f"() => {{ window.specdec.lossless.{event}(); return []; }}"
+
+    private = {"show_progress": "hidden", "api_visibility": "private"}
+    both = {"inputs": None, "outputs": [start, stop]}
+    started = start.click(lambda: _buttons(True), js=tell("begin"), **both, **private)
+    running = started.then(
+        check, list(inputs.values()), view, preprocess=False, concurrency_limit=None, **private
+    )
+    running.then(lambda: _buttons(False), js=tell("ended"), **both, **private)
+    # without a function of its own, or the browser would wait for that before it cancels
+    stopped = stop.click(None, js=tell("stop"), cancels=[running], **private)
+    stopped.then(lambda: _buttons(False), **both, **private)
+
+
+def _buttons(running: bool) -> tuple[Any, Any]:
+    return gr.update(interactive=not running), gr.update(interactive=running)

@@ -1,0 +1,77 @@
+"""What all panels share: their files, how one is mounted in the browser, how a page is served.
+
+A panel is a `gr.HTML` with a *static* template. Gradio evaluates templates as JavaScript, so model
+text never enters one: it travels as a JSON value to `assets/js`, which writes it as text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+
+from components.page.assets import SCRIPTS, file_url
+
+_MOUNT = """
+const page = import(new URL({main}, document.baseURI).href);
+watch("value", () => {{
+  const value = props.value;
+  page.then(({{ receive }}) => receive({name}, value, server));
+}});
+page.then(({{ mount }}) => mount({name}, element, props, server, trigger));
+"""
+
+
+def panel(name: str, template: str, **props: Any) -> gr.HTML:
+    """A persistent element that `assets/js/<name>.js` fills; `props` reach it as plain data.
+
+    Views read stores in the browser, so only what a run streams to (`components.server.run`,
+    `components.compare`) is ever sent a value.
+    """
+    main = json.dumps(file_url(SCRIPTS / "main.js"))
+    return gr.HTML(
+        value="",
+        html_template=template,
+        js_on_load=_MOUNT.format(main=main, name=json.dumps(name)),
+        apply_default_css=False,
+        elem_id=name,
+        elem_classes=["panel"],
+        **props,
+    )
+
+
+# Gradio tells of the first tab as selected before the address was read: nothing is written until then.
+# Whatever else is in the address stays there; an unknown name opens the first tab. Gradio measures whether
+# the tabs fit before they have their final width, and again when the window is resized.
+_TAB_FROM_URL = """() => {{
+  const wanted = new URLSearchParams(location.search).get("tab");
+  window.tabFromUrl = true;
+  const measure = () => window.dispatchEvent(new Event("resize"));
+  const observer = new ResizeObserver(measure);
+  const row = document.querySelector("#tabs > .tab-wrapper");
+  for (const element of [row, ...row.querySelectorAll("[aria-hidden] button")]) observer.observe(element);
+  return {{ __type__: "update", ...({names}.includes(wanted) ? {{ selected: wanted }} : {{}}) }};
+}}"""
+_TAB_TO_URL = """() => {{
+  if (!window.tabFromUrl) return;
+  const url = new URL(location.href);
+  if (url.searchParams.get("tab") === {name}) return;
+  {change};
+  history.pushState(history.state, "", url);
+}}"""
+
+
+def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
+    """Open the tab that the address names, `/?tab=<id>`, and keep the name there when it is changed.
+
+    The browser's Back goes to the tab before, which `assets/js/setup.js` opens. The first tab needs no name.
+    To be called within `blocks`, after all its tabs are placed.
+    """
+    names = [tab.id for tab in tabs.children]
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    blocks.load(None, None, tabs, js=_TAB_FROM_URL.format(names=json.dumps(names)), **quiet)
+    for tab in tabs.children:
+        name = json.dumps(tab.id if tab.id != names[0] else None)
+        change = "url.searchParams." + (f'set("tab", {name})' if tab.id != names[0] else 'delete("tab")')
+        tab.select(None, js=_TAB_TO_URL.format(name=name, change=change), **quiet)

@@ -1,0 +1,26 @@
+"""The page for a whole class: large, in high contrast, only what is to be seen, on the whole screen.
+
+`?projector=1` opens it so. Everything happens in the browser (`assets/js/projector.js`).
+"""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from components.page import frame
+
+_TEMPLATE = """
+<button type="button" class="enter" title="Large and in high contrast, for a class">Projector mode</button>
+<button type="button" class="leave" hidden>Leave projector mode <kbd>Esc</kbd></button>
+"""
+
+
+def panel() -> gr.HTML:
+    """The button that enters projector mode, and the one that leaves it."""
+    return frame.panel("projector", _TEMPLATE)
+
+
+if __name__ == "__main__":
+    from components.server.standalone import alone
+
+    alone(panel)

@@ -1,0 +1,97 @@
+"""The whole set-up of the page in its address, so that a link opens what its sender saw.
+
+Only what differs from its default is written. The Decode tab's names stand alone (`?k=16&seed=3`), those of
+any other part begin with the part's name (`?race.seed=3`). A part takes part in one of two ways:
+
+- Gradio components: its `panel()` returns them by name, and `app.build` hands them to `panel` here as
+  `{"compare": {"k": slider, ...}}`. Kind, range, choices and default are read from the components.
+- A view in the browser: its script calls, when it is mounted,
+
+      import { offer } from "./setup.js";
+      offer("race", { get, set });
+
+  `get()` returns a flat object of texts, numbers, booleans or lists of numbers: what differs from the
+  default, nothing else. `set(values)` gets such an object of texts, as in the address; what is missing in it
+  goes back to its default. It returns a list of messages about values that do not fit (or nothing), or throws
+  an Error with one. `set` is called as soon as it is offered, if the address has values for the part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from components.page import frame
+
+Fields = dict[str, Any]
+"""Components by their name in the address."""
+
+DECODE = "live"
+"""The part whose names stand alone: the Decode tab."""
+RUN = ("trace", "round", "decision")
+"""Names of the recorded run that is shown; they stand alone too."""
+VIEWS = ("race", "trees", "codec", "experiments", "compare")
+"""Parts that offer themselves in the browser, most of them when their tab is first opened."""
+
+_TEMPLATE = """
+<div class="setup">
+  <button type="button" class="copy">Copy link to this set-up</button>
+  <span class="copied" role="status"></span>
+  <div class="told" role="alert" hidden><ul></ul><button type="button" class="dismiss">Dismiss</button></div>
+</div>
+"""
+
+
+def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
+    """The button that copies the link, and the messages about an address with values that do not fit.
+
+    To be called after all components of `parts` and all of `tabs` are placed.
+    """
+    fields = {part: {name: describe(field) for name, field in of.items()} for part, of in parts.items()}
+    element = frame.panel(
+        "setup",
+        _TEMPLATE,
+        fields=fields,
+        alone=DECODE,
+        names=[*parts[DECODE], *RUN],
+        views=[*VIEWS, *parts],
+        tabs=[tab.id for tab in tabs.children],
+    )
+    components = [component for of in parts.values() for component in of.values()]
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    told = "(...values) => { window.specdec?.setup?.heard(values); return []; }"
+    gr.on([component.change for component in components], None, components, js=told, **quiet)
+    wanted = "(...values) => window.specdec.setup.wanted(values)"
+    element.submit(None, components, components, js=wanted, **quiet)
+    element.select(None, None, tabs, js="() => window.specdec.setup.wantedTab()", **quiet)
+    return element
+
+
+def describe(field: Any) -> dict[str, Any]:
+    """What the browser must know to read a component's value from an address.
+
+    kind: text, flag, choice (with choices) or number (with least and most, null where there is none, and
+    whole); default: the component's value now. TypeError for a component of another kind.
+    """
+    if isinstance(field, gr.Textbox):
+        return {"kind": "text", "default": field.value or ""}
+    if isinstance(field, gr.Checkbox):
+        return {"kind": "flag", "default": bool(field.value)}
+    if isinstance(field, (gr.Radio, gr.Dropdown)):
+        return {"kind": "choice", "default": field.value, "choices": [value for _, value in field.choices]}
+    if isinstance(field, (gr.Slider, gr.Number)):
+        return {"kind": "number", "default": field.value, **_range(field)}
+    raise TypeError(
+        f"{type(field).__name__} has no form in the address; Textbox, Checkbox, Radio, Dropdown, "
+        "Slider and Number have"
+    )
+
+
+def _range(field: gr.Slider | gr.Number) -> dict[str, Any]:
+    step = field.step if isinstance(field, gr.Slider) else None if field.precision != 0 else 1
+    return {
+        "least": field.minimum,
+        "most": field.maximum,
+        "whole": step is not None and float(step).is_integer(),
+    }

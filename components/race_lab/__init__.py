@@ -1,0 +1,1 @@
+"""The tab "Race lab": two distributions by hand and one shared race."""

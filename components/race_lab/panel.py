@@ -1,0 +1,303 @@
+"""A laboratory of one position: two distributions by hand, one race, and ten thousand of them.
+
+The exact values and the simulated races come from `specdec`, through two server functions that touch no
+model; the one race that is drawn and dragged is decided in the browser (`assets/js/race_lab.js`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import gradio as gr
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from components.page import assets, figures, frame, lab_figures
+from components.page.paper import reference
+from components.page.questions import Answer, Question, answers
+from specdec import theory
+from specdec.race import Stream, log_exponentials
+from specdec.stats import IndexAcceptance
+from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
+
+RACES = 10_000
+FEWEST, MOST = 2, 8
+"""Tokens of a race: what a hand can set and an eye can follow."""
+_CHECKPOINTS = 60
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Distributions to start from. e: the race's exponentials; empty where they are to be drawn.
+
+    id: its name in the page's address, which stays the same whatever its name becomes.
+    """
+
+    id: str
+    name: str
+    note: str
+    tokens: list[str]
+    p: list[float]
+    q: list[float]
+    e: list[float]
+
+
+def presets() -> list[Preset]:
+    """The laboratory's examples, the paper's own first."""
+    four, five = ["a", "b", "c", "d"], ["a", "b", "c", "d", "e"]
+    root = 2**0.5 - 1
+    return [
+        Preset(
+            "cat",
+            "The cat sat on the …",
+            "The paper's Figure 2 gives arrival times only; p, q and e here are chosen so that all bars "
+            "have the lengths drawn there.",
+            ["floor", "mat", "chair", "table", "sofa"],
+            [0.15, 0.35, 0.2, 0.2, 0.1],
+            [0.182, 0.408, 0.124, 0.164, 0.122],
+            [0.255, 0.245, 0.26, 0.18, 0.22],
+        ),
+        Preset(
+            "equal",
+            "Identical, P = Q",
+            "Both races are the same race, so every draft is accepted.",
+            four,
+            [0.4, 0.3, 0.2, 0.1],
+            [0.4, 0.3, 0.2, 0.1],
+            [],
+        ),
+        Preset(
+            "disjoint",
+            "Disjoint support",
+            "The draft proposes only what the target never writes: nothing is ever accepted.",
+            four,
+            [0.6, 0.4, 0.0, 0.0],
+            [0.0, 0.0, 0.3, 0.7],
+            [],
+        ),
+        Preset(
+            "adversarial",
+            "Adversarial, q ∝ 1 / p",
+            "The draft likes best what the target likes least.",
+            five,
+            [0.5, 0.25, 0.125, 0.08, 0.045],
+            [0.046, 0.092, 0.185, 0.288, 0.389],
+            [],
+        ),
+        Preset(
+            "two",
+            "Two tokens, .01 against .99",
+            "Rarely accepted at first, but the second child is then nearly certain: with so few tokens the "
+            "index has far less entropy than D_KL.",
+            ["a", "b"],
+            [0.01, 0.99],
+            [0.99, 0.01],
+            [],
+        ),
+        Preset(
+            "lead",
+            "GSD's largest lead",
+            "No pair of distributions puts GSD's first acceptance further ahead of ERSD's: by 3 − 2√2 = 17.2 "
+            "points, at TV = √2 − 1. ERSD sits on its lower bound (1 − TV) / (1 + TV).",
+            ["target's own", "shared", "draft's own"],
+            [root, 1 - root, 0.0],
+            [0.0, 1 - root, root],
+            [],
+        ),
+    ]
+
+
+class Laws(Question):
+    """The target's and the draft's probabilities of each token."""
+
+    p: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
+    q: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
+
+
+class Simulation(Laws):
+    """The same, and the seed of races to repeat; without one, it is drawn."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+
+
+@answers
+def exact(laws: Laws) -> Answer:
+    """What the theory says about p and q.
+
+    ersd, gsd: first acceptance. apart: how often two races with noise of their own agree. tv, harmonic,
+    tv_bound, kl (null if infinite): the bounds around it.
+    by_index: R(0), R(1), ... of both methods, one entry a token.
+    """
+    return _exact(*theory.divergences.checked_pair(laws.p, laws.q))
+
+
+def _exact(p: Tensor, q: Tensor) -> Answer:
+    kl = float(theory.kl_divergence(p, q))
+    return {
+        "tv": float(theory.total_variation(p, q)),
+        "harmonic": float(theory.harmonic_mean_similarity(p, q)),
+        "tv_bound": float(theory.ersd_total_variation_bound(p, q)),
+        "kl": kl if kl < float("inf") else None,
+        "ersd": float(theory.ersd_acceptance(p, q)),
+        "gsd": float(theory.gsd_acceptance(p, q)),
+        "apart": float(p @ q),
+        "by_index": {
+            "ersd": theory.ersd_acceptance_by_index(p, q, len(p)).tolist(),
+            "gsd": theory.gsd_acceptance_by_index(p, q, len(p)).tolist(),
+        },
+    }
+
+
+@answers
+def simulated(simulation: Simulation) -> Answer:
+    """10,000 races under p and q, by both methods; beside `exact`'s values.
+
+    Both verify the same drafts; GSD's tests have uniforms of their own. measured, by method: running, rows
+    [races, rate, low, high] of the first draft's acceptance, and by_index, rows of the same for each child
+    index. Intervals are Wilson's, 95%.
+    """
+    p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
+    seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
+    indices = accepted_indices(p, q, RACES, seed)
+    measured = {name: _counted(of, len(p)) for name, of in indices.items()}
+    return _exact(p, q) | {"seed": seed, "races": RACES, "measured": measured}
+
+
+def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
+    """Child index accepted in each race, int64 [races] by method; len(p) where no child was."""
+    size = len(p)
+    log_e = log_exponentials(seed, [0], races * size).reshape(races, size)
+    noise = log_exponentials(seed, [0], races * size, stream=Stream.ACCEPT).reshape(races, size)
+    uniforms = torch.exp(-noise.exp())  # of an exponential e, exp(-e) is uniform
+    return {
+        "ersd": ersd_accepted_indices(p, q, log_e),
+        "gsd": gsd_accepted_indices(p, q, log_e, uniforms),
+    }
+
+
+def _counted(indices: Tensor, size: int) -> dict[str, Any]:
+    first = (indices == 0).long().cumsum(0).tolist()
+    counts = torch.bincount(indices, minlength=size)[:size].tolist()
+    return {
+        "running": [[n, *_rate(first[n - 1], n)] for n in checkpoints(len(indices))],
+        "by_index": [_rate(count, len(indices)) for count in counts],
+    }
+
+
+def _rate(accepted: int, offered: int) -> list[float]:
+    counted = IndexAcceptance(0, accepted, offered)
+    return [counted.rate, *counted.interval()]
+
+
+def checkpoints(races: int) -> list[int]:
+    """Numbers of races at which the running rate is shown: even on a logarithmic axis."""
+    return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
+
+
+def _table(caption: str, *columns: str) -> str:
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
+      <tbody></tbody></table></div>"""
+
+
+_RACE_TABLE = _table("The race, token by token", "token", "p", "q", "e", "e / q", "e / p")
+_RESIDUAL_TABLE = _table("After a rejection: the residual", "token", "p", "q", "max(p − q, 0)", "residual")
+_INDEX_TABLE = _table(
+    "Acceptance by child index, measured with 95% intervals",
+    *("index", "ERSD, exact", "ERSD, measured", "GSD, exact", "GSD, measured"),
+)
+
+_TEMPLATE = f"""
+<div class="lab race">
+  <section class="card" aria-labelledby="lab-distributions-title">
+    <header><h2 id="lab-distributions-title">Two distributions</h2></header>
+    <p>What the target would write next (P) and what the draft would (Q). Moving one token's slider scales the
+      other tokens of that distribution, so that each sum stays 1.
+      {reference("Paper, Section 3")}.</p>
+    <div class="presets"><label>Example <select></select></label>
+      <button type="button" class="from-run" disabled>From the Decode tab</button></div>
+    <p class="note preset-note" aria-live="polite"></p>
+    <div class="tokens"></div>
+    <div class="buttons"><button type="button" class="add">Add a token</button></div>
+    <p class="lab-error" role="alert" hidden></p>
+  </section>
+
+  <section class="card" aria-labelledby="lab-race-title">
+    <header><h2 id="lab-race-title">One race, run twice</h2>
+      <button type="button" class="reroll">Draw a new race</button></header>
+    <p>Each token has one random number e, the same for both models, and arrives at e / q under the draft and
+      at e / p under the target: the likelier, the earlier. Drag a ring to change its e.
+      {reference("Paper, Figure 2 and Algorithm 2")}.</p>
+    <ul class="legend keys" aria-label="Marks">
+      <li><i class="ring">○</i>e, shared</li>
+      <li><i class="swatch draft"></i>e / q, draft</li>
+      <li><i class="swatch target"></i>e / p, target</li>
+      <li><i class="winner draft">◆</i>first of the draft</li>
+      <li><i class="winner target">★</i>first of the target</li>
+    </ul>
+    <p class="verdict" aria-live="polite"></p>
+    <svg class="lanes" role="group" aria-label="Arrival times"></svg>
+    <details class="race-table"><summary>As a table</summary>{_RACE_TABLE}</details>
+  </section>
+
+  <section class="card" aria-labelledby="lab-gsd-title">
+    <header><h2 id="lab-gsd-title">GSD on the same draft</h2>
+      <button type="button" class="reroll-u">Draw a new u</button></header>
+    <p>Greedy speculative decoding takes the same drafted token but tests it with a random number u of its
+      own: accepted when u &lt; p / q. {reference("Paper, Algorithm 1")}.</p>
+    <p class="verdict" aria-live="polite"></p>
+    <div class="test"><div class="zone" aria-hidden="true"><span class="accept"></span></div>
+      <label>u <input type="range" min="0" max="1" step="0.001"><output></output></label></div>
+    <div class="residual">{_RESIDUAL_TABLE}</div>
+  </section>
+
+  <section class="card wide" aria-labelledby="lab-many-title">
+    <header><h2 id="lab-many-title">{RACES:,} races</h2>
+      <button type="button" class="many primary">Run {RACES:,} races</button></header>
+    <p>The share of races in which the first draft is accepted approaches its exact value, which lies between
+      its bounds. GSD accepts the first draft at least as often; ERSD's next children catch up.
+      {reference("Paper, Lemma 3.1 with equations 1 and 2")}; the other lower bound,
+      (1 − TV) / (1 + TV), is not in the paper.</p>
+    <dl class="tiles">
+      <div><dt>ERSD, exact</dt><dd class="ersd-exact">–</dd><dd class="note ersd-measured"></dd></div>
+      <div><dt>GSD, exact = 1 − TV</dt><dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>
+      <div><dt>lower bounds of ERSD</dt><dd class="bounds">–</dd><dd class="note bounds-note"></dd></div>
+      <div class="apart-tile"><dt>without shared e: Σ p q</dt><dd class="apart">–</dd>
+        <dd class="note">two races on random numbers of their own</dd></div>
+    </dl>
+    <p class="outcome" role="status"></p>
+    <div class="pair">
+      <figure><figcaption>First draft accepted, by number of races; bands: 95% intervals</figcaption>
+        <ul class="legend keys" aria-label="Lines">
+          <li><i class="line ersd"></i>ERSD</li><li><i class="line gsd"></i>GSD</li>
+          <li><i class="line dashed"></i>exact, in its colour</li>
+          <li><i class="line bound"></i>(1 − TV) / (1 + TV)</li>
+          <li><i class="line dotted"></i>harmonic mean</li></ul>
+        <div class="plot convergence" role="group" aria-label="Acceptance against races"></div></figure>
+      <figure><figcaption>Which child is accepted, by its index in the draft's order</figcaption>
+        <ul class="legend keys" aria-label="Bars">
+          <li><i class="swatch draft"></i>ERSD, measured</li>
+          <li><i class="swatch target"></i>GSD, measured</li>
+          <li><i class="mark ersd">■</i>ERSD, exact</li><li><i class="mark gsd">●</i>GSD, exact</li></ul>
+        <div class="plot by-index" role="group" aria-label="Acceptance by child index"></div></figure>
+    </div>
+    <details class="index-table"><summary>As a table</summary>{_INDEX_TABLE}</details>
+  </section>
+</div>
+"""
+
+
+def panel() -> gr.HTML:
+    """The race laboratory: one element that `assets/js/race_lab.js` fills."""
+    return frame.panel(
+        "race_lab",
+        _TEMPLATE,
+        server_functions=[exact, simulated],
+        presets=[asdict(preset) for preset in presets()],
+        convergence=figures.skeleton(lab_figures.convergence()),
+        by_index=figures.skeleton(lab_figures.by_index()),
+        plotly=assets.file_url(assets.PLOTLY),
+    )

@@ -1,0 +1,151 @@
+"""Which models a visitor may load for everybody: decided by who runs the server, checked here.
+
+    reached from            may load            needs the key
+    this machine only       own                 no
+    other machines          listed              yes
+    a Space, proxies        fixed: nothing      -
+
+`--models` changes the second column; the key is needed wherever other machines reach the page, and is drawn
+where whoever runs the server gives none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from components.server import known_pairs, zero_gpu
+from components.server.loading import Choice
+
+OWN, LISTED, FIXED = RULES = ("own", "listed", "fixed")
+"""Any hub id or folder, the pairs of `known_pairs`, or none but those the server was started with."""
+_SHORTEST = 8
+"""Characters of a key."""
+_LOCAL = (None, "127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rule in force. root: the one folder in which own folders are looked up; None: anywhere. key: what a
+    visitor has to know; None: nothing.
+
+    ValueError where the rule is none of `RULES`, root is no folder, or the key is short.
+    """
+
+    rule: str = OWN
+    root: Path | None = None
+    key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise ValueError(f"models = {self.rule!r} is none of {', '.join(RULES)}")
+        if self.root is not None and not self.root.is_dir():
+            raise ValueError(f"models-folder = {str(self.root)!r} is no folder")
+        if self.key is not None and len(self.key) < _SHORTEST:
+            raise ValueError(f"models-key has {len(self.key)} characters; give at least {_SHORTEST}")
+
+    def knows(self, key: object) -> bool:
+        """Whether whoever gives this key may load and cancel for everybody."""
+        if self.key is None:
+            return True
+        given = key if isinstance(key, str) else ""
+        return secrets.compare_digest(given.encode(errors="replace"), self.key.encode())
+
+    def check(self, key: object) -> None:
+        """ValueError where this key does not open the choice."""
+        if not self.knows(key):
+            raise ValueError("the key is not the one that was shown to whoever runs this server at its start")
+
+    def choice(self, name: str, target: str, draft: str, dtype: str, device: str) -> Choice:
+        """What to load for a visitor's choice: a name of `known_pairs`, or "own" with target and draft.
+
+        ValueError where the rule forbids it or something is missing.
+        """
+        if self.rule == FIXED:
+            raise ValueError("the models of this server are fixed by who runs it")
+        settings = {"dtype": _text("dtype", dtype), "device": _text("device", device)}
+        name = _text("pair", name)
+        if name == OWN:
+            return self._own(target, draft, settings)
+        if name not in known_pairs.BY_NAME:
+            raise ValueError(f"pair = {name!r:.60} is none of {', '.join(known_pairs.BY_NAME)}")
+        known = known_pairs.BY_NAME[name]
+        ids = [model and model.hub_id for model in (known.target, known.draft)]
+        return Choice(known.title, *ids, **settings)
+
+    def _own(self, target: str, draft: str, settings: Mapping[str, str]) -> Choice:
+        if self.rule != OWN:
+            raise ValueError("own models can't be loaded on this server, only the listed pairs")
+        target, draft = _text("target", target).strip(), _text("draft", draft).strip()
+        if not target:
+            raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, or a folder")
+        if not draft:
+            raise ValueError("draft is empty; give a smaller model with the target's vocabulary")
+        places = [self._place(name) for name in (target, draft)]
+        shown = tuple(pair for pair in zip(places, (target, draft), strict=True) if pair[0] != pair[1])
+        return Choice(f"{target} with {draft}", *places, **settings, shown=shown)
+
+    def _place(self, name: str) -> str:
+        """Where a name is: a folder below the root, if there is one, else the name as it is."""
+        if self.root is None:
+            return name
+        root = self.root.resolve()
+        place = (root / name).resolve()
+        if root not in place.parents:
+            raise ValueError(f"{name!r:.80} is not in the folder whose models this server offers")
+        if os.path.isdir(place):  # says no also to names that no folder can have
+            return str(place)
+        # what would be read as a folder beside the server's own files is one too
+        if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
+            raise ValueError(f"{name!r:.80} is no folder among the models of this server, and no hub id")
+        return name
+
+
+def _text(name: str, value: object) -> str:
+    """A value from a browser; ValueError where no name is like it: no text, too long, or unprintable."""
+    if not isinstance(value, str) or len(value) > 1000 or not value.isprintable():
+        raise ValueError(f"{name} = {value!r:.60} is not a name")
+    return value
+
+
+def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
+    """The command line's options; `SPECDEC_MODELS` and `SPECDEC_MODELS_FOLDER` set their defaults."""
+    group = parser.add_argument_group("models that visitors may load, for everybody on this server")
+    group.add_argument(
+        "--models",
+        choices=RULES,
+        default=environment.get("SPECDEC_MODELS"),
+        help="own: any hub id or folder; listed: the pairs of the page's list; fixed: none (default: own "
+        "where only this machine can reach the page, fixed on a Space and behind proxies, else listed)",
+    )
+    group.add_argument(
+        "--models-key",
+        default=environment.get("SPECDEC_MODELS_KEY"),
+        metavar="KEY",
+        help="what a visitor has to enter to load another pair or to cancel (default: nothing where "
+        "only this machine can reach the page, else one that is drawn and printed)",
+    )
+    group.add_argument(
+        "--models-folder",
+        type=Path,
+        default=environment.get("SPECDEC_MODELS_FOLDER"),
+        metavar="FOLDER",
+        help="look for own folders in this one only, by their names in it (default: anywhere)",
+    )
+
+
+def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Access:
+    """The rule that was asked for, else the one that fits who can reach the page."""
+    if zero_gpu.here(environment):
+        return Access(FIXED)  # models that come later have no place on a GPU there
+    host = options.host or environment.get("GRADIO_SERVER_NAME")
+    behind = "SPACE_ID" in environment or (getattr(options, "proxy", None) or "0") != "0"
+    public = behind or options.share or host not in _LOCAL
+    rule = options.models or (FIXED if behind else LISTED if public else OWN)
+    key = options.models_key or (secrets.token_urlsafe(12) if public and rule != FIXED else None)
+    folder = options.models_folder
+    return Access(rule, folder and Path(folder), key)

@@ -1,0 +1,139 @@
+"""Loading another pair for the whole server, on a thread of its own, while the present pair goes on.
+
+at rest --begin--> loading --> ready        the pair of the server is another one now
+                      |  '---> failed       it is the old one; the message says why
+                    cancel --> cancelled    as well; what was fetched stays in the cache
+"""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from components.server import lazy, run
+from components.server.lazy import LazyPair
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A pair to load; arguments as for `specdec.load_pair`. title: what the page calls it."""
+
+    title: str
+    target: str | None = None
+    draft: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    shown: tuple[tuple[str, str], ...] = ()
+    """Texts that messages must not hold, folders of this machine, and what stands in their place."""
+
+
+class Cancelled(Exception):  # noqa: N818 - a wish of the visitor, not an error
+    """Raised where loading was when it was cancelled."""
+
+
+class Loading:
+    """What is loaded for the server and how far it is. All methods may be called from any thread.
+
+    pair: exchanged when another one is ready. load: as `specdec.load_pair`.
+    """
+
+    def __init__(self, pair: LazyPair, load: Callable[..., Any] | None = None):
+        self._pair = pair
+        self._load = load
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._cancelled = threading.Event()
+        self._state: dict[str, Any] = {"status": "rest"}
+        self._began = 0.0
+        self._ticket = secrets.token_urlsafe(12)
+
+    @property
+    def active(self) -> bool:
+        """Whether something is being loaded."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, choice: Choice) -> str:
+        """Start to load this pair; returns the ticket that cancels it. ValueError where another is loaded."""
+        with self._lock:
+            if self.active:
+                raise ValueError(
+                    f"{self._state['title']} is being loaded for this server; wait for it, or cancel it"
+                )
+            self._cancelled.clear()
+            self._began = time.monotonic()
+            self._state = {"status": "loading", "title": choice.title}
+            self._thread = threading.Thread(target=self._run, args=(choice,), daemon=True)
+            self._thread.start()
+            self._ticket = secrets.token_urlsafe(12)
+            return self._ticket
+
+    def begun_with(self, ticket: str) -> bool:
+        """Whether this ticket is of what is being loaded now."""
+        return secrets.compare_digest(ticket.encode(errors="replace"), self._ticket.encode())
+
+    def cancel(self) -> None:
+        """End what is being loaded, at its next report: within a chunk of a download or a weight."""
+        self._cancelled.set()
+
+    def state(self) -> dict[str, Any]:
+        """For the page: status (`rest`, `loading`, `cancelling`, `ready`, `failed`, `cancelled`), the title
+        of what is or was loaded, stage, name, done and total of its progress, seconds, message, and the
+        models that are loaded now."""
+        state = dict(self._state)
+        if state["status"] == "loading":
+            state["seconds"] = time.monotonic() - self._began
+            if self._cancelled.is_set():
+                state["status"] = "cancelling"
+        return state | {"models": run.models(self._pair.load()) if self._pair.loaded else []}
+
+    def join(self) -> None:
+        """Wait until nothing is being loaded."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, choice: Choice) -> None:
+        try:
+            self._pair.exchange(self._loaded(choice))
+            ended: dict[str, Any] = {"status": "ready"}
+        except Cancelled:
+            ended = {"status": "cancelled"}
+        except Exception as error:
+            ended = {"status": "failed", "message": _told(error, choice)}
+        _free()
+        self._state = ended | {"title": choice.title, "seconds": time.monotonic() - self._began}
+
+    def _loaded(self, choice: Choice) -> Any:
+        pair = (self._load or lazy.load)(
+            choice.target, choice.draft, device=choice.device, dtype=choice.dtype, report=self._report
+        )
+        self._check()
+        return pair
+
+    def _report(self, progress: Any) -> None:
+        self._check()
+        self._state = self._state | progress._asdict()
+
+    def _check(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled
+
+
+def _told(error: Exception, choice: Choice) -> str:
+    message = run.told(error)
+    for hidden, shown in choice.shown:
+        message = message.replace(hidden, shown)
+    return message
+
+
+def _free() -> None:
+    """Give back the memory of a pair that nobody holds any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

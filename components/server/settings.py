@@ -1,0 +1,92 @@
+"""One run as a visitor asked for it, and how values of visitors are checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from components.guard import limits
+from components.server import topologies
+from specdec.trace import Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
+    let the chat template write the prompt, where the models have one; tree: the one to take, as
+    `topologies.written`, instead of measuring."""
+
+    prompt: str
+    method: str = "ersd"
+    topology: str = "sequence"
+    k: int | None = 4
+    max_new_tokens: int | None = 64
+    temperature: float | None = 1.0
+    top_k: int | None = 0
+    top_p: float | None = 1.0
+    seed: int | None = None
+    baseline: bool = False
+    chat: bool = False
+    tree: str = ""
+
+    def checked(self) -> Settings:
+        """The same with whole numbers as `int`; ValueError names what is missing, not whole or too much.
+
+        Ranges that depend on the models are checked where they matter, in `specdec`.
+        """
+        changes: dict[str, Any] = {
+            "prompt": words("prompt", self.prompt, limits.current().prompt_characters),
+            "method": one_of("method", self.method, get_args(Method)),
+            "topology": one_of("topology", self.topology, topologies.NAMES),
+            "baseline": bool(self.baseline),
+            "chat": bool(self.chat),
+            "tree": words("tree", self.tree, 4 * limits.current().draft_tokens),
+            "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k, 1),
+            "max_new_tokens": whole("length", self.max_new_tokens, 1),
+            "temperature": number("temperature", self.temperature),
+            "top_k": whole("top-k", self.top_k),
+            "top_p": number("top-p", self.top_p, 0, 1),
+            "seed": random.randrange(2**31) if self.seed is None else whole("seed", self.seed),
+        }
+        settings = Settings(**changes)
+        limits.at_most("length", settings.max_new_tokens, limits.current().new_tokens, "tokens")
+        limits.at_most("k", settings.k, limits.current().draft_tokens)
+        return settings
+
+
+def words(name: str, value: Any, most: int = 40) -> str:
+    """`value` as a text of at most `most` characters; ValueError says what it is instead."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} = {value!r:.60} is not a text")
+    limits.at_most(name, len(value), most, "characters")
+    return value
+
+
+def one_of(name: str, value: Any, names: Sequence[str]) -> str:
+    """`value`, one of the names; ValueError lists them."""
+    if value not in names:
+        raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
+    return value
+
+
+_LARGEST = 2**64 - 1
+"""Seeds are the largest numbers that anybody needs."""
+
+
+def number(name: str, value: Any, least: int = 0, most: int = _LARGEST, kind: str = "number") -> float:
+    """`value` as a float; ValueError says that it is missing, or no number from `least` to `most`."""
+    if value is None or value == "":
+        raise ValueError(f"{name} is empty; give a {kind}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        end = "2⁶⁴ − 1" if most == _LARGEST else f"{most:,}"
+        raise ValueError(f"{name} = {value!r:.60} is not a {kind} from {least:,} to {end}")
+    return float(value)
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = _LARGEST) -> int:
+    """`value` as an int; ValueError says that it is missing, or no whole number from `least` to `most`."""
+    if not number(name, value, least, most, "whole number").is_integer():
+        raise ValueError(f"{name} = {value!r} is not a whole number")
+    return int(value)

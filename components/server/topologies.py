@@ -1,0 +1,102 @@
+"""The topologies a visitor can choose by name, measured ones included, and a tree as an address writes it."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import Any
+
+import specdec
+from components.guard import limits
+from specdec.decoding.auto import Steps, choosing, finished, measuring
+from specdec.decoding.engine import Settings
+from specdec.probs import Sampling
+
+NAMES = ("simple", "sequence", "batch", "specinfer", "optimal", "context", "auto")
+WITHOUT_K = ("simple", "auto")
+MEASURED = ("optimal", "auto")
+
+_TEMPERATURE, _TOP_P = 0.1, 0.05
+"""Steps of temperature and top-p between which acceptance hardly changes: what was measured for one visitor
+serves the others next to it."""
+_MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
+
+
+def has_to_measure(settings: Any) -> bool:
+    """Whether these settings of a run leave its tree to a measurement."""
+    return settings.method != "ar" and settings.topology in MEASURED and not settings.tree
+
+
+def topology(pair: Any, name: str, k: int, **settings: Any) -> Any:
+    """The topology that `steps` chooses."""
+    return finished(steps(pair, name, k, **settings))
+
+
+def steps(pair: Any, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
+    """Choose the topology of that name for `specdec.stream`, in small steps where that takes measuring.
+
+    tree: for a measured topology, the very tree instead, as `written`; sampling: temperature, top_k and
+    top_p, on whose neighbourhood a measured acceptance depends. ValueError lists the names there are, or says
+    what does not fit.
+    """
+    if name not in NAMES:
+        raise ValueError(f"topology = {name!r} is none of {', '.join(NAMES)}")
+    if name in MEASURED:
+        return (yield from _measured(pair, name, k, tree, method, Sampling(**sampling)))
+    if name == "simple":
+        return specdec.topology.simple()
+    if name == "context":
+        return _context_tree(pair, k, method)
+    return getattr(specdec.topology, name)(k)
+
+
+def _measured(pair: Any, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
+    if tree:
+        return read(tree)
+    settings = Settings(method, 1, neighbour(sampling), None, False)
+    if name == "auto":
+        return (yield from choosing(pair, settings))
+    trial = yield from measuring(pair, settings)
+    return specdec.optimal_topology(trial.acceptance, k)
+
+
+def neighbour(sampling: Sampling) -> Sampling:
+    """The sampling at which acceptance is measured for this one and all around it."""
+    temperature = min(round(sampling.temperature / _TEMPERATURE) * _TEMPERATURE, _MOST_TEMPERATURE)
+    top_p = min(max(round(sampling.top_p / _TOP_P), 1) * _TOP_P, 1.0)
+    top_k = 1 << (sampling.top_k - 1).bit_length() if sampling.top_k else 0
+    return Sampling(round(temperature, 2), top_k if top_k <= _MOST_TOP_K else 0, round(top_p, 2))
+
+
+def written(tree: specdec.Topology) -> str:
+    """A tree as an address has it: the number of children of each node in level order, "3.1.1" for a root
+    with three children of which the first two have one each. Nodes after the last with children are left out.
+    """
+    counts = [str(len(children)) for children in tree.children]
+    return ".".join(counts[: 1 + max((row for row, n in enumerate(counts) if n != "0"), default=0)])
+
+
+def read(text: str) -> specdec.Topology:
+    """The tree that `written` wrote. ValueError where it is none."""
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
+        raise ValueError(
+            f"tree = {text!r:.60} is not the number of each node's children, like 3.1.1 for a root with three"
+        )
+    counts = [int(part) for part in text.split(".")]
+    limits.at_most("tree", sum(counts), limits.current().draft_tokens, "tokens")
+    if any(row >= known for row, known in zip(range(len(counts)), accumulate(counts, initial=1))):
+        raise ValueError(f"tree = {text!r:.60} counts the children of nodes that are not there")
+    parents = [-1] + [row for row, n in enumerate(counts) for _ in range(n)]
+    indices = [-1] + [index for n in counts for index in range(n)]
+    return specdec.Topology.from_parents(parents, indices)
+
+
+def _context_tree(pair: Any, k: int, method: str) -> Any:
+    # what it expects was learnt at temperature 1; under any other it is no less exact
+    if pair.target.name != "tiny/target":
+        raise ValueError(
+            "topology = 'context' is learnt for the embedded pair; for another one learn its acceptance with "
+            "specdec.learn.learn_context, or take 'optimal'"
+        )
+    path = specdec.loading.EMBEDDED / f"context.{method}.json"
+    return specdec.ContextTree(specdec.context.ContextAcceptance.load(path), k)

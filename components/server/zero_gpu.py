@@ -1,0 +1,190 @@
+"""Hugging Face's ZeroGPU: a GPU that is lent to this Space for as long as a run takes.
+
+The models are moved to `cuda` before the page is launched, which only notes where they belong. Each run is
+then a generator under `spaces.GPU`: it happens in another process, forked from this one, that has the GPU.
+What goes in and what comes out is pickled. Quota is checked against the seconds that a run asks for, not
+against those it takes, so it asks for few.
+
+    this process        BorrowedRun  <--- Beginning, Round, Round, ..., Ending ---  Lender._work   the GPU's
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+import specdec
+from components.guard import limits
+from components.server import known_pairs, topologies
+
+DEFAULT = "qwen3-8b"
+"""The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
+LEAST, MOST = 10, 20
+"""Seconds of GPU that a run asks for."""
+_BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
+"""Seconds for moving the models, for each token, and for measuring acceptance first. Not measured on ZeroGPU:
+guesses on the safe side, for 8 B parameters in bfloat16."""
+
+Start = Callable[[Any, Any, str, bool], Any]
+"""Begins a run in this process: pair, settings, method, detail -> `specdec.decoding.run.Run`."""
+
+
+def here(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this is a Space on ZeroGPU."""
+    return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+
+
+def _bounded(most: limits.Limits) -> limits.Limits:
+    """The limits with so few tokens that a run fits into `MOST` seconds."""
+    return replace(most, new_tokens=min(most.new_tokens, int((MOST - _BEGIN) / _PER_TOKEN)))
+
+
+def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Any:
+    """The pair for the GPU, by hub ids or else `DEFAULT`; the embedded pair on the CPU where that fails.
+
+    To be called before the page is built. Runs are limited to what fits into `MOST` seconds.
+    """
+    if target is None:
+        known = known_pairs.BY_NAME[DEFAULT]
+        target, draft = known.target.hub_id, known.draft.hub_id
+    try:
+        # what a model can do is found out on the CPU: here there is no GPU yet
+        pair = specdec.load_pair(target, draft, device="cpu", dtype=dtype)
+    except ValueError as error:
+        logging.warning("the embedded pair is used instead: %s", error)
+        return embedded()
+    for model in (pair.target, pair.draft):
+        if model is not None:
+            model.to("cuda")
+    limits.use(_bounded(limits.current()))
+    _lenders[pair] = Lender(pair, start)
+    return pair
+
+
+@lru_cache(maxsize=1)
+def embedded() -> Any:
+    """The embedded pair on the CPU, which needs no quota."""
+    return specdec.load_pair(device="cpu")
+
+
+def lender(pair: Any) -> Lender | None:
+    """Where a pair borrows its GPU; None for pairs that need none."""
+    return _lenders.get(pair)
+
+
+class NoGpuError(ValueError):
+    """No GPU for this run; says why in words for the visitor."""
+
+
+class Beginning(NamedTuple):
+    """What is known of a run before its first round."""
+
+    topology: Any
+    prompt_ids: tuple[int, ...]
+    seed: int
+
+
+class Refused(NamedTuple):
+    """A run that does not begin: the visitor's mistake."""
+
+    message: str
+
+
+class Ending(NamedTuple):
+    """What is known after its last, and what the pair learnt about itself in the other process."""
+
+    prefill_seconds: float
+    trials: dict[Any, Any]
+    measured_topologies: dict[Any, Any]
+
+
+class Lender:
+    """Runs of one pair on a GPU that each of them borrows."""
+
+    def __init__(self, pair: Any, start: Start):
+        import spaces
+
+        self.pair = pair
+        self._start = start
+        self._borrowed = spaces.GPU(self._work, duration=self.seconds)
+
+    def start(self, settings: Any, method: str, detail: bool) -> BorrowedRun:
+        """Begin a run; `NoGpuError` where none is lent."""
+        return BorrowedRun(self.pair, self._borrowed(settings, method, detail))
+
+    def seconds(self, settings: Any, method: str, detail: bool) -> int:  # noqa: ARG002
+        """Seconds of GPU to ask for: more for more tokens, and where acceptance has yet to be measured."""
+        trial = _TRIAL if method != "ar" and self._has_to_measure(settings, method) else 0
+        seconds = _BEGIN + settings.max_new_tokens * _PER_TOKEN
+        return trial + min(MOST, max(LEAST, round(seconds)))
+
+    def _has_to_measure(self, settings: Any, method: str) -> bool:
+        known = any(key[0] == method for key in self.pair.trials)
+        return topologies.has_to_measure(settings) and not known
+
+    def _work(self, settings: Any, method: str, detail: bool) -> Iterator[Any]:
+        """The whole run, in the process that has the GPU."""
+        try:
+            run = self._start(self.pair, settings, method, detail)
+        except ValueError as error:  # of other errors than Gradio's own, only the class gets through
+            yield Refused(str(error))
+            return
+        with closing(run):
+            yield Beginning(run.topology, run.prompt_ids, run.seed)
+            yield from run
+            yield Ending(run.prefill_seconds, self.pair.trials, self.pair.measured_topologies)
+
+
+class BorrowedRun(Iterator[specdec.Round]):
+    """The rounds of a run in another process, with what `specdec.decoding.run.Run` tells about itself."""
+
+    prefill_seconds = 0.0
+
+    def __init__(self, pair: Any, updates: Iterator[Any]):
+        self.pair, self._updates = pair, updates
+        first = self._next()
+        if isinstance(first, Refused):
+            raise ValueError(first.message)
+        self.topology, self.prompt_ids, self.seed = first
+
+    def __next__(self) -> specdec.Round:
+        update = self._next()
+        if not isinstance(update, Ending):
+            return update
+        self.prefill_seconds = update.prefill_seconds
+        self.pair.trials |= update.trials
+        self.pair.measured_topologies |= update.measured_topologies
+        raise StopIteration
+
+    def close(self) -> None:
+        """Give the GPU back, also before the end."""
+        self._updates.close()
+
+    def _next(self) -> Any:
+        try:
+            return next(self._updates)
+        except gr.Error as error:
+            raise _in_words(error) from None
+
+
+def _in_words(error: gr.Error) -> ValueError:
+    """What `spaces` tells by the title of an error."""
+    title, message = getattr(error, "title", ""), str(error.message).strip()
+    if "quota" in title or "credits" in title or "duration" in title:
+        return NoGpuError(f"Your time on the shared GPU is used up for now. {message}")
+    if "queue" in title or "client" in title:
+        return NoGpuError(f"The shared GPU is not free. {message}")
+    logging.error("a run failed on the GPU: %s: %s", title, message)
+    return ValueError(
+        "The shared GPU broke the run off, most likely because its time was over: ask for fewer tokens"
+    )
+
+
+_lenders: dict[Any, Lender] = {}

@@ -1,0 +1,7 @@
+"""`python -m components.tree_lab`: the panel alone."""
+
+from components.server.standalone import alone
+from components.tree_lab.panel import panel
+
+if __name__ == "__main__":
+    alone(panel)

@@ -1,0 +1,252 @@
+"""A laboratory of draft trees: the acceptance of each child index by hand, and the tree that is best for it.
+
+The trees and their values come from `specdec.optimal` and `specdec.theory`, once for all k where the best
+trees contain each other; `assets/js/tree_lab.js` slices, draws and plays them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import gradio as gr
+import numpy as np
+from pydantic import Field
+
+from components.page import assets, figures, frame, lab_figures
+from components.page.paper import reference
+from components.page.questions import Answer, Question, answers
+from specdec import optimal, theory, topology
+
+MOST = 384
+"""Drafted tokens of the largest tree: the paper's."""
+START_K = 12
+INDICES = 8
+"""Child indices with a slider of their own; beyond, each rate is a fixed part of the one before."""
+VOCABULARY = 2048
+"""|Ω| in the theorem's bound: the embedded pair's vocabulary."""
+_TAIL, _SMALLEST = 24, 1e-7
+"""Child indices beyond those with a slider, and the rate from which on they no longer matter."""
+_MOST_INDICES = 64
+_GRID = sorted({round(MOST ** (i / 39)) for i in range(40)})
+_MEASURED = assets.ASSETS / "tiny" / "measurements.json"
+_WEAK = [0.3, 0.15, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03]
+ALGORITHMS = {
+    "greedy": "Algorithm 3 (priority queue): R does not increase anywhere, so its trees are optimal "
+    "and each contains all smaller ones.",
+    "dynamic program": "Dynamic program: R increases somewhere, so the queue of Algorithm 3 could miss "
+    "the best tree. Best trees of different k need not contain each other.",
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Acceptance to start from. rates: R(0) ... R(7); tail: each later rate as a part of the one before.
+
+    id: its name in the page's address, which stays the same whatever its name becomes.
+    """
+
+    id: str
+    name: str
+    note: str
+    rates: list[float]
+    tail: float
+
+
+def presets() -> list[Preset]:
+    """The laboratory's examples: the embedded pair as measured, then vectors made up to show something."""
+    made_up = [
+        (
+            "halves",
+            "Halves",
+            "Each child is accepted half as often as the one before.",
+            [0.5**i for i in range(1, 9)],
+        ),
+        ("first", "Always the first", "A perfect draft: a sequence is the best tree.", [1.0]),
+        (
+            "coin",
+            "A fair coin",
+            "Two children, equally likely: the tree grows evenly, level by level.",
+            [0.5, 0.5],
+        ),
+        ("weak", "A weak draft", "Little is accepted, so alternatives are worth more than depth.", _WEAK),
+        (
+            "increasing",
+            "Increasing",
+            "The third child is likelier than the second: the queue falls short.",
+            [0.5, 0.02, 0.4],
+        ),
+    ]
+    return [*_measured(), *(_padded(*preset) for preset in made_up)]
+
+
+def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float = 0.5) -> Preset:
+    return Preset(id, name, note, [*rates, *[0.0] * (INDICES - len(rates))], tail)
+
+
+def _measured() -> list[Preset]:
+    """The embedded pair's exact mean acceptance by index, where its measurements are at hand."""
+    try:
+        acceptance = json.loads(_MEASURED.read_text())["acceptance"]
+        positions = acceptance["by_index_positions"]
+        vectors = {method: acceptance["by_index"][method][:INDICES] for method in ("ersd", "gsd")}
+    except (OSError, KeyError, ValueError):
+        logging.getLogger(__name__).warning("no measured acceptance in %s", _MEASURED.name)
+        return []
+    note = f"Mean over {positions:,} positions of held-out stories; beyond index 7, a fixed ratio."
+    return [
+        _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
+        for method, vector in vectors.items()
+    ]
+
+
+def acceptance(preset: Preset) -> tuple[float, ...]:
+    """R of an example as the browser has it: the sliders' rates, then its tail as far as it matters."""
+    later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
+    return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
+
+
+class Rates(Question):
+    """R by child index."""
+
+    acceptance: Annotated[list[float], Field(min_length=1, max_length=_MOST_INDICES)]
+
+
+class Size(Rates):
+    """The same, and the drafted tokens of the tree."""
+
+    k: Annotated[int, Field(ge=1, le=MOST)]
+
+
+@answers
+def grown(rates: Rates) -> Answer:
+    """Everything about the best trees of 0 to 384 tokens.
+
+    order: rows [parent, child index] in the order in which the queue pops them, row 0 the root; null where R
+    increases, when `best_tree` gives the tree of one k. tokens: expected tokens by topology, for each k.
+    bounds: rows [k, Lemma 4.2, Theorem 4.1], null where infinite.
+    """
+    vector = optimal.checked_acceptance(rates.acceptance)
+    algorithm = optimal.chosen_algorithm(vector, MOST)
+    return {
+        "algorithm": algorithm,
+        "how": ALGORITHMS[algorithm],
+        "entropy": float(theory.entropy([*vector, max(0.0, 1 - math.fsum(vector))])),
+        "order": list(zip(*optimal.pop_order(vector, MOST))) if algorithm == "greedy" else None,
+        "tokens": _tokens(vector),
+        "bounds": [[k, *_bounds(vector, k)] for k in _GRID],
+    }
+
+
+@answers
+def best_tree(size: Size) -> Answer:
+    """rows: [parent, child index] of the best tree of k tokens."""
+    tree = optimal.optimal_topology(size.acceptance, size.k)
+    return {"rows": list(zip(tree.parents, tree.child_indices))}
+
+
+def _tokens(vector: np.ndarray) -> dict[str, list[float]]:
+    """Expected tokens of each topology of 0, 1, ..., 384 drafted tokens."""
+    # level order is the order in which each of these grows with k, so one of 384 tokens serves them all
+    largest = {
+        "sequence": topology.sequence(MOST),
+        "batch": topology.batch(MOST),
+        "specinfer": topology.specinfer(MOST),
+    }
+    grown = {name: np.cumsum(theory.node_acceptance(vector, tree)).tolist() for name, tree in largest.items()}
+    return {"optimal": optimal.most_expected_tokens(vector, MOST).tolist()} | grown
+
+
+def _bounds(vector: np.ndarray, k: int) -> list[float | None]:
+    bounds = theory.lemma_bound(vector, k), theory.tunstall_bound(vector, VOCABULARY, k)
+    return [bound if math.isfinite(bound) else None for bound in bounds]
+
+
+def _table(caption: str, *columns: str) -> str:
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
+      <tbody></tbody></table></div>"""
+
+
+_NODE_TABLE = _table("The tree's nodes, most acceptable first", "", "path", "accepted with probability")
+_CURVE_TABLE = _table(
+    "Expected tokens per target call",
+    *("k", "optimal tree", "SpecInfer", "sequence", "batch", "Lemma 4.2", "Theorem 4.1"),
+)
+_TEMPLATE = f"""
+<div class="lab">
+  <section class="card" aria-labelledby="lab-acceptance-title">
+    <header><h2 id="lab-acceptance-title">Acceptance by child index</h2></header>
+    <p>R(i) is the probability that the child with index i is the accepted one, the same at every node. A
+      slider goes as far as the others leave room. {reference("Paper, Section 4, equation 3")}.</p>
+    <div class="presets"><label>Example <select></select></label>
+      <button type="button" class="from-run" disabled>From the Decode tab</button></div>
+    <p class="note preset-note" aria-live="polite"></p>
+    <div class="rates"></div>
+    <p class="note left-over"></p>
+    <p class="lab-error" role="alert" hidden></p>
+  </section>
+
+  <section class="card" aria-labelledby="lab-curve-title">
+    <header><h2 id="lab-curve-title">Tokens per target call</h2></header>
+    <p>The optimal tree keeps gaining with log k, where a sequence and a batch level off; no tree passes the
+      bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}, the theorem for a vocabulary of
+      {VOCABULARY:,}.</p>
+    <ul class="legend keys" aria-label="Lines">
+      <li><i class="line optimal"></i>optimal tree (★ at k)</li>
+      <li><i class="line specinfer"></i>SpecInfer's tree</li>
+      <li><i class="line sequence"></i>sequence</li>
+      <li><i class="line batch"></i>batch</li>
+      <li><i class="line lemma"></i>Lemma 4.2: upper bound</li>
+      <li><i class="line bound"></i>Theorem 4.1: upper bound</li>
+    </ul>
+    <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
+    <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>
+  </section>
+
+  <section class="card wide" aria-labelledby="lab-tree-title">
+    <header><h2 id="lab-tree-title">The best tree of k tokens</h2>
+      <div class="zoom" role="group" aria-label="Zoom">
+        <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
+        <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
+        <button type="button" data-zoom="reset">Whole tree</button></div></header>
+    <p>A node's acceptance is the product of R along its path; the queue always pops the most acceptable node
+      that is left, then offers its first child and its next sibling.
+      {reference("Paper, Algorithm 3 and equation 4")}.</p>
+    <div class="grow">
+      <button type="button" class="play primary">Play</button>
+      <label>k <input type="range" min="1" max="{MOST}" step="1"></label>
+      <input type="number" min="1" max="{MOST}" step="1" aria-label="k">
+      <label class="switch"><input type="checkbox" class="decisions">GSD's decisions</label>
+    </div>
+    <p class="verdict" role="status"></p>
+    <p class="note how"></p>
+    <ul class="legend keys decision-keys" aria-label="GSD's decisions" hidden>
+      <li><i class="line accept"></i>accepted: on to the first child</li>
+      <li><i class="line reject"></i>rejected: on to the next sibling</li>
+      <li><i class="terminal">◆</i>sampled from the target (right) or from the residual (below)</li>
+      <li>as in the {reference("paper's Figure 1")}; ERSD does not decide in this order</li>
+    </ul>
+    <div class="canvas"><svg class="growth" role="img" aria-label="Tree"></svg></div>
+    <p class="note inspected" data-hint="Point at a node, or tap it: its path and acceptance.">&nbsp;</p>
+    <details class="node-table"><summary>As a table</summary>{_NODE_TABLE}</details>
+  </section>
+</div>
+"""
+
+
+def panel() -> gr.HTML:
+    """The tree laboratory: one element that `assets/js/tree_lab.js` fills."""
+    return frame.panel(
+        "tree_lab",
+        _TEMPLATE,
+        server_functions=[grown, best_tree],
+        presets=[asdict(preset) for preset in presets()],
+        k=START_K,
+        curve=figures.skeleton(lab_figures.tokens_against_k()),
+        plotly=assets.file_url(assets.PLOTLY),
+    )

@@ -1,0 +1,57 @@
+"""The paper's relatives as working codecs: channel simulation and Tunstall codes.
+
+simulation  greedy rejection sampling and the Poisson functional representation
+codes       codes for the indices that are sent
+tunstall    Tunstall codes
+report      `python -m specdec.channel`
+"""
+
+from specdec.channel.codes import (
+    decode_elias_gamma,
+    decode_indices,
+    encode_elias_gamma,
+    encode_indices,
+    zipf_law,
+)
+from specdec.channel.simulation import (
+    DECODERS,
+    ENCODERS,
+    METHODS,
+    MOST_PROPOSALS,
+    IndexLaws,
+    Message,
+    Method,
+    Stream,
+    Transmission,
+    greedy_rejection_decode,
+    greedy_rejection_encode,
+    index_laws,
+    poisson_functional_decode,
+    poisson_functional_encode,
+    transmit,
+)
+from specdec.channel.tunstall import TunstallCode
+
+__all__ = [
+    "DECODERS",
+    "ENCODERS",
+    "METHODS",
+    "MOST_PROPOSALS",
+    "IndexLaws",
+    "Message",
+    "Method",
+    "Stream",
+    "Transmission",
+    "TunstallCode",
+    "decode_elias_gamma",
+    "decode_indices",
+    "encode_elias_gamma",
+    "encode_indices",
+    "greedy_rejection_decode",
+    "greedy_rejection_encode",
+    "index_laws",
+    "poisson_functional_decode",
+    "poisson_functional_encode",
+    "transmit",
+    "zipf_law",
+]

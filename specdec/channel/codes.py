@@ -1,0 +1,137 @@
+"""Codes for indices: arithmetic coding under a law, Elias gamma, and the law for it."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+
+import constriction
+import numpy as np
+
+from specdec.channel.checked import check_bits, checked_index
+from specdec.checks import real, whole
+
+
+def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
+    """Probabilities [size] of indices ∝ (index + 1)^-s, s = 1 + 1 / (D_KL + log(e) / e + 1).
+
+    The code behind Equation 9, of Li and El Gamal (2018): all it needs to know is D_KL in bits, and it stays
+    within log(D_KL + 1) + 5 bits of it. Sums to 1 over all indices; what lies beyond `size` is an escape.
+    ValueError where kl is no finite number of bits from 0 up.
+    """
+    bits, size = real(kl), whole("size", size, 1)
+    if bits is None or bits < 0:
+        raise ValueError(f"kl = {kl!r} is not a finite number of bits from 0 up")
+    exponent = 1 + 1 / (bits + math.log2(math.e) / math.e + 1)
+    weights = np.arange(1, size + 1) ** -exponent
+    beyond = (size + 0.5) ** (1 - exponent) / (exponent - 1)  # the sum of the rest, as an integral
+    return weights / (weights.sum() + beyond)
+
+
+def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) -> bytes:
+    """Range code of indices, about -log2 law[index] bits each, in whole words of 32 bits.
+
+    The bits that Equations 7 to 9 count. law: [n] probabilities, summing to at most 1. Indices from n on, up
+    to 2³², cost an escape and 32 bits. Two words stand in front: how many indices there are, and a check
+    value of them and of the code.
+    """
+    model, size = _index_model(law)
+    indices = [checked_index(index) for index in indices]
+    encoder = constriction.stream.queue.RangeEncoder()
+    for index in indices:
+        encoder.encode(min(index, size), model)
+        if index >= size:
+            for half in divmod(index - size, 1 << 16):
+                encoder.encode(half, _HALF)
+    code = encoder.get_compressed().astype("<u4").tobytes()
+    return _HEADER.pack(len(indices), _check_value(code, indices)) + code
+
+
+def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -> list[int]:
+    """The `count` indices that `encode_indices` wrote with the same law, in the bits of Equations 7 to 9.
+
+    ValueError where it did not write them.
+    """
+    model, size = _index_model(law)
+    if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size or len(data) % 4:
+        raise ValueError(f"data = {data!r:.40} is no output of encode_indices")
+    written, check = _HEADER.unpack_from(data)
+    if written != count:
+        raise ValueError(f"count = {count!r}, but the data says that it holds {written:,} indices")
+    code = bytes(data[_HEADER.size :])
+    indices = _read_indices(code, written, model, size)
+    if indices is None or _check_value(code, indices) != check:
+        raise ValueError("data is damaged, or was written with another law: its check value does not fit")
+    return indices
+
+
+def _read_indices(
+    code: bytes, count: int, model: constriction.stream.model.Categorical, size: int
+) -> list[int] | None:
+    """The indices in a range code; None where it is none."""
+    decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(code, "<u4").astype(np.uint32))
+    indices = []
+    try:
+        for _ in range(count):
+            index = int(decoder.decode(model))
+            if index == size:
+                index += (int(decoder.decode(_HALF)) << 16) + int(decoder.decode(_HALF))
+            indices.append(index)
+    except AssertionError:  # how constriction says that no encoder writes this
+        return None
+    return indices
+
+
+def _check_value(code: bytes, indices: Sequence[int]) -> int:
+    return zlib.crc32(code, zlib.crc32(np.array(indices, dtype="<u8").tobytes()))
+
+
+def encode_elias_gamma(indices: Iterable[int]) -> str:
+    """Bits, as text of 0 and 1, of indices, each by itself: 2⌊log2(index + 1)⌋ + 1 bits.
+
+    Beside the paper. Needs no law that both agreed on, and the receiver knows each index as soon as its last
+    bit is there; `encode_indices` is shorter over a whole message. ValueError names what is no index.
+    """
+    return "".join(_elias_gamma(checked_index(index) + 1) for index in indices)
+
+
+def decode_elias_gamma(bits: str) -> list[int]:
+    """The indices that `encode_elias_gamma` wrote (beside the paper); ValueError where it wrote none."""
+    indices, start = [], 0
+    check_bits(bits)
+    while start < len(bits):
+        value, start = _read_elias_gamma(bits, start)
+        if value > 1 << 32:
+            raise ValueError(f"bits hold the index {value - 1:,}, which is beyond 2**32 - 1")
+        indices.append(value - 1)
+    return indices
+
+
+_HEADER = struct.Struct("<II")
+_HALF = constriction.stream.model.Uniform(1 << 16)
+_LEAST_ESCAPE = 1e-6
+
+
+def _index_model(law: Sequence[float] | np.ndarray) -> tuple[constriction.stream.model.Categorical, int]:
+    """The coder's model of n indices and the escape, and n."""
+    law = np.asarray(law, dtype=np.float64)
+    if law.ndim != 1 or not len(law) or not (law >= 0).all() or not law.sum() <= 1 + 1e-6:
+        raise ValueError(f"law = {law} is no list of probabilities that sums to at most 1")
+    escape = max(1 - law.sum(), _LEAST_ESCAPE)
+    return constriction.stream.model.Categorical(np.append(law, escape), perfect=False), len(law)
+
+
+def _elias_gamma(value: int) -> str:
+    """1 -> 1, 2 -> 010, 3 -> 011, 4 -> 00100: as many zeros as bits follow the leading one."""
+    return "0" * (value.bit_length() - 1) + f"{value:b}"
+
+
+def _read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
+    """The value that stands at `start`, and where it ends."""
+    first = bits.find("1", start)
+    end = 2 * first - start + 1
+    if first < 0 or len(bits) < end:
+        raise ValueError(f"bits = {bits!r:.40} end within the number that begins at {start}")
+    return int(bits[first:end], 2), end

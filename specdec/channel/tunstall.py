@@ -1,0 +1,116 @@
+"""Tunstall codes: words of a source's symbols to indices of a fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from specdec import theory
+from specdec.channel.checked import check_bits, checked_law
+from specdec.channel.codes import _elias_gamma, _read_elias_gamma
+from specdec.checks import whole
+from specdec.optimal import optimal_topology
+from specdec.theory import Distribution
+from specdec.topology import Topology
+
+
+class TunstallCode:
+    """Variable-to-fixed code of a source of independent symbols (Appendix C of the paper).
+
+    probabilities: [n] of the symbols 0, ..., n - 1, n >= 2. k: inner nodes of the tree beside the root;
+    they are the optimal draft tree of k tokens, for acceptances by index that are the symbols'
+    probabilities in falling order. Every node gets n children; each of the k(n - 1) + n leaves is a
+    phrase, and its number the codeword.
+
+        probabilities (.7, .2, .1), k = 1:    root ─┬─ 0 ─┬─ 0    codeword 2
+                                                    │     ├─ 1    codeword 3
+                                                    │     └─ 2    codeword 4
+                                                    ├─ 1          codeword 0
+                                                    └─ 2          codeword 1
+    """
+
+    def __init__(self, probabilities: Distribution, k: int):
+        rates = checked_law("probabilities", probabilities)
+        if len(rates) < 2:
+            raise ValueError("probabilities has one symbol; a code needs two at least")
+        k = whole("k", k, 0)
+        self._symbols = np.argsort(-rates, kind="stable").tolist()
+        self._child_index = {symbol: i for i, symbol in enumerate(self._symbols)}
+        self._rates = rates[self._symbols]
+        self.topology = optimal_topology(self._rates, k) if k else Topology([])
+        inner = np.array([len(children) for children in self.topology.children])
+        # leaves are numbered node by node; first_leaf[row]: the first one below that node
+        self._inner = inner.tolist()
+        self._first_leaf = np.concatenate([[0], np.cumsum(len(rates) - inner)]).tolist()
+        self.num_codewords = self._first_leaf[-1]
+        assert self.num_codewords == k * (len(rates) - 1) + len(rates)
+
+    @property
+    def codeword_bits(self) -> int:
+        """⌈log(k(n - 1) + n)⌉."""
+        return (self.num_codewords - 1).bit_length()
+
+    @property
+    def expected_phrase(self) -> float:
+        """Symbols of a phrase on average: the tokens of a round in speculative decoding."""
+        return theory.expected_tokens(self._rates, self.topology)
+
+    @property
+    def rate(self) -> float:
+        """Bits a symbol in the long run; at least `entropy`."""
+        return self.codeword_bits / self.expected_phrase
+
+    @property
+    def entropy(self) -> float:
+        """H of the source, bits a symbol."""
+        return float(theory.entropy(self._rates))
+
+    def encode(self, symbols: Iterable[int]) -> str:
+        """Bits, as text of 0 and 1, of any sequence of symbols, the empty one included.
+
+        The last phrase is filled up to a leaf; how many symbols that took stands in front (Elias gamma).
+        ValueError names a symbol that the source does not have.
+        """
+        row, codewords = 0, []
+        for symbol in symbols:
+            if symbol not in self._child_index:
+                raise ValueError(f"symbol {symbol!r} is not an integer from 0 to {len(self._symbols) - 1}")
+            row = self._step(row, self._child_index[symbol], codewords)
+        filled = 0
+        while row:
+            row = self._step(row, len(self._symbols) - 1, codewords)
+            filled += 1
+        return _elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
+
+    def decode(self, bits: str) -> list[int]:
+        """The sequence that `encode` was given; ValueError where `bits` is no output of it."""
+        check_bits(bits)
+        filled, start = _read_elias_gamma(bits, 0)
+        if (len(bits) - start) % self.codeword_bits:
+            raise ValueError(f"{len(bits) - start} bits are no multiple of {self.codeword_bits} a codeword")
+        symbols: list[int] = []
+        for first in range(start, len(bits), self.codeword_bits):
+            symbols += self._phrase(int(bits[first : first + self.codeword_bits], 2))
+        if filled - 1 > len(symbols):
+            raise ValueError(f"bits fill up {filled - 1} symbols of {len(symbols)}")
+        symbols = symbols[: len(symbols) - filled + 1]
+        if self.encode(symbols) != bits:
+            raise ValueError(f"bits = {bits!r:.40} fill up the last phrase in another way than encode does")
+        return symbols
+
+    def _step(self, row: int, child_index: int, codewords: list[int]) -> int:
+        """The row below; at a leaf its codeword is noted, and the next phrase starts at the root."""
+        beyond = child_index - self._inner[row]
+        if beyond < 0:
+            return self.topology.children[row][child_index]
+        codewords.append(self._first_leaf[row] + beyond)
+        return 0
+
+    def _phrase(self, codeword: int) -> list[int]:
+        if codeword >= self.num_codewords:
+            raise ValueError(f"codeword {codeword} is not below {self.num_codewords}")
+        row = int(np.searchsorted(self._first_leaf, codeword, side="right")) - 1
+        last = codeword - self._first_leaf[row] + self._inner[row]
+        path = [self.topology.child_indices[ancestor] for ancestor in self.topology.ancestors(row)[1:]]
+        return [self._symbols[child_index] for child_index in (*path, last)]

@@ -1,0 +1,264 @@
+"""Topology "auto": measure this pair on this machine, and take the tree with the most tokens per second.
+
+Two measurements, made once per pair, method and sampling: what a forward over n tokens costs each model,
+and how often the child with each index is accepted. Expected tokens over expected seconds then chooses
+among optimal trees and sequences of several sizes, plain decoding (the empty tree) included.
+
+Both take many small steps, and `measuring` and `choosing` stop between them, so that a server can let others
+decode meanwhile. What is accepted is a function of pair, method and sampling; what a forward costs is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+
+from specdec.decoding.engine import Settings
+from specdec.decoding.on_device import engine_for
+from specdec.models import Model, Session
+from specdec.optimal import optimal_topology
+from specdec.race import derived_seed
+from specdec.stats import acceptance_vector, index_counts
+from specdec.theory import expected_tokens
+from specdec.topology import Topology, sequence
+from specdec.trace import Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+_WIDE = Topology([(*(0,) * depth, index) for depth in range(3) for index in range(8)])
+"""Tried out to estimate acceptance: eight alternatives at each of three positions in a row."""
+_TRIAL_TOKENS = 256
+"""Tokens decoded to estimate acceptance, an equal share after each prompt."""
+_TRIAL_TEXTS = (
+    "Once upon a time, there was a little",
+    "The weather that morning was",
+    "One day, her best friend asked",
+    "They went to the market to",
+)
+"""What trials begin with where nothing else is asked for: not the first user's prompt, or the tree that
+everybody gets would depend on who came first."""
+_TRIAL_PROMPT = 64
+"""Most tokens of the prompt that a trial starts from."""
+_TRIAL_SEED = 0x7472_6961_6C73
+"""Trials must not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
+_RARE = 1e-4
+"""Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_PREFIX = 32
+"""Cached tokens while forwards are timed."""
+_REPEATS = 12
+"""Times that each forward is timed."""
+_REMEMBERED = 16
+"""Methods with their sampling whose trials and topologies a pair keeps."""
+
+_T = TypeVar("_T")
+Steps = Generator[None, None, _T]
+"""Work in small steps: it stops after each, and returns what it found at its end."""
+
+
+def finished(steps: Steps[_T]) -> _T:
+    """What steps find, taken one after the other."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def check_drafts(pair: ModelPair, method: str) -> None:
+    """ValueError where this pair can't decode speculatively."""
+    if pair.draft is None:
+        raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
+    for model in (pair.target, pair.draft):
+        if model.capability == "ar":
+            raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
+
+
+def choosing(pair: ModelPair, settings: Settings) -> Steps[Topology]:
+    """The topology with the most expected tokens per second, chosen on first use.
+
+    It depends on how long forwards took: the same seed gives the same text again under ERSD, and under GSD
+    where the tree is the same, which `Generation.paths` tells.
+    """
+    key = (settings.method, settings.sampling)
+    found = pair.measured_topologies.get(key)
+    if found is None:
+        trial = yield from measuring(pair, settings)
+        found = yield from _fastest(pair, trial)
+        _remember(pair.measured_topologies, key, found)
+    return found
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is kept of some hundred rounds on a wide tree; the rounds themselves take half a megabyte.
+
+    acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. draft: seconds that drafting
+    took in a round. rest: seconds of a round beside its forwards and its drafting.
+    """
+
+    acceptance: np.ndarray
+    draft: float
+    rest: float
+
+
+def measuring(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int] | None = None) -> Steps[Trial]:
+    """What rounds of this pair say, decoded on first use, round by round; after `prompt_ids`, or else after
+    fixed prompts.
+
+    Length and seeds are the trial's own: what is chosen by it must not depend on the user's. ValueError where
+    the pair can't draft.
+    """
+    check_drafts(pair, settings.method)
+    prompts = _fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
+    key = (settings.method, settings.sampling, prompts)
+    decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0
+    while (found := pair.trials.get(key)) is None:  # nor has somebody else measured it meanwhile
+        rounds.append(round := next(decoding))
+        tokens += len(round.tokens)
+        if tokens >= _TRIAL_TOKENS:
+            _remember(pair.trials, key, _told(rounds, _trial_topology(pair)))
+        yield
+    return found
+
+
+def _fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
+    """The same for everybody: texts, which a chat model is asked for; tokens where there is no tokenizer."""
+    if pair.tokenizer is None:
+        seeds = (derived_seed(_TRIAL_SEED, number) for number in range(len(_TRIAL_TEXTS)))
+        return tuple((seed % pair.vocab_size,) for seed in seeds)
+    begin = pair.chat_prompt if pair.chats else pair.encode
+    return tuple(tuple(begin(text)) for text in _TRIAL_TEXTS)
+
+
+def _told(rounds: Sequence[Round], topology: Topology) -> Trial:
+    counts = index_counts(rounds, topology)
+    acceptance = acceptance_vector(counts.accepted, counts.reached)
+    if not acceptance.any():
+        acceptance = np.array([_RARE])
+    return Trial(
+        acceptance=acceptance,
+        draft=_undisturbed([round.seconds.draft for round in rounds]),
+        rest=_undisturbed([round.seconds.verify + round.seconds.rest for round in rounds]),
+    )
+
+
+def _remember(found: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep it, and forget the oldest: a server is asked for more temperatures than it has memory for."""
+    found[key] = value
+    for oldest in list(found)[:-_REMEMBERED]:
+        found.pop(oldest, None)  # another visitor's run may have done so in between
+
+
+def _trial_rounds(pair: ModelPair, settings: Settings, prompts: Sequence[Sequence[int]]) -> Iterator[Round]:
+    """Rounds on the trial's tree, without end: texts after each prompt in turn."""
+    settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
+    topology = _trial_topology(pair)
+    kind = engine_for(pair, topology)
+    # short enough that the trial tree fits behind it in both contexts
+    room = min(pair.target.context_length, pair.draft.context_length) - _WIDE.depth - 2
+    for number, prompt in enumerate(cycle(prompts)):
+        prompt_ids = prompt[: max(1, min(_TRIAL_PROMPT, room))]
+        engine = kind(pair, settings, topology, prompt_ids, derived_seed(_TRIAL_SEED, number))
+        yield from engine.rounds()
+
+
+def _fastest(pair: ModelPair, trial: Trial) -> Steps[Topology]:
+    forwards = yield from _forward_costs(pair)
+    acceptance, costs = trial.acceptance, _Costs(pair, trial, forwards)
+    candidates = [Topology([])]
+    for k in _SIZES:
+        if 1 + k <= _most_tokens(pair):
+            candidates += [optimal_topology(acceptance, k), sequence(k)]
+    allowed = [tree for tree in candidates if tree.is_sequence or not _only_sequences(pair)]
+    return max(allowed, key=lambda tree: expected_tokens(acceptance, tree) / costs.seconds(tree))
+
+
+def _trial_topology(pair: ModelPair) -> Topology:
+    return sequence(_WIDE.depth) if _only_sequences(pair) else _WIDE
+
+
+def _only_sequences(pair: ModelPair) -> bool:
+    return "sequence" in (pair.target.capability, pair.draft.capability)
+
+
+def _most_tokens(pair: ModelPair) -> int:
+    """Tokens of the largest forward worth measuring; it must fit into both contexts."""
+    return min(1 + max(_SIZES), pair.target.context_length, pair.draft.context_length)
+
+
+class _Costs:
+    """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial."""
+
+    def __init__(self, pair: ModelPair, trial: Trial, forwards: Sequence[_ForwardCost]):
+        self.target, self.draft = forwards
+        self.rest, tree = trial.rest, _trial_topology(pair)
+        # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
+        self.level = max(trial.draft - self._draft_forwards(tree), 0) / tree.depth
+
+    def seconds(self, topology: Topology) -> float:
+        drafting = self._draft_forwards(topology) + self.level * topology.depth
+        return drafting + self.target.seconds(1 + topology.num_draft_tokens) + self.rest
+
+    def _draft_forwards(self, topology: Topology) -> float:
+        inner = [sum(bool(topology.children[row]) for row in level) for level in topology.levels]
+        return sum(self.draft.seconds(count) for count in inner if count)
+
+
+class _ForwardCost:
+    """Seconds of a cached forward over n tokens, measured at a few n, linear in between.
+
+    They never fall with n: where they seem to, the machine was busy at that moment.
+    """
+
+    def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
+        self._counts = sorted(seconds_by_count)
+        self._seconds = np.maximum.accumulate([_undisturbed(seconds_by_count[n]) for n in self._counts])
+
+    def seconds(self, count: int) -> float:
+        return float(np.interp(count, self._counts, self._seconds))
+
+
+def _forward_costs(pair: ModelPair) -> Steps[list[_ForwardCost]]:
+    """Of target and draft. All sizes take turns: a busy moment then falls on all of them alike."""
+    most = _most_tokens(pair)
+    counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
+    models = (pair.target, pair.draft)
+    sessions = [_prefilled(model, most) for model in models]
+    seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
+    for _ in range(_REPEATS):
+        for model, session, found in zip(models, sessions, seconds, strict=True):
+            for count in counts:
+                found[count].append(_forward_seconds(session, model.device, count))
+        yield
+    return [_ForwardCost(found) for found in seconds]
+
+
+def _prefilled(model: Model, count: int) -> Session:
+    """A session with some text, and room for `count` tokens after it."""
+    session = model.session()
+    if prefix := min(_PREFIX, model.context_length - count):
+        session.prefill([0] * prefix)
+    return session
+
+
+def _forward_seconds(session: Session, device: torch.device, count: int) -> float:
+    tokens = torch.zeros(count, dtype=torch.int64, device=device)
+    start = time.perf_counter()
+    logits = session.forward(tokens, range(-1, count - 1))
+    logits[-1, 0].item()  # waits for a GPU
+    seconds = time.perf_counter() - start
+    session.keep(())
+    return seconds
+
+
+def _undisturbed(seconds: Sequence[float]) -> float:
+    """The lower quartile: other work on the machine only adds to the time."""
+    return float(np.quantile(seconds, 0.25))

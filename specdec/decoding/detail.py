@@ -1,0 +1,151 @@
+"""From what a round computed to the records that the page shows; outside the hot path."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from operator import itemgetter
+
+import numpy as np
+from torch import Tensor
+
+from specdec.drafters.model import Drafted
+from specdec.methods import Attempt, Verdict
+from specdec.text import TokenTexts
+from specdec.topology import Topology
+from specdec.trace import Arrival, Node, Status, Step, Trial
+
+_LARGEST = math.log(sys.float_info.max)
+
+LEADING = 8
+"""Arrivals recorded per race, under Q and under P each, beside the drafted children."""
+
+
+def drafted_nodes(
+    drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
+) -> tuple[Node, ...]:
+    """The records of the drafted nodes; with their probabilities where log_p is given."""
+    topology, token_ids, log_q = drafted
+    statuses = _statuses(topology, verdict)
+    nodes = []
+    for row, path in enumerate(topology.paths, start=1):
+        token_id, parent = token_ids[row], topology.parents[row]
+        q = p = None
+        if log_p is not None:
+            q, p = _probability(log_q[parent], token_id), _probability(log_p[parent], token_id)
+        nodes.append(Node(path, token_id, texts[token_id], statuses[row], q, p))
+    return tuple(nodes)
+
+
+def verified_steps(
+    drafted: Drafted,
+    verdict: Verdict,
+    texts: TokenTexts,
+    log_p: Sequence[Tensor],
+    log_e: Tensor,
+    position: int,
+) -> tuple[Step, ...]:
+    """One record per decided token: its race, GSD's trials, and how it was decided."""
+    topology = drafted.topology
+    decided = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
+    if verdict.token_id is not None:
+        decided.append((verdict.token_id, verdict.kind))
+    rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
+    noise, steps = log_e.cpu().numpy(), []
+    for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
+        children = [drafted.token_ids[child] for child in topology.children[row]]
+        attempts = [attempt for attempt in verdict.attempts if topology.parents[attempt.row] == row]
+        log_q = drafted.log_q[row]
+        p, q = _Raced(log_p[row], noise[depth]), None if log_q is None else _Raced(log_q, noise[depth])
+        steps.append(
+            Step(
+                path=topology.paths[row - 1] if row else (),
+                position=position + depth,
+                leading=_leading(p, q, noise[depth], [*children, token_id], texts),
+                winner_q=None if q is None else q.winner,
+                winner_p=p.winner,
+                trials=tuple(_trial(attempt, drafted) for attempt in attempts),
+                token_id=token_id,
+                kind=kind,
+            )
+        )
+    return tuple(steps)
+
+
+class _Raced:
+    """One race under one law: log p and log times [vocabulary], the winner, and the first in any order."""
+
+    def __init__(self, log_p: Tensor, log_e: np.ndarray):
+        self.log_p = log_p.cpu().numpy()
+        self.times = log_e - self.log_p
+        self.winner = int(self.times.argmin())
+        count = min(LEADING, len(self.times))
+        self.first: list[int] = self.times.argpartition(count - 1)[:count].tolist()
+
+
+def _leading(
+    p: _Raced, q: _Raced | None, log_e: np.ndarray, also: Sequence[int], texts: TokenTexts
+) -> tuple[Arrival, ...]:
+    """The first arrivals under P and under Q and the tokens of `also`, by arrival under P."""
+    token_ids = sorted({*p.first, *(() if q is None else q.first), *also})
+    at = np.array(token_ids)
+    exponentials, log_p, times_p = (of[at].tolist() for of in (log_e, p.log_p, p.times))
+    log_q = times_q = [None] * len(token_ids)
+    if q is not None:
+        log_q, times_q = q.log_p[at].tolist(), q.times[at].tolist()
+    rows = sorted(
+        zip(token_ids, exponentials, log_q, log_p, times_q, times_p, strict=True), key=itemgetter(-1)
+    )
+    return tuple(_arrival(texts, *row) for row in rows)
+
+
+def _arrival(
+    texts: TokenTexts,
+    token_id: int,
+    log_e: float,
+    log_q: float | None,
+    log_p: float,
+    time_q: float | None,
+    time_p: float,
+) -> Arrival:
+    # by place, in the order of the fields: names would take as long as all the rest
+    return Arrival(
+        token_id,
+        texts[token_id],
+        math.exp(log_e),
+        0.0 if log_q is None else math.exp(log_q),
+        math.exp(log_p),
+        None if time_q is None else _time(time_q),
+        _time(time_p),
+    )
+
+
+def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
+    """By row. Children of a verified node that were not accepted are rejected, tested or not.
+
+    A path that ended with an accepted end-of-sequence token was not verified below it.
+    """
+    statuses: list[Status] = ["unvisited"] * len(topology.parents)
+    verified = (0, *verdict.rows) if verdict.token_id is not None else (0, *verdict.rows[:-1])
+    for row in verified:
+        for child in topology.children[row]:
+            statuses[child] = "rejected"
+    for row in verdict.rows:
+        statuses[row] = "accepted"
+    return statuses
+
+
+def _trial(attempt: Attempt, drafted: Drafted) -> Trial:
+    row, u, p, q, accepted = attempt
+    ratio = p / q if q > 0 else None
+    return Trial(drafted.topology.paths[row - 1], drafted.token_ids[row], u, p, q, ratio, accepted)
+
+
+def _probability(log_p: Tensor, token_id: int) -> float:
+    return math.exp(log_p[token_id])
+
+
+def _time(log_time: float) -> float | None:
+    """The arrival time; None where it is infinite, or too large for a float."""
+    return math.exp(log_time) if log_time < _LARGEST else None

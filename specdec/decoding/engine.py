@@ -1,0 +1,256 @@
+"""One run's state: caches, noise and text, advanced round by round.
+
+A round: the draft model grows a tree of continuations (`drafters.model.Drafter`), the target scores the root
+and all drafted nodes in one forward, verification walks down the tree, and both caches keep the accepted
+path. Autoregressive decoding is the same round with an empty tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from specdec.context import ContextTree
+from specdec.context.features import WIDTH
+from specdec.decoding.clock import Clock
+from specdec.decoding.detail import drafted_nodes, verified_steps
+from specdec.drafters.context import ContextDrafter
+from specdec.drafters.model import Drafted, Drafter
+from specdec.methods import Verdict, verify_ersd, verify_gsd
+from specdec.probs import LazyLogProbs, Sampling
+from specdec.race import Noise, Races, Stream, uniform
+from specdec.text import TextStream
+from specdec.topology import Topology
+from specdec.trace import Method, Round, Seconds, Token
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+
+class Settings(NamedTuple):
+    """What a run was asked for, the models and the topology aside."""
+
+    method: Method
+    max_new_tokens: int
+    sampling: Sampling
+    seed: int | None
+    detail: bool
+
+
+class Decided(NamedTuple):
+    """What a round drafted and verified.
+
+    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths. scored: for each of its
+    rows, its number among the nodes that the target scored.
+    """
+
+    drafted: Drafted
+    verdict: Verdict
+    log_p: Sequence[Tensor]
+    log_e: Noise
+    scored: Sequence[int]
+
+
+class Uniforms(NamedTuple):
+    """GSD's uniforms of the round at this position, keyed by (seed, position)."""
+
+    seed: int
+    position: int
+
+    def test(self, depth: int, child_index: int) -> float:
+        """What the child with this index of a node at this depth is tested with."""
+        return uniform(self.seed, self.position + depth, child_index)
+
+    def tests(self, depth: int) -> Tensor:
+        """The same for the first children, [WIDTH]."""
+        return torch.tensor([self.test(depth, child_index) for child_index in range(WIDTH)])
+
+    def last(self, depth: int) -> float:
+        """What the token after a node at this depth is sampled with, where no child gives it."""
+        return uniform(self.seed, self.position + depth, 0, Stream.RESIDUAL)
+
+
+Verifier = Callable[[Drafted, Sequence[Tensor], Noise, Uniforms], Verdict]
+"""Decides a round, given what was drafted, log p by row, [vocabulary] each, and its noise: the races of the
+tree's depths, and GSD's uniforms."""
+
+
+def ar(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """Autoregressive decoding: the winner of the root's race."""
+    return ersd(drafted, log_p, log_e, uniforms)._replace(kind="sampled")
+
+
+def gsd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:  # noqa: ARG001
+    """Algorithm 4."""
+    return verify_gsd(drafted.topology, drafted.token_ids, log_p, drafted.log_q, uniforms.test, uniforms.last)
+
+
+def ersd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:  # noqa: ARG001
+    """Algorithm 5."""
+    return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+
+
+VERIFIERS: dict[Method, Verifier] = {"ar": ar, "gsd": gsd, "ersd": ersd}
+
+
+def verifier_of(method: Method) -> Verifier:
+    """The method's verifier; ValueError where there is no such method."""
+    if method not in tuple(VERIFIERS):
+        raise ValueError(f"method = {method!r} is not one of {', '.join(VERIFIERS)}")
+    return VERIFIERS[method]
+
+
+class Engine:
+    """The models' caches, the noise and the text of one run; `round()` advances all of them.
+
+    The host decides here, one node after the other; `on_device` decides on a GPU. verifier: what
+    decides, that of the method where it is None.
+    """
+
+    def __init__(
+        self,
+        pair: ModelPair,
+        settings: Settings,
+        topology: Topology | ContextTree,
+        prompt_ids: Sequence[int],
+        seed: int,
+        verifier: Verifier | None = None,
+    ):
+        self.verifier = verifier or verifier_of(settings.method)
+        self.pair, self.settings, self.topology, self.seed = pair, settings, topology, seed
+        self.text_ids = list(prompt_ids)
+        self.stop_length = min(len(prompt_ids) + settings.max_new_tokens, pair.target.context_length)
+        self.target = pair.target.session()
+        self.drafter = self._new_drafter()
+        self.races = Races(seed, pair.vocab_size, pair.target.device)
+        self.texts = TextStream(pair.tokenizer, prompt_ids)
+        self.prefill_seconds = 0.0
+        if isinstance(topology, Topology):
+            # cutting a topology costs more than a round's other bookkeeping, and few depths occur
+            self.limited = lru_cache(maxsize=None)(topology.limited)
+
+    def _new_drafter(self) -> Drafter | None:
+        models = self.pair.draft, self.pair.vocab_size, self.settings.sampling
+        if isinstance(self.topology, ContextTree):
+            return ContextDrafter(*models, self.topology)
+        return Drafter(*models) if self.topology.num_draft_tokens else None
+
+    def rounds(self) -> Iterator[Round]:
+        """The prefill, and round by round to the end of the text."""
+        clock = Clock(self.pair.target.device)
+        self.prefill()
+        clock.launched()
+        (self.prefill_seconds,) = clock.seconds()
+        finish, number = None, 0
+        while finish is None:
+            round = self.round(number)
+            finish, number = round.finish, number + 1
+            yield round
+
+    def prefill(self) -> None:
+        """The prompt without its last token, which is the root of the first round."""
+        for session in (self.target, self.drafter and self.drafter.session):
+            if session is not None and len(self.text_ids) > 1:
+                session.prefill(self.text_ids[:-1])
+
+    @torch.inference_mode()
+    def round(self, number: int) -> Round:
+        """Draft, evaluate, verify; commit the accepted path and the last token."""
+        clock = Clock(self.pair.target.device)
+        position = len(self.text_ids)
+        drafted, verdict, log_p, log_e, scored = self._decide(position, clock)
+        verdict = self._until_eos(drafted, verdict)
+        self._commit(drafted, verdict, scored)
+        clock.lap()
+        finish = self._finish()
+        tokens = self._tokens(drafted, verdict, finish is not None)
+        detail, texts = self.settings.detail, self.pair.token_texts
+        nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
+        steps = verified_steps(drafted, verdict, texts, log_p, log_e, position) if detail else ()
+        clock.lap()  # the record's own making is part of the time that it states
+        return Round(
+            number=number,
+            position=position,
+            tokens=tokens,
+            nodes=nodes,
+            steps=steps,
+            seconds=Seconds(*clock.seconds()),
+            text="".join(token.text for token in tokens),
+            finish=finish,
+        )
+
+    def _decide(self, position: int, clock: Clock) -> Decided:
+        """Draft, evaluate and verify; the first two end a lap."""
+        drafted, log_e = self._draft(position)
+        clock.launched()
+        log_p = self._evaluate(drafted)
+        clock.launched()
+        verdict = self.verifier(drafted, log_p, log_e, Uniforms(self.seed, position))
+        return Decided(drafted, verdict, log_p, log_e, range(len(drafted.token_ids)))
+
+    def _room(self) -> int:
+        """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""
+        length = len(self.text_ids)
+        room = self.stop_length - length - 1
+        if self.drafter is not None:
+            room = min(room, self.pair.draft.context_length - length + 1)
+        return max(room, 0)
+
+    def _draft(self, position: int) -> tuple[Drafted, Noise]:
+        """The drafted tree and the races of its depths, depth + 1 of them."""
+        room = self._room()
+        if room and isinstance(self.topology, ContextTree):
+            drafted = self.drafter.grow(
+                self.text_ids,
+                min(room, self.topology.depth),
+                race=lambda depth: self.races.log_exponentials(position, depth + 1)[depth],
+                uniforms=Uniforms(self.seed, position).tests,
+            )
+            return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
+        topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
+        # a record shows the exponentials of all tokens, decoding needs few of them
+        races = self.races.log_exponentials if self.settings.detail else self.races.at
+        log_e = races(position, topology.depth + 1)  # [depth + 1, vocabulary], or sparse races
+        if topology.num_draft_tokens:
+            return self.drafter.draft(self.text_ids, topology, log_e), log_e
+        return Drafted(topology, [self.text_ids[-1]], [None]), log_e
+
+    def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
+        tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]
+        logits = self.target.forward(tokens, drafted.topology.parents)  # [1 + k, vocabulary or more]
+        return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
+
+    def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
+        """The verdict cut after an accepted end-of-sequence token."""
+        for i, row in enumerate(verdict.rows):
+            if drafted.token_ids[row] in self.pair.eos_ids:
+                return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)
+        return verdict
+
+    def _commit(self, drafted: Drafted, verdict: Verdict, scored: Sequence[int]) -> None:
+        self.target.keep([scored[row] for row in (0, *verdict.rows)])
+        if self.drafter is not None:
+            self.drafter.keep(verdict.rows)
+        self.text_ids += [drafted.token_ids[row] for row in verdict.rows]
+        if verdict.token_id is not None:
+            self.text_ids.append(verdict.token_id)
+
+    def _finish(self) -> str | None:
+        if self.text_ids[-1] in self.pair.eos_ids:
+            return "eos"
+        if len(self.text_ids) < self.stop_length:
+            return None
+        return "context" if self.stop_length == self.pair.target.context_length else "length"
+
+    def _tokens(self, drafted: Drafted, verdict: Verdict, last: bool) -> tuple[Token, ...]:
+        emitted = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
+        if verdict.token_id is not None:
+            emitted.append((verdict.token_id, verdict.kind))
+        texts = [self.texts.push(token_id) for token_id, _ in emitted]
+        if last:
+            texts[-1] += self.texts.flush()
+        return tuple(Token(id, text, kind) for (id, kind), text in zip(emitted, texts, strict=True))

@@ -1,0 +1,167 @@
+"""One run's state where a device decides: a round is launched as a whole and read in one transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from specdec.context import ContextTree
+from specdec.decoding.clock import Clock
+from specdec.decoding.engine import Decided, Engine, Settings, Uniforms
+from specdec.decoding.on_device.draft import DeviceDrafter, DraftedThere
+from specdec.decoding.on_device.plan import Plan
+from specdec.decoding.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_gsd
+from specdec.devices import upload
+from specdec.drafters.model import Drafted
+from specdec.methods import Verdict, walk_ersd
+from specdec.probs import check_sound, unchecked_log_probs
+from specdec.topology import Topology
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+
+def engine_for(pair: ModelPair, topology: Topology | ContextTree) -> type[Engine]:
+    """The engine that decides where the models are.
+
+    The host does on a CPU, for models on several devices, and where the tree's shape is read off the draft.
+    """
+    if isinstance(topology, ContextTree):
+        return Engine
+    models = [pair.target, pair.draft] if topology.num_draft_tokens else [pair.target]
+    # as tensors have it, with its number
+    devices = {torch.empty(0, device=model.device).device for model in models}
+    return Engine if len(devices) > 1 or devices.pop().type == "cpu" else DeviceEngine
+
+
+class Launched(NamedTuple):
+    """A round on its way.
+
+    packed: what the host must know, float64 [1 + k, 7]; see `_packed`. The rest stays, for the record's
+    details: log_p [1 + k, vocabulary], log_q [inner nodes, vocabulary], log_e [depth + 1, vocabulary].
+    """
+
+    plan: Plan
+    packed: Tensor
+    log_p: Tensor
+    log_q: Tensor
+    log_e: Tensor
+
+
+class Table(NamedTuple):
+    """What the host reads, by row of the topology."""
+
+    token_ids: list[int]
+    supported: list[bool]
+    winners: list[int]
+    p_sound: list[float]
+    q_sound: list[float]
+    p: list[float]
+    q: list[float]
+
+    @classmethod
+    def read(cls, packed: Tensor) -> Table:
+        """The round's one transfer from the device."""
+        token_ids, supported, winners, *rest = map(list, zip(*packed.cpu().tolist(), strict=True))
+        return cls([*map(int, token_ids)], [*map(bool, supported)], [*map(int, winners)], *rest)
+
+    def of(self, rows: Sequence[int]) -> Table:
+        """These rows alone."""
+        return Table(*([column[row] for row in rows] for column in self))
+
+
+class DeviceEngine(Engine):
+    """The models' caches, the noise and the text of one run on a device that is read once a round."""
+
+    topology: Topology
+    drafter: DeviceDrafter | None
+
+    def __init__(
+        self, pair: ModelPair, settings: Settings, topology: Topology, prompt_ids: Sequence[int], seed: int
+    ):
+        super().__init__(pair, settings, topology, prompt_ids, seed)
+        self._plan = lru_cache(maxsize=None)(lambda limited: Plan(limited, pair.target.device))
+
+    def launch(self, position: int, clock: Clock) -> Launched:
+        """Draft, evaluate and verify all nodes; nothing is read from the device, and nobody waits for it."""
+        plan = self._plan(self.limited(self._room()))
+        log_e = self.races.log_exponentials(position, plan.topology.depth + 1)
+        drafted = self._launch_draft(plan, log_e)
+        clock.launched()
+        # [1 + k, vocabulary or more]
+        logits = self.target.forward(self._target_tokens(drafted), plan.topology.parents)
+        clock.launched()
+        # [1 + k, vocabulary] and [1 + k]
+        log_p, sound = unchecked_log_probs(logits, self.settings.sampling, self.pair.vocab_size)
+        outcomes = self._outcomes(plan, drafted, log_p, log_e, position)
+        return Launched(plan, _packed(plan, drafted, sound, outcomes), log_p, drafted.log_q, log_e)
+
+    def _new_drafter(self) -> DeviceDrafter | None:
+        if not self.topology.num_draft_tokens:
+            return None
+        return DeviceDrafter(self.pair.draft, self.pair.vocab_size, self.settings.sampling)
+
+    def _decide(self, position: int, clock: Clock) -> Decided:
+        return self._read(self.launch(position, clock), position)
+
+    def _launch_draft(self, plan: Plan, log_e: Tensor) -> DraftedThere:
+        if plan.levels:
+            return self.drafter.launch(self.text_ids, plan, log_e)
+        return DraftedThere.root(self.text_ids[-1], self.pair.vocab_size, plan.device)
+
+    def _target_tokens(self, drafted: DraftedThere) -> Tensor:
+        if self.pair.target.capability == "ar":
+            return torch.tensor(self.text_ids[-1:])  # such a session keeps its text on the host
+        return drafted.tokens
+
+    def _outcomes(
+        self, plan: Plan, drafted: DraftedThere, log_p: Tensor, log_e: Tensor, position: int
+    ) -> Outcomes:
+        if self.settings.method == "gsd":
+            uniforms = Uniforms(self.seed, position)
+            last = [uniforms.last(depth) for depth in range(plan.topology.depth + 1)]
+            return outcomes_gsd(plan, drafted, log_p, upload(last, plan.device, torch.float64))
+        return outcomes_ersd(plan, log_p, log_e)
+
+    def _read(self, launched: Launched, position: int) -> Decided:
+        """What was drafted and decided; ValueError where logits that it rests on were broken."""
+        plan, packed, log_e = launched.plan, launched.packed, launched.log_e
+        table = Table.read(packed)
+        rows = plan.there(table.supported)
+        table = table.of(rows)
+        topology = self.drafter.leave(plan.topology, rows) if plan.levels else plan.topology
+        verdict = self._walk(topology, table, position)
+        detail = self.settings.detail
+        looked_at = {0, *verdict.rows, *(topology.parents[1:] if detail else ())}
+        check_sound([*table.q_sound, *(table.p_sound[row] for row in looked_at)])
+        p_rows, q_rows = _on_host(launched, rows) if detail else ([], [None] * len(rows))
+        return Decided(Drafted(topology, table.token_ids, q_rows), verdict, p_rows, log_e, rows)
+
+    def _walk(self, topology: Topology, table: Table, position: int) -> Verdict:
+        if self.settings.method == "gsd":
+            uniforms = Uniforms(self.seed, position)
+            return walk_gsd(topology, table.winners, table.p, table.q, uniforms.test)
+        verdict = walk_ersd(topology, table.token_ids, table.winners.__getitem__)
+        return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")
+
+
+def _packed(plan: Plan, drafted: DraftedThere, p_sound: Tensor, outcomes: Outcomes) -> Tensor:
+    """The columns of `Table`, float64 [1 + k, 7]: one tensor is one transfer, exact for tokens.
+
+    p_sound: what `check_sound` has to see of the target's probabilities.
+    """
+    winners, p, q = outcomes  # [1 + k] each
+    q_sound = torch.zeros_like(q).index_copy_(0, plan.inner, drafted.sound.double())  # [1 + k]
+    columns = drafted.tokens, drafted.supported, winners, p_sound, q_sound, p, q
+    return torch.stack([column.double() for column in columns], 1)
+
+
+def _on_host(launched: Launched, rows: Sequence[int]) -> tuple[list[Tensor], list[Tensor | None]]:
+    """log p and log q of these rows of the topology, of which leaves have no log q; one transfer each."""
+    log_p, log_q = launched.log_p.cpu(), launched.log_q.cpu()  # [1 + k or inner nodes, vocabulary]
+    q_rows = dict(zip(launched.plan.inner_rows, log_q, strict=True))
+    return [log_p[row] for row in rows], [q_rows.get(row) for row in rows]

@@ -1,0 +1,230 @@
+"""Speculative decoding: draft, evaluate, verify, one `Round` per target evaluation.
+
+    for round in stream(pair, "Once upon a time", method="ersd", topology=sequence(4), seed=0):
+        print(round.text, end="")
+
+`engine` does the work of a round; this module checks what it is asked for and keeps the record.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specdec.checks import whole
+from specdec.context import ContextTree
+from specdec.decoding.auto import check_drafts, choosing, finished, measuring
+from specdec.decoding.engine import Settings, verifier_of
+from specdec.decoding.on_device import engine_for
+from specdec.probs import Sampling
+from specdec.race import checked_seed
+from specdec.text import prompt_text
+from specdec.topology import Topology, sequence
+from specdec.trace import Generation, Method, Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+METHODS: tuple[Method, ...] = ("ar", "gsd", "ersd")
+
+
+def stream(
+    pair: ModelPair,
+    prompt: str | Sequence[int],
+    *,
+    method: Method = "ersd",
+    topology: Topology | ContextTree | str | None = None,
+    max_new_tokens: int = 64,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int | None = None,
+    detail: bool = True,
+) -> Run:
+    """Decode round by round; yields one `Round` per target evaluation.
+
+    prompt: text or token ids. method: `ar`, `gsd` or `ersd`. topology: a `Topology`, `"auto"` (measures
+    and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not read by
+    `ar`. GSD's text depends on the tree, and what `auto` chooses on timings: to have such a text again, give
+    the tree of its record, `Topology(generation.paths)`, with the seed.
+    max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
+    seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
+    nodes and the races of every verified position, which costs time.
+
+    ValueError, before anything is computed, names the argument that does not fit and what would.
+    """
+    settings = Settings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
+    return Run(pair, prompt, settings, topology)
+
+
+def generate(
+    pair: ModelPair,
+    prompt: str | Sequence[int],
+    *,
+    method: Method = "ersd",
+    topology: Topology | ContextTree | str | None = None,
+    max_new_tokens: int = 64,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int | None = None,
+    detail: bool = False,
+) -> Generation:
+    """Decode to the end; arguments and errors as in `stream`, detail off by default."""
+    settings = Settings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
+    run = Run(pair, prompt, settings, topology)
+    for _ in run:
+        pass
+    return run.generation
+
+
+def measure_acceptance(
+    pair: ModelPair,
+    prompt: str | Sequence[int] | None = None,
+    *,
+    method: Method = "ersd",
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+) -> np.ndarray:
+    """Acceptance by child index [up to 8] of a pair: what `optimal_topology` takes.
+
+    Estimated from about 250 tokens decoded after the prompt, by default after a few fixed ones, which gives
+    the same to every caller; once per pair, method, sampling and prompt. It may increase somewhere, by chance
+    or truly. ValueError as in `stream`.
+    """
+    settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))
+    if method == "ar":
+        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
+    _checked_pair(pair)
+    prompt_ids = None if prompt is None else pair.encode(prompt)
+    if prompt_ids is not None:
+        _check_room(pair, len(prompt_ids))
+    return finished(measuring(pair, settings, prompt_ids)).acceptance.copy()
+
+
+class Run(Iterator[Round]):
+    """One decoding run: an iterator over its rounds, which also knows what it runs with.
+
+    topology, seed: those in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so
+    far. `close()` frees the caches early; so does the end of the run.
+    """
+
+    def __init__(
+        self,
+        pair: ModelPair,
+        prompt: str | Sequence[int],
+        settings: Settings,
+        topology: Topology | ContextTree | str | None,
+    ):
+        self.pair, self.settings = _checked_pair(pair), _checked(settings)
+        self.prompt = prompt if isinstance(prompt, str) else None
+        self.prompt_ids = tuple(pair.encode(prompt))
+        _check_room(pair, len(self.prompt_ids))
+        self.topology = _chosen_topology(pair, self.settings, topology)
+        _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
+        self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
+        self.arithmetic = pair.arithmetic
+        self.rounds: list[Round] = []
+        self.prefill_seconds = 0.0
+        self._iterator = self._decode()
+
+    def __next__(self) -> Round:
+        return next(self._iterator)
+
+    def close(self) -> None:
+        """End the run and free its caches; its record stays."""
+        self._iterator.close()
+
+    @property
+    def generation(self) -> Generation:
+        """The record of the run so far."""
+        method, max_new_tokens, sampling, _, _ = self.settings
+        text = self.prompt
+        if text is None:
+            text = prompt_text(self.pair.tokenizer, self.prompt_ids)
+        return Generation(
+            method=method,
+            paths=self.topology.paths if isinstance(self.topology, Topology) else (),
+            prompt=text,
+            prompt_ids=self.prompt_ids,
+            seed=self.seed,
+            temperature=float(sampling.temperature),
+            top_k=sampling.top_k,
+            top_p=float(sampling.top_p),
+            max_new_tokens=max_new_tokens,
+            target=self.pair.target.name,
+            draft="" if self.pair.draft is None else self.pair.draft.name,
+            prefill_seconds=self.prefill_seconds,
+            rounds=tuple(self.rounds),
+            arithmetic=self.arithmetic,
+        )
+
+    def _decode(self) -> Iterator[Round]:
+        kind = engine_for(self.pair, self.topology)
+        engine = kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
+        for round in engine.rounds():
+            self.prefill_seconds = engine.prefill_seconds
+            self.rounds.append(round)
+            yield round
+
+
+def _checked_pair(pair: ModelPair) -> ModelPair:
+    if not (hasattr(pair, "encode") and hasattr(pair, "target")):
+        raise ValueError(f"pair = {pair!r:.60} is no ModelPair; make one with load_pair or ModelPair")
+    return pair
+
+
+def _checked(settings: Settings) -> Settings:
+    verifier_of(settings.method)
+    return settings._replace(max_new_tokens=whole("max_new_tokens", settings.max_new_tokens, 1))
+
+
+def _chosen_topology(
+    pair: ModelPair, settings: Settings, topology: Topology | ContextTree | str | None
+) -> Topology | ContextTree:
+    if settings.method == "ar":
+        return Topology([])
+    check_drafts(pair, settings.method)
+    if isinstance(topology, str) and topology == "auto":
+        return finished(choosing(pair, settings))
+    topology = sequence(4) if topology is None else topology
+    if not isinstance(topology, Topology | ContextTree):
+        raise ValueError(f"topology = {topology!r} is neither a Topology, a ContextTree nor 'auto'")
+    if isinstance(topology, ContextTree) and topology.acceptance.method != settings.method:
+        raise ValueError(
+            f"method = {settings.method!r}, but the tree's acceptance was learnt for "
+            f"{topology.acceptance.method!r}: learn one for this method"
+        )
+    _check_topology(pair, topology)
+    return topology
+
+
+def _check_topology(pair: ModelPair, topology: Topology | ContextTree) -> None:
+    for model in (pair.target, pair.draft):
+        if model.capability == "sequence" and not topology.is_sequence:
+            raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
+
+
+def _check_room(pair: ModelPair, prompt_length: int) -> None:
+    room = pair.target.context_length
+    if prompt_length >= room:
+        raise ValueError(
+            f"the prompt has {prompt_length:,} tokens; the target's context of {room:,} leaves no room"
+        )
+
+
+def _check_draft_room(
+    pair: ModelPair, settings: Settings, topology: Topology | ContextTree, prompt_length: int
+) -> None:
+    # a tree is never deeper than the text can still grow, so near its end less room will do
+    growth = min(settings.max_new_tokens, pair.target.context_length - prompt_length)
+    depth = min(topology.depth, growth - 1)
+    if depth > 0 and prompt_length + depth - 1 > pair.draft.context_length:
+        raise ValueError(
+            f"the prompt has {prompt_length:,} tokens and the tree depth {depth}; the draft's context of "
+            f"{pair.draft.context_length:,} has no room for them: shorten the prompt or the tree"
+        )

@@ -1,0 +1,5 @@
+"""Whether texts really have the target's law.
+
+losslessness    short texts by the decoder against the exact law of a small model
+faults          verifiers that are broken on purpose: the checks must notice them
+"""

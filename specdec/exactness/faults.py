@@ -1,0 +1,120 @@
+"""Verifiers that are broken on purpose, so that checks of exactness can show that they would notice.
+
+Each is a function that takes the place of `engine.gsd` or `engine.ersd` and does one thing wrong; drafting,
+evaluation and bookkeeping are the real ones. Only who asks for a fault by name gets one: `specdec.stream` and
+`specdec.generate` always verify right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specdec.decoding.engine import Uniforms, Verifier
+from specdec.drafters.model import Drafted
+from specdec.methods import RULES, Verdict, verify_ersd, verify_gsd
+from specdec.race import Noise, Stream, log_exponentials, uniform, winner
+from specdec.topology import Topology
+from specdec.trace import Method
+
+LogProbs = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake in verification.
+
+    method: whose verification it breaks. verifier: does it. siblings: it acts only where a node has two or
+    more children. length: tokens that must be looked at together to see it.
+    """
+
+    name: str
+    method: Method
+    verifier: Verifier
+    siblings: bool = False
+    length: int = 1
+
+
+def kept_target(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """After a rejection the target's distribution stays P instead of becoming the residual."""
+    rules = RULES._replace(residual=lambda left, log_p, log_q: (left.weights, left.sums))
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
+
+
+def kept_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """After a rejection the rejected token stays in q."""
+    rules = RULES._replace(log_rest=lambda left, log_q, token_ids: 0.0)
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
+
+
+def shared_uniform(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """All children of a node are tested with one uniform."""
+
+    def test(depth: int, child_index: int) -> float:
+        return uniforms.test(depth, 0)
+
+    return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
+
+
+def uniform_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """The tests' uniforms come from the race that chose the draft."""
+
+    def test(depth: int, child_index: int) -> float:
+        return uniform(uniforms.seed, uniforms.position + depth, child_index, Stream.RACE)
+
+    return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
+
+
+def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """The residual is sampled with the race that chose the draft."""
+
+    def sample(weights: Sequence[Tensor], sums: Sequence[float], race: Tensor) -> int:
+        return int(winner(torch.cat([*weights]).log(), race))
+
+    rules = RULES._replace(sample=sample)
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, log_e.__getitem__, rules)
+
+
+def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """ERSD races under Q where it should race under P: so the draft always wins."""
+    raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
+    return verify_ersd(drafted.topology, drafted.token_ids, raced, log_e)
+
+
+def one_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """ERSD races at every position of a round on the exponentials of the first."""
+    return verify_ersd(drafted.topology, drafted.token_ids, log_p, [log_e[0]] * len(log_e))
+
+
+def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """ERSD whose correction is a new sample of P instead of the winner that nobody drafted."""
+    verdict = verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+    if verdict.kind != "correction":
+        return verdict
+    row, position = (0, *verdict.rows)[-1], uniforms.position + len(verdict.rows)
+    log_new = log_exponentials(uniforms.seed, [position], len(log_p[row]), stream=Stream.RESIDUAL)[0]
+    return verdict._replace(token_id=int(winner(log_p[row], log_new)))
+
+
+def _tree(drafted: Drafted, log_p: LogProbs) -> tuple[Topology, list[int], LogProbs, LogProbs]:
+    """What `verify_gsd` takes of it."""
+    return drafted.topology, drafted.token_ids, log_p, drafted.log_q
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault("kept-target", "gsd", kept_target),
+        Fault("kept-draft", "gsd", kept_draft, siblings=True),
+        Fault("shared-uniform", "gsd", shared_uniform, siblings=True),
+        Fault("uniform-from-race", "gsd", uniform_from_race),
+        Fault("residual-from-race", "gsd", residual_from_race),
+        Fault("race-under-draft", "ersd", race_under_draft),
+        Fault("new-race", "ersd", new_race),
+        Fault("one-race", "ersd", one_race, length=2),
+    )
+}
+"""All faults by name."""

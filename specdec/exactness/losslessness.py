@@ -1,0 +1,169 @@
+"""The losslessness check: the law of many short decodes against the target's own, by Pearson's χ².
+
+    check = Check(pair, [0], method="gsd", topology=batch(2), length=2, seed=7)
+    for _ in range(5000):
+        check.decode()
+    check.chi_square().p_value          # small only by chance, if the decoder keeps the target's law
+
+For models whose law can be listed: every continuation of `length` tokens is one outcome. A small p-value
+speaks against the decoder; a large one only says that no difference was found in so many decodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from specdec.checks import whole
+from specdec.decoding.engine import Engine
+from specdec.decoding.run import stream
+from specdec.exactness.faults import Fault
+from specdec.models import Model
+from specdec.probs import Sampling, log_probs
+from specdec.race import derived_seed
+from specdec.topology import Topology
+from specdec.trace import Method, Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+Outcome = tuple[int, ...]
+Law = Mapping[Outcome, float]
+
+LEAST_EXPECTED = 5.0
+"""Expected counts below this are pooled: for smaller ones the statistic is not distributed as χ²."""
+MOST_OUTCOMES = 10_000
+
+
+class ChiSquare(NamedTuple):
+    """Pearson's statistic, its degrees of freedom, and the probability of one at least as large by chance.
+
+    Without degrees of freedom (too few decodes for two cells) the p-value is 1.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
+class Check:
+    """Decodes of one set-up so far, each with a seed of its own, and what they began with.
+
+    topology: not read by `ar`. length: tokens of a decode that are looked at. fault: a verifier that is
+    broken on purpose. ValueError names what does not fit.
+
+    law: the target's probability of each outcome. counts: decodes by outcome. rounds, tokens: target calls,
+    and what they emitted in all, tokens of the last call beyond `length` included. accepting: rounds whose
+    first token was a drafted one.
+    """
+
+    def __init__(
+        self,
+        pair: ModelPair,
+        prompt_ids: Sequence[int],
+        *,
+        method: Method,
+        topology: Topology,
+        length: int,
+        seed: int,
+        fault: Fault | None = None,
+    ):
+        if fault is not None and fault.method != method:
+            raise ValueError(f"fault = {fault.name!r} breaks {fault.method!r}, and the method is {method!r}")
+        if pair.eos_ids:
+            raise ValueError("this pair has tokens that end a text, so that not all decodes have one length")
+        self.length = whole("length", length, 1)
+        # room enough that the tree is not cut for the tokens that are looked at
+        room = self.length + topology.depth
+        # never started: the decoder checks what it is asked for
+        self.asked = stream(
+            pair, prompt_ids, method=method, topology=topology, max_new_tokens=room, seed=seed, detail=False
+        )
+        self.verifier = None if fault is None else fault.verifier
+        self.law = joint_law(pair.target, self.asked.prompt_ids, self.length)
+        self.counts: Counter[Outcome] = Counter()
+        self.decodes = self.rounds = self.tokens = self.accepting = 0
+
+    def decode(self) -> Outcome:
+        """One more decode, with the next seed."""
+        asked, seed = self.asked, derived_seed(self.asked.seed, self.decodes)
+        settings = asked.pair, asked.settings, asked.topology, asked.prompt_ids, seed
+        emitted: list[int] = []
+        for round in Engine(*settings, self.verifier).rounds():
+            emitted += [token.id for token in round.tokens]
+            self._count(round)
+            if len(emitted) >= self.length:
+                break
+        outcome = tuple(emitted[: self.length])
+        self.counts[outcome] += 1
+        self.decodes += 1
+        return outcome
+
+    def _count(self, round: Round) -> None:
+        self.rounds += 1
+        self.tokens += len(round.tokens)
+        self.accepting += round.tokens[0].kind == "accepted"
+
+    def chi_square(self) -> ChiSquare:
+        """The decodes so far against the law."""
+        return chi_square(self.counts, self.law)
+
+
+def joint_law(model: Model, prefix: Sequence[int], length: int) -> dict[Outcome, float]:
+    """The model's own distribution of the next `length` tokens after a prefix, by enumeration.
+
+    prefix: at least one token. ValueError where that would be more than `MOST_OUTCOMES` outcomes.
+    """
+    if model.vocab_size**length > MOST_OUTCOMES:
+        raise ValueError(
+            f"length = {length}: {model.vocab_size:,} tokens have {model.vocab_size**length:,} continuations "
+            f"of that length, and at most {MOST_OUTCOMES:,} are listed; take a smaller model or fewer tokens"
+        )
+    law: dict[Outcome, float] = {(): 1.0}
+    for _ in range(length):
+        law = {
+            (*outcome, token): mass * p
+            for outcome, mass in law.items()
+            for token, p in enumerate(_next_token(model, [*prefix, *outcome]))
+        }
+    return law
+
+
+def _next_token(model: Model, text_ids: list[int]) -> list[float]:
+    session = model.session()
+    session.prefill(text_ids[:-1])
+    return log_probs(session.forward(torch.tensor(text_ids[-1:]), [-1])[0], Sampling()).exp().tolist()
+
+
+def chi_square(counts: Mapping[Outcome, int], law: Law) -> ChiSquare:
+    """Pearson's test of counted outcomes against a law.
+
+    Outcomes of less than 5 expected counts are pooled: into a cell of their own where they reach 5 together,
+    else into the last one. An outcome without probability has no place in the law: its p-value is 0.
+    """
+    cells = _cells(counts, law)
+    if sum(observed for observed, _ in cells) < sum(counts.values()):
+        return ChiSquare(float("inf"), max(len(cells) - 1, 0), 0.0)
+    if len(cells) < 2:
+        return ChiSquare(0.0, 0, 1.0)
+    # a law sums to one up to rounding
+    scale = sum(observed for observed, _ in cells) / sum(expected for _, expected in cells)
+    statistic = sum((observed - scale * expected) ** 2 / (scale * expected) for observed, expected in cells)
+    half = torch.tensor([len(cells) - 1, statistic], dtype=torch.float64) / 2
+    return ChiSquare(statistic, len(cells) - 1, float(torch.special.gammaincc(half[0], half[1])))
+
+
+def _cells(counts: Mapping[Outcome, int], law: Law) -> list[tuple[int, float]]:
+    """Observed and expected counts by cell, small ones pooled."""
+    total = sum(counts.values())
+    pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in law.items() if mass > 0]
+    cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
+    small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
+    rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)
+    if rest[1] < LEAST_EXPECTED and cells:
+        last = cells.pop()
+        rest = last[0] + rest[0], last[1] + rest[1]
+    return [*cells, rest] if rest[1] > 0 else cells

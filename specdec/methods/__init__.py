@@ -1,0 +1,26 @@
+"""Verification of a drafted tree, a file for each method: pure functions, no model.
+
+All take the topology, the drafted token of each row (row 0 is the root, see `topology`), the target's
+log-probabilities per row and their randomness, and return a `Verdict`. They share the drafting and the
+walk down the tree, and differ in what is decided at a node. `algorithms` has them as the paper writes them.
+"""
+
+from specdec.methods.ersd import verify_ersd, walk_ersd
+from specdec.methods.gsd import RULES, Left, Rules, log_rest, residual, sampled, verify_gsd
+from specdec.methods.verdict import Attempt, Decision, Verdict, walk
+
+__all__ = [
+    "RULES",
+    "Attempt",
+    "Decision",
+    "Left",
+    "Rules",
+    "Verdict",
+    "log_rest",
+    "residual",
+    "sampled",
+    "verify_ersd",
+    "verify_gsd",
+    "walk",
+    "walk_ersd",
+]

@@ -1,0 +1,169 @@
+"""Greedy speculative decoding: verification of a drafted tree, Algorithm 4 of the paper, in closed form."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.methods.verdict import Attempt, Decision, Verdict, walk
+from specdec.race import splitmix
+from specdec.topology import Topology
+
+_LEAST_REST = 1e-3  # of Q's mass: below, a difference would lose digits
+_LEAST_LOG = -600.0  # of a factor that a float holds
+
+
+class Left(NamedTuple):
+    """What a node's rejections leave (Algorithm 4 in closed form).
+
+    Of P: max(P - λQ, 0) / S. Of Q: Q / c off the rejected tokens. λ and c are held as logarithms, since at a
+    low temperature c may be less than a float holds. By parts of the vocabulary, float64 [part]: weights,
+    max(P - λQ, 0), none while that is P; covered, Q / exp(log_scale), none while nobody needed it. sums: of
+    the weights, part by part, running; the last is S.
+    """
+
+    log_level: float = -math.inf  # λ
+    log_rest: float = 0.0  # c
+    weights: Sequence[Tensor] = ()
+    sums: Sequence[float] = (1.0,)
+    covered: Sequence[Tensor] = ()
+    log_scale: float = 0.0
+
+
+def residual(left: Left, log_p: Tensor, log_q: Tensor) -> tuple[Sequence[Tensor], Sequence[float]]:
+    """Weights and sums of `Left` after one more rejection, by which λ grows by S / c (Algorithm 4).
+
+    log_p, log_q: [vocabulary]. The residual of a residual is one of P again, against more of Q; a rejected
+    token has nothing left in it. Where it is zero everywhere, p stays (Section 2 of the paper).
+    """
+    growth = math.exp(math.log(left.sums[-1]) - left.log_rest + left.log_scale)
+    weights = []
+    for number, part in enumerate(splitmix.parts(len(log_p))):
+        p = left.weights[number] if left.weights else _exp(log_p[part])  # [part]
+        q = left.covered[number] if left.covered else _exp(log_q[part])  # [part]
+        weights.append(p.sub(q, alpha=growth).clamp_min_(0))
+    sums = _running(weights)
+    return (weights, sums) if sums[-1] > 0 else (left.weights, left.sums)
+
+
+def log_rest(left: Left, log_q: Tensor, token_ids: Sequence[int]) -> float:
+    """log c: of Q's mass off these tokens (Algorithm 4), of which only the last was drafted from Q / c.
+
+    From logarithms where a difference would lose digits: at a low temperature all of it may round to zero.
+    """
+    before = math.exp(left.log_rest) if len(token_ids) > 1 else _running(left.covered)[-1]
+    rest = before - math.exp(log_q[token_ids[-1]])
+    if rest > _LEAST_REST:
+        return math.log(rest)
+    log_q = log_q.to(torch.float64, copy=True)  # [vocabulary]
+    log_q[[*token_ids]] = -math.inf
+    return float(log_q.logsumexp(-1))
+
+
+def sampled(weights: Sequence[Tensor], sums: Sequence[float], u: float) -> int:
+    """A sample of what is left of P (Algorithm 4): the token whose share of [0, 1) holds u.
+
+    weights, sums: as in `Left`. The shares lie in the order of the tokens.
+    """
+    limit = u * sums[-1]
+    number = _first_beyond(sums, limit)
+    before = sums[number - 1] if number else 0.0
+    within = weights[number].cpu().numpy().cumsum()  # [part]
+    return sum(map(len, weights[:number])) + _first_beyond(within, limit - before)
+
+
+class Rules(NamedTuple):
+    """What Algorithm 4 does with P and Q after a rejection, and at the end; `faults` replaces one of them."""
+
+    residual: Callable[[Left, Tensor, Tensor], tuple[Sequence[Tensor], Sequence[float]]] = residual
+    log_rest: Callable[[Left, Tensor, Sequence[int]], float] = log_rest
+    sample: Callable[[Sequence[Tensor], Sequence[float], Any], int] = sampled
+
+
+RULES = Rules()
+
+
+def verify_gsd(
+    topology: Topology,
+    token_ids: Sequence[int],
+    log_p: Sequence[Tensor],
+    log_q: Sequence[Tensor | None],
+    uniform: Callable[[int, int], float],
+    residual_uniform: Callable[[int], float],
+    rules: Rules = RULES,
+) -> Verdict:
+    """Greedy speculative decoding (Algorithm 4 of the paper, corrected), its rejections in closed form.
+
+    token_ids, log_p: as in `verify_ersd`. log_q: by row, [vocabulary], the distributions that the
+    children were drafted from; those of leaves are not read. uniform(depth, child_index): the acceptance
+    uniform of that child. residual_uniform(depth): the one that the last token is sampled with. Neither may
+    depend on the drafting race.
+
+    At each node the children x are tried in order: accept when u < p[x] / q[x]; on rejection p becomes
+    the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
+    leaf: a sample of p.
+    """
+
+    def decide(row: int) -> Decision:
+        depth, children, left, attempts = topology.depths[row], topology.children[row], Left(), []
+        p = log_p[row]  # [vocabulary]
+        q = log_q[row].to(p.device) if children else None  # [vocabulary]; the draft may be elsewhere
+        for child_index, child in enumerate(children):
+            if child_index:
+                left = _rejected(left, p, q, [token_ids[tried] for tried in children[:child_index]], rules)
+            x, u = token_ids[child], uniform(depth, child_index)
+            log_q_x = float(q[x])
+            p_x = max(math.exp(p[x]) - math.exp(log_q_x + left.log_level), 0.0) / left.sums[-1]
+            q_x = math.exp(log_q_x - left.log_rest)
+            attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
+            if attempts[-1].accepted:
+                return Decision(child, None, attempts)
+        weights, sums = rules.residual(left, p, q) if children else ((), ())
+        if not weights:
+            weights = _parts(p)
+            sums = _running(weights)
+        return Decision(None, rules.sample(weights, sums, residual_uniform(depth)), attempts)
+
+    return walk(topology, decide, "residual")
+
+
+def _rejected(left: Left, log_p: Tensor, log_q: Tensor, token_ids: Sequence[int], rules: Rules) -> Left:
+    """What the next child is tested with, after the rejection of the last of these."""
+    if not left.covered:
+        left = Left(covered=_parts(log_q))
+    weights, sums = rules.residual(left, log_p, log_q)
+    log_level, covered, log_scale = left.log_level, left.covered, left.log_scale
+    if weights is not left.weights:
+        log_level = float(np.logaddexp(log_level, math.log(left.sums[-1]) - left.log_rest))
+    log_rest = rules.log_rest(left, log_q, token_ids)
+    if log_rest - log_scale < _LEAST_LOG:
+        covered, log_scale = _parts(log_q, log_rest), log_rest
+    return Left(log_level, log_rest, weights, sums, covered, log_scale)
+
+
+def _first_beyond(sums: Sequence[float], limit: float) -> int:
+    """The first of these running sums above `limit`; where rounding leaves none, the last that adds any."""
+    first = bisect_right(sums, limit)
+    return first if first < len(sums) else bisect_left(sums, sums[-1])
+
+
+def _running(weights: Sequence[Tensor]) -> list[float]:
+    return list(accumulate(float(part.sum()) for part in weights))
+
+
+def _parts(log_p: Tensor, log_scale: float = 0.0) -> list[Tensor]:
+    """p / exp(log_scale) by parts of the vocabulary."""
+    return [_exp(log_p[part], log_scale) for part in splitmix.parts(len(log_p))]
+
+
+def _exp(log_p: Tensor, log_scale: float = 0.0) -> Tensor:
+    """p / exp(log_scale), float64, and no view."""
+    log_p = log_p.to(torch.float64, copy=True)
+    return (log_p.sub_(log_scale) if log_scale else log_p).exp_()

@@ -1,0 +1,337 @@
+"""The page as a visitor uses it: the real app with the embedded pair, in headless Chromium."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+import specdec
+from tests import conftest
+from tests.conftest import choose, enter, ready, settle
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+def state(page):
+    return page.evaluate("window.specdec.store.state")
+
+
+def generate(page, until="done", prompt=None, length=None):
+    if prompt is not None:
+        enter(page.locator("#prompt textarea"), prompt)
+    if length is not None:
+        enter(page.locator("#length input[type=number]"), str(length))
+    conftest.generate(page, until)
+
+
+def drawn(page, text, selector):
+    page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector).textContent.includes(text)",
+        arg=[selector, text],
+    )
+
+
+LONG = "k=1&length=400&seed=6&baseline=0"
+"""A run of 324 tokens in many rounds, so that also a busy browser sees it while it lasts."""
+
+
+def test_text_appears_while_it_is_generated(blank, url):
+    page = blank
+    page.goto(f"{url}/?{LONG}")
+    ready(page)
+    page.evaluate(
+        """() => {
+          window.counts = [];
+          const count = () => document.querySelectorAll("#text .tokens .token:not(.rejected)").length;
+          new MutationObserver(() => {
+            if (document.body.dataset.phase === "running") window.counts.push(count());
+          }).observe(document.querySelector("#text .tokens"), { childList: true });
+        }"""
+    )
+    generate(page)
+    tokens = [token for round in state(page)["rounds"] for token in round["tokens"]]
+    counts = page.evaluate("window.counts")
+    assert len(counts) > 3
+    assert counts == sorted(counts)
+    assert counts[0] < len(tokens) / 2
+    settle(page.locator("#text .tokens"))
+    shown = page.locator("#text .tokens .token:not(.rejected)").evaluate_all(
+        "tokens => tokens.map((token) => [token.textContent, token.classList[1]])"
+    )
+    assert shown == [[token["text"], token["kind"]] for token in tokens]
+
+
+def test_the_page_shows_what_the_decoder_decodes(page, pair):
+    generate(page, prompt="Tom had a red ball.", length=24)
+    run = state(page)
+    tree = specdec.Topology([node["path"] for node in run["rounds"][0]["nodes"]])
+    assert tree.num_draft_tokens == 8
+    expected = specdec.generate(
+        pair, "Tom had a red ball.", topology=tree, max_new_tokens=24, seed=run["setup"]["seed"]
+    )
+    assert [token["id"] for round in run["rounds"] for token in round["tokens"]] == expected.token_ids
+    expect(page.locator("#statistics .efficiency")).to_have_text(f"{expected.block_efficiency:.2f}")
+
+
+def test_a_finished_run_rests_on_its_last_whole_tree_and_a_race_of_both_models(page):
+    generate(page, length=30)
+    run = state(page)
+    chosen = run["selected"]["round"]
+    assert len(run["rounds"][chosen]["nodes"]) == 8
+    assert all(len(round["nodes"]) < 8 for round in run["rounds"][chosen + 1 :])
+    assert run["rounds"][chosen]["steps"][run["selected"]["step"]]["winner_q"] is not None
+
+
+def test_selected_text_is_plain_text(page):
+    generate(page, length=40)
+    settle(page.locator("#text .tokens"))
+    copied = page.evaluate(
+        """() => {
+          getSelection().selectAllChildren(document.querySelector("#text .story"));
+          return getSelection().toString();
+        }"""
+    )
+    run = state(page)
+    assert copied == run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
+
+
+def test_stop_stops_within_a_round_and_frees_the_model(blank, url):
+    page = blank
+    page.goto(f"{url}/?{LONG}")
+    ready(page)
+    page.evaluate(  # from within: the run must not end while a busy machine carries a click there
+        """() => {
+          const { store } = window.specdec;
+          store.subscribe(({ phase, rounds }) => {
+            if (phase === "running" && rounds.length > 2) document.querySelector("#stop").click();
+          });
+        }"""
+    )
+    generate(page, until="stopped")
+    expect(page.locator("#generate")).to_be_enabled()
+    run = state(page)
+    assert run["rounds"][-1]["finish"] is None
+    assert sum(len(round["tokens"]) for round in run["rounds"]) < 324
+    page.reload()
+    ready(page)
+    generate(page, length=4)  # the model is free again
+    assert state(page)["setup"]["max_new_tokens"] == 4
+    assert state(page)["rounds"][-1]["finish"] == "length"
+
+
+def test_stepping_moves_every_panel(page):
+    generate(page, length=48)
+    page.get_by_role("button", name="First round").click()
+    drawn(page, "Round 1:", "#tree .verdict")
+    page.get_by_role("button", name="Next round").click()
+    drawn(page, "so one target evaluation yields", "#tree .verdict")
+    steps = state(page)["rounds"][0]["steps"]
+    expect(page.locator("#race .step")).to_have_count(len(steps))
+    page.get_by_role("button", name="Next round").click()
+    drawn(page, "Round 2:", "#tree .verdict")
+    expect(page.locator("#stepper output")).to_contain_text("round 2 of")
+    page.wait_for_function(
+        """(() => { const chosen = document.querySelector("#text .round.selected");
+          return [...chosen.parentNode.children].indexOf(chosen) === 1; })()"""
+    )
+    page.locator("#text h2").click()  # the keys work wherever nothing else wants them
+    page.keyboard.press("Shift+ArrowLeft")
+    drawn(page, "Round 1:", "#tree .verdict")
+    page.locator("#race .step").first.click()
+    page.wait_for_function("window.specdec.store.state.selected.step === 0")
+    page.wait_for_function("document.querySelector('#race .step').ariaPressed === 'true'")
+    expect(page.locator("#race .row")).to_have_count(min(8, len(steps[0]["leading"])))
+
+
+def test_a_token_selects_its_round(page):
+    generate(page, length=48)
+    token = page.locator("#text .tokens .token:not(.rejected)").nth(5)
+    where = token.evaluate("token => [Number(token.dataset.round), Number(token.dataset.step)]")
+    token.click()
+    page.wait_for_function("window.specdec.store.state.follow === false")
+    assert list(state(page)["selected"].values()) == where
+
+
+def test_the_tree_keeps_its_zoom_while_rounds_go_by(page):
+    generate(page, length=32)
+    root = "document.querySelector('#tree .mark.root').getAttribute('transform')"
+    whole = page.evaluate(root)
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_function(f"{root} !== {whole!r}")
+    zoomed = page.evaluate(root)
+    generate(page, length=8)
+    assert page.evaluate(root) == zoomed
+    page.locator("#tree [data-zoom=reset]").click()
+    page.wait_for_function(f"{root} === {whole!r}")
+
+
+def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
+    choose(page.get_by_label("GSD", exact=True))
+    generate(page, length=48)
+    rounds = state(page)["rounds"]
+    page.get_by_role("button", name="First round").click()
+    page.get_by_role("button", name="Next round").click()
+    drawn(page, "Round 1:", "#tree .verdict")
+    drawn(page, "so one target evaluation yields", "#tree .verdict")
+    expect(page.locator("#race .trials tbody tr")).to_have_count(len(rounds[0]["steps"][-1]["trials"]))
+    page.get_by_role("button", name="Newest round").click()  # the numbers count what is shown
+    drawn(page, f"{sum(len(round['tokens']) for round in rounds)} tokens in", "#statistics .efficiency-note")
+    nodes = [node for round in rounds for node in round["nodes"] if node["path"][-1] == 0]
+    nodes = [node for node in nodes if node["status"] != "unvisited"]
+    accepted = sum(node["status"] == "accepted" for node in nodes)
+    row = page.locator("#statistics .acceptance tbody tr").first
+    expect(row).to_contain_text(f"{accepted} of {len(nodes)}")
+
+
+def test_the_baseline_is_measured(page):
+    choose(page.get_by_label("Measure the autoregressive baseline too"))
+    generate(page, length=24)
+    assert len(state(page)["baseline"]) == 24
+    expect(page.locator("#statistics .comparison")).to_contain_text("times the speed of autoregressive")
+    expect(page.locator("#statistics .comparison")).to_contain_text("24 of 24 tokens")
+
+
+def test_hostile_text_is_shown_as_text(page):
+    generate(page, prompt=HOSTILE, length=4)
+    page.wait_for_function(
+        "text => document.querySelector('#text .prompt').textContent === text", arg=HOSTILE
+    )
+    assert page.locator("#text .prompt .control").get_attribute("data-shown") == "[U+202E]"
+    # A model may say anything too: the same text as a token, everywhere a token is shown.
+    page.evaluate(
+        """(hostile) => {
+          const { store } = window.specdec;
+          const { rounds, setup } = structuredClone(store.state);
+          const text = JSON.stringify(rounds[0], (key, value) => (key === "text" ? hostile : value));
+          const fields = { run: "hostile", seq: 0, phase: "done", setup, rounds: [JSON.parse(text)] };
+          store.receive(JSON.stringify(fields));
+        }""",
+        HOSTILE,
+    )
+    page.wait_for_function("document.querySelector('#text .token.accepted, #text .token.correction')")
+    page.wait_for_function("document.querySelector('#race .drawing .name')?.textContent.includes('img')")
+    first = "document.querySelector('#text .tokens .token').textContent"
+    page.wait_for_function(f"text => {first} === text", arg=HOSTILE)
+    assert page.locator("#text img, #race img, #tree img, #text b:not(.hint b), #race .figure b").count() == 0
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_mistake_is_explained_in_the_page(page):
+    page.get_by_role("button", name="Sampling and seed").click()
+    enter(page.locator("#top-k input"), "-3")
+    page.wait_for_url("**top-k=-3**")
+    generate(page, until="error")
+    expect(page.get_by_role("alert")).to_contain_text("top-k = -3")
+    assert "Traceback" not in page.locator("body").inner_text()
+    page.wait_for_function("!document.querySelector('#generate').disabled")
+
+
+def test_a_run_that_breaks_off_is_not_left_running(page):
+    page.evaluate(  # the ten seconds that its last update may come late pass in a tenth of one
+        """() => {
+          const wait = setTimeout;
+          window.setTimeout = (task, delay, ...rest) => wait(task, delay / 100, ...rest);
+          window.specdec.begin();
+          window.specdec.ended();
+        }"""
+    )
+    page.wait_for_function("document.body.dataset.phase === 'error'")
+    expect(page.get_by_role("alert")).to_contain_text("broke off")
+
+
+def test_lost_updates_are_asked_for(page):
+    page.evaluate(
+        """() => {
+          // The first update with number 3 never arrives.
+          const parse = JSON.parse;
+          JSON.parse = (text, ...rest) => {
+            const value = parse(text, ...rest);
+            if (value?.seq !== 3 || window.lost) return value;
+            window.lost = true;
+            return { ...value, seq: -1 };
+          };
+        }"""
+    )
+    generate(page, length=60)
+    assert page.evaluate("window.lost") is True
+    rounds = state(page)["rounds"]
+    assert [round["number"] for round in rounds] == list(range(len(rounds)))
+    assert sum(len(round["tokens"]) for round in rounds) == 60
+
+
+def test_nothing_but_text_grows_over_a_long_run(page):
+    generate(page, length=40)
+    before = nodes_outside_the_text(page)
+    enter(page.locator("#k input[type=number]"), "2")  # small trees make many rounds
+    generate(page, length=200)
+    assert len(state(page)["rounds"]) >= 60
+    page.get_by_role("button", name="First round").click()
+    drawn(page, "Round 1:", "#tree .verdict")
+    after = nodes_outside_the_text(page)
+    assert abs(after - before) < 150, (before, after)  # one round's bars, labels and buttons
+
+
+def nodes_outside_the_text(page):
+    return page.evaluate(
+        "document.querySelectorAll('*').length - document.querySelectorAll('#text .tokens *').length"
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_everything_without_scrolling_sideways(blank, url, theme):
+    page = blank
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{url}/?__theme={theme}")
+    ready(page)
+    generate(page, length=32)
+    for panel in ("#tree", "#race"):  # figures are drawn when they come into view
+        page.locator(panel).scroll_into_view_if_needed()
+        page.wait_for_function("panel => document.querySelector(panel).querySelector('svg')", arg=panel)
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    widest = "elements => Math.max(...elements.map((element) => element.getBoundingClientRect().right))"
+    shown = ".block.panel, .figure .drawing, #buttons button"
+    page.wait_for_function("shown => document.querySelectorAll(shown).length >= 10", arg=shown)
+    # a figure that was drawn before the page was narrow follows when plotly has drawn it again
+    fits = f"shown => ({widest})([...document.querySelectorAll(shown)]) <= 390"
+    page.wait_for_function(fits, arg=shown)
+
+
+def test_the_endpoint_streams_the_same_rounds(url, pair):
+    from gradio_client import Client
+
+    client = Client(url, verbose=False)
+    job = client.submit(
+        "Once upon a time",
+        method="gsd",
+        topology="specinfer",
+        k=8,
+        max_new_tokens=32,
+        seed=5,
+        api_name="/generate",
+    )
+    rounds = [specdec.Round.from_json(text) for text in job]
+    expected = specdec.generate(
+        pair,
+        "Once upon a time",
+        method="gsd",
+        topology=specdec.topology.specinfer(8),
+        max_new_tokens=32,
+        seed=5,
+    )
+    assert [round.tokens for round in rounds] == [round.tokens for round in expected.rounds]
+
+
+def test_the_endpoint_explains_a_mistake(url):
+    from gradio_client import Client
+
+    client = Client(url, verbose=False)
+    with pytest.raises(Exception, match="top-p = 7") as raised:
+        client.predict("Once upon a time", top_p=7, api_name="/generate")
+    assert "Traceback" not in str(raised.value)

@@ -1,0 +1,345 @@
+"""A class in a browser: links open the same set-up, lessons show what they say, projectors show it large."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from components.lessons import panel as lessons
+from tests.conftest import DESKTOP, SLOW, choose, enter, generate, pick, ready, serious_findings, settle
+
+pytestmark = pytest.mark.browser
+
+LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
+
+
+@pytest.fixture
+def visit(blank, url):
+    """Opens the page with a query as a new visitor, who may copy."""
+    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    def open_page(query="", viewport=DESKTOP):
+        blank.set_viewport_size(viewport)
+        blank.goto(f"{url}/{query}")
+        ready(blank)
+        return blank
+
+    return open_page
+
+
+@pytest.fixture
+def elsewhere(browser):
+    """Opens an address in a browser of its own; nothing in it may fail."""
+    context, errors = browser.new_context(), []
+    context.set_default_timeout(SLOW)
+
+    def open_page(address):
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        ready(page)
+        return page
+
+    yield open_page
+    context.close()
+    assert errors == []
+
+
+def messages(page):
+    return page.locator("#setup .told li").all_inner_texts()
+
+
+# ---------------------------------------------------------------- the set-up in the address
+
+
+DECODE = {
+    "prompt": "A bird, 50% & more?",
+    "method": "gsd",
+    "topology": "batch",
+    "k": "16",
+    "length": "32",
+    "baseline": "0",
+    "temperature": "0.7",
+    "top-p": "0.5",
+    "top-k": "5",
+    "seed": "11",
+}
+
+
+def decode_controls(page):
+    """What a visitor sees in the Decode tab's controls, by their names in the address."""
+    if page.locator("#seed").count() == 0:
+        page.get_by_role("button", name="Sampling and seed").click()
+    settle(page.locator("#seed input"))
+    number = lambda label: page.get_by_label(f"number input for {label}").input_value()  # noqa: E731
+    return {
+        "prompt": page.locator("#prompt textarea").input_value(),
+        "method": page.locator("#method input:checked").get_attribute("value"),
+        "topology": page.locator("#topology input").input_value().split(":")[0],
+        "k": page.locator("#k input[type=number]").input_value(),
+        "length": page.locator("#length input[type=number]").input_value(),
+        "baseline": str(int(page.get_by_label("Measure the autoregressive baseline too").is_checked())),
+        "temperature": number("Temperature"),
+        "top-p": number("Top-p"),
+        "top-k": page.locator("#top-k input").input_value(),
+        "seed": page.locator("#seed input").input_value(),
+    }
+
+
+def test_a_copied_link_opens_the_same_set_up(visit, elsewhere):
+    page = visit()
+    enter(page.locator("#prompt textarea"), DECODE["prompt"])
+    choose(page.get_by_label("GSD", exact=True).first)
+    for name in ("k", "length"):
+        enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
+    pick(page.locator("#topology input"), "batch")
+    choose(page.get_by_label("Measure the autoregressive baseline too"), False)
+    page.get_by_role("button", name="Sampling and seed").click()
+    for label in ("Temperature", "Top-p"):
+        enter(page.get_by_label(f"number input for {label}"), DECODE[label.lower()])
+    for name in ("top-k", "seed"):
+        enter(page.locator(f"#{name} input"), DECODE[name])
+    page.wait_for_function("new URLSearchParams(location.search).get('seed') === '11'")
+    before = decode_controls(page)
+    assert before == DECODE
+    page.get_by_role("button", name="Copy link to this set-up").click()
+    page.wait_for_function("document.querySelector('#setup .copied').textContent === 'Copied.'")
+    other = elsewhere(page.evaluate("navigator.clipboard.readText()"))
+    expect(other.locator("#k input[type=number]")).to_have_value("16")
+    assert decode_controls(other) == before
+    assert messages(other) == []
+
+
+def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
+    """Its scripts come late over a slow line, long after the controls are there."""
+    context, held = browser.new_context(), []
+    context.set_default_timeout(SLOW)
+    page = context.new_page()
+    page.route("**/js/setup_controls.js", lambda route: held.append(route))
+    page.goto(f"{url}/?k=16&length=32")
+    enter(page.locator("#k input[type=number]"), "5")
+    enter(page.locator("#prompt textarea"), "A bird")
+    for route in held:
+        route.continue_()
+    ready(page)
+    expect(page.locator("#length input[type=number]")).to_have_value("32")  # the address has been read
+    settle(page.locator("#length input[type=number]"))
+    expect(page.locator("#k input[type=number]")).to_have_value("5")
+    expect(page.locator("#prompt textarea")).to_have_value("A bird")
+    page.get_by_role("button", name="Sampling and seed").click()
+    expect(page).to_have_url(re.compile(r"/\?prompt=A\+bird&k=5&length=32$"))
+    context.close()
+
+
+def test_a_link_holds_the_tree_that_was_measured(visit, elsewhere):
+    """GSD's text depends on the tree: a link without it would give another text on another server."""
+    page = visit("?method=gsd&length=12&temperature=0.7&top-p=0.9&baseline=0")
+    generate(page)
+    page.wait_for_function("new URLSearchParams(location.search).has('tree')")
+    tree, text = (
+        page.evaluate("window.specdec.store.state.setup.tree"),
+        page.locator("#text .tokens").text_content(),
+    )
+    assert f"tree={tree}" in page.url
+    other = elsewhere(page.url.replace(f"tree={tree}", "tree=1.1.1"))
+    generate(other)
+    assert other.evaluate("window.specdec.store.state.setup.paths.length") == 3
+    other.goto(page.url)
+    ready(other)
+    generate(other)
+    assert other.locator("#text .tokens").text_content() == text
+    enter(page.locator("#k input[type=number]"), "3")  # measured for another k
+    page.wait_for_function("!new URLSearchParams(location.search).has('tree')")
+
+
+def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
+    page = visit("?length=8&topology=sequence")
+    generate(page)
+    text = page.locator("#text .tokens").text_content()
+    enter(page.locator("#prompt textarea"), "word " * 20_000)
+    generate(page, until="error")
+    page.get_by_role("button", name="Copy link to this set-up").click()
+    page.wait_for_function("document.querySelector('#setup .copied').textContent.includes('Without prompt')")
+    assert page.evaluate("navigator.clipboard.readText()").endswith("/?topology=sequence&length=8")
+    page.locator("#generate").click()  # the server is asked again, with the page's address
+    page.wait_for_function("document.querySelector('.run-error').textContent.includes('100,000 characters')")
+    assert page.locator("#text .tokens").text_content() == text  # what was refused never began
+    enter(page.locator("#prompt textarea"), "A bird")
+    generate(page)
+
+
+def test_laboratories_and_runs_open_where_they_were_left(visit, elsewhere):
+    page = visit("?tab=trees&trees.k=40&trees.preset=coin&trace=wide-tree&round=7&decision=2")
+    page.wait_for_function(
+        "document.querySelector('#tree_lab [role=status].verdict')?.textContent.startsWith('k = 40')"
+    )
+    expect(page.locator("#tree_lab select")).to_have_value("coin")
+    expect(page.locator("#stepper output")).to_have_text(re.compile("^round 7 of 14, decision 2/"))
+    number = page.locator("#tree_lab .grow input[type=number]")
+    number.fill("20")
+    number.press("Enter")
+    page.wait_for_url(re.compile(r"trees\.k=20"))
+    for part in ("trace=wide-tree", "round=7", "decision=2", "trees.preset=coin"):
+        assert part in page.url
+    page.get_by_role("tab", name="Race lab").click()
+    page.wait_for_selector("#race_lab .lane")
+    page.get_by_role("button", name="Draw a new race").click()
+    page.wait_for_url(re.compile(r"race\.seed=\d+"))
+    rings = "[...document.querySelectorAll('#race_lab .handle')].map((ring) => ring.ariaValueNow).join()"
+    drawn = page.evaluate(rings)
+    assert drawn
+    other = elsewhere(page.url)
+    other.wait_for_function(f"drawn => {rings} === drawn", arg=drawn)
+
+
+def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
+    hostile = "<img src=x onerror=window.hacked=1>"
+    query = (
+        f"?k=900&method={hostile}&temprature=1&round=2.5&race.p=0.5,0.6&race.q=0.5,0.5&baseline=constructor"
+    )
+    page = visit(f"{query}&projector=yes&lesson=all&tab=race")
+    page.wait_for_selector("#race_lab .lane")
+    told = page.locator("#setup .told")
+    for part in (
+        "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 8 is used",
+        "give one of ersd, gsd, ar; ersd is used instead",
+        "“\u2068temprature\u2069” in the address is no setting of this page",
+        "baseline = “\u2068constructor\u2069” in the address does not fit: give 1 or 0",
+        "race.p = “0.5,0.6” adds up to 1.1",
+        "projector = “\u2068yes\u2069” in the address does not fit: give 1.",
+        "lesson = “\u2068all\u2069” in the address does not fit: give one of race, noise, ",
+        "round = “\u20682.5\u2069” in the address does not fit: give a whole number of at least 1",
+    ):
+        expect(told).to_contain_text(part)
+    assert page.locator("#setup img").count() == 0
+    assert page.evaluate("window.hacked") is None
+    page.get_by_role("tab", name="Decode").click()
+    expect(page.locator("#k input[type=number]")).to_have_value("8")
+    page.get_by_role("button", name="Dismiss").click()
+    expect(told).to_be_hidden()
+
+
+# ---------------------------------------------------------------- lessons
+
+
+def predict(page, question):
+    """Answers as a student would who is nearly right: the choice, or the slider's nearest step."""
+    expect(page.locator(".lesson .reveal")).to_be_disabled()
+    if "choices" in question:
+        page.get_by_role("radio", name=question["choices"][question["answer"]]).check()
+    else:
+        least, _, step = question["range"]
+        page.get_by_role("slider", name="Your prediction").fill(
+            f"{round((question['answer'] - least) / step) * step + least:g}"
+        )
+    page.locator(".lesson .reveal").click()
+    page.wait_for_function("document.querySelector('.lesson .verdict')?.textContent.startsWith('✓ Right')")
+
+
+SHOWN = {
+    "acceptance": [
+        ("#race_lab .gsd-exact", "50.0%"),
+        ("#race_lab .ersd-exact", "46.3%"),
+        ("#race_lab .gsd-exact", "58.6%"),
+    ],
+    "rejection": [
+        ("#race .verdict", "rejected"),
+        ("#tree .verdict", "yields 1 token"),
+        ("#race_lab .residual", "0.6"),
+    ],
+    "trees": [("#tree_lab [role=status].verdict", f"yields {n} tokens") for n in ("2", "2.44", "3.53")],
+}
+"""What the page itself shows once a question is answered: the numbers that the lesson states."""
+
+
+def walk(page, name):
+    """Through a lesson as a student: predict, reveal, look; the page itself must show what is stated."""
+    lesson = LESSONS[name]
+    page.wait_for_selector(f"{lesson['open']['look']}.lesson-look")
+    for question, (selector, text) in zip(lesson["questions"], SHOWN[name], strict=True):
+        page.locator(".lesson .next").click()
+        predict(page, question)
+        page.wait_for_function(
+            "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
+            arg=[selector, text],
+        )
+        page.wait_for_selector(f"{question['after']['look']}.lesson-look")
+        expect(page.locator(".lesson .outcome")).to_have_text(re.compile(re.escape(question["why"]) + "$"))
+    page.locator(".lesson .next").click()
+    expect(page.locator(".lesson .words")).to_contain_text("You predicted 3 of 3 right")
+
+
+def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
+    page = visit(f"?lesson={next(iter(SHOWN))}")
+    for name in SHOWN:  # each follows the one before
+        expect(page.locator(".lesson h2")).to_have_text(LESSONS[name]["title"])
+        walk(page, name)
+        page.get_by_role("button", name="Next lesson").click()
+    assert messages(page) == []
+    page.get_by_role("button", name="Close the lesson").click()
+    page.wait_for_selector(".lessons .card")
+    page.reload()  # what was answered is kept in the browser
+    cards = page.locator(".lessons .card")
+    expect(cards).to_have_count(len(LESSONS))
+    for number, name in enumerate(LESSONS):
+        card = expect(cards.nth(number))
+        says = card.to_contain_text if name in SHOWN else card.not_to_contain_text
+        says("3 of 3 questions answered")
+
+
+def test_before_a_prediction_the_page_gives_nothing_away(visit):
+    page = visit("?lesson=acceptance&step=2")
+    page.wait_for_selector("#race_lab .lane")
+    page.wait_for_function("document.querySelector('#race_lab .gsd-exact').textContent === '50.0%'")
+    expect(page.locator("#race_lab .gsd-exact")).to_be_hidden()
+    page.get_by_role("slider", name="Your prediction").fill("20")
+    page.locator(".lesson .reveal").click()
+    page.wait_for_selector("#race_lab .gsd-exact", state="visible")
+    expect(page.locator(".lesson .verdict")).to_contain_text("you said 20%, it is 50%: 30 points off")
+
+
+def test_a_lesson_on_a_phone_has_no_serious_findings(visit):
+    page = visit("?lesson=drafter&__theme=dark", viewport={"width": 390, "height": 844})
+    page.wait_for_selector("#race_lab .lane")
+    page.locator(".lesson .next").click()
+    predict(page, LESSONS["drafter"]["questions"][0])
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    assert serious_findings(page) == []
+    page.get_by_role("button", name="Close the lesson").click()
+    page.wait_for_selector(".lessons .card")
+    assert serious_findings(page) == []
+
+
+# ---------------------------------------------------------------- the projector
+
+
+def test_a_projector_shows_the_run_large_and_whole(visit):
+    page = visit("?projector=1&trace=wide-tree&round=7&decision=2", viewport={"width": 1280, "height": 720})
+    page.wait_for_selector("#controls", state="hidden")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#controls", state="visible")
+    expect(page).not_to_have_url(re.compile("projector"))
+    page.get_by_role("button", name="Projector mode", exact=True).click()
+    page.wait_for_selector("#controls", state="hidden")
+    expect(page).to_have_url(re.compile("projector=1"))
+    for selector in ("#replay", "#statistics", "footer", "#setup", "#tabs > .tab-wrapper"):
+        assert page.locator(f"{selector}:visible").count() == 0
+    for width, height in ((1920, 1080), (1280, 720)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function("document.documentElement.scrollHeight === innerHeight")
+        page.wait_for_function(
+            """["text", "tree", "race", "stepper"]
+              .map((name) => document.querySelector(`#${name}.block`).getBoundingClientRect())
+              .every(({ top, bottom }) => top >= 0 && bottom <= innerHeight)"""
+        )
+        # a line of the story: the last row reads it
+        line = "document.querySelector('#text .tokens .token.accepted').getBoundingClientRect().height"
+        page.wait_for_function(f"{line} > innerHeight / 32")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('#stepper output').textContent.includes('decision 3/')")
+    assert serious_findings(page) == []
+    page.get_by_role("button", name="Leave projector mode").click()
+    page.wait_for_selector("#controls")
+    expect(page).not_to_have_url(re.compile("projector"))

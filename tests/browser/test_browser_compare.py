@@ -1,0 +1,154 @@
+"""The comparison as a visitor uses it: run, change one thing, stop, ask for what is not there."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from components.page.assets import SCRIPTS, file_url
+from tests.conftest import ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
+
+
+@pytest.fixture
+def open_compare(blank, url):
+    def opened(query=""):
+        blank.goto(f"{url}/?tab=compare{query}")
+        ready(blank)
+        return blank
+
+    return opened
+
+
+@pytest.fixture
+def compare(open_compare):
+    page = open_compare()
+    page.wait_for_selector("#compare .column")
+    return page
+
+
+def column(page, number):
+    return page.locator("#compare .column").nth(number - 1)
+
+
+def run(page, until="done", **fields):
+    for name, value in fields.items():
+        page.locator(f"#compare [name={name}]").fill(str(value))
+    page.locator("#compare .run").click()
+    reached(page, until)
+
+
+def reached(page, phase):
+    page.wait_for_function("phase => window.specdec.compare.state.phase === phase", arg=phase)
+
+
+def says(page, number, text):
+    page.wait_for_function(
+        """([number, text]) => document.querySelectorAll("#compare .column .judgement")[number - 1]
+          .textContent.includes(text)""",
+        arg=[number, text],
+    )
+
+
+def tokens(page, number):
+    return column(page, number).locator(".tokens .token").all_text_contents()
+
+
+def test_ersd_keeps_its_text_whatever_drafts_and_gsd_does_not(compare):
+    run(compare, length=32)
+    says(compare, 3, "Same as autoregressive, all 32 tokens, letter by letter")
+    says(compare, 2, "First difference at token")
+    plain, gsd, ersd = (tokens(compare, number) for number in (1, 2, 3))
+    assert plain == ersd != gsd
+    parts = next(i for i, pair in enumerate(zip(plain, gsd, strict=True)) if pair[0] != pair[1])
+    says(compare, 2, f"First difference at token {parts + 1}:")
+    marked = ".tokens .parting + .token"
+    assert column(compare, 1).locator(marked).text_content() == plain[parts]
+    assert column(compare, 2).locator(marked).text_content() == gsd[parts]
+    for number, after in ((3, "the text stayed, all 32 tokens"), (2, "the text is another one from token")):
+        column(compare, number).get_by_label("Draft").select_option("uniform")
+        says(compare, number, f"After your change {after}")
+    assert tokens(compare, 3) == plain
+    assert tokens(compare, 2) != gsd
+    expect(compare.locator("#compare .summary")).to_contain_text("Column 3, ERSD: Same as autoregressive")
+    expect(compare.locator("#compare table tbody tr")).to_have_count(3)
+
+
+def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compare):
+    page = open_compare("&compare.columns=ersd.simple.own,gsd.batch.3.noisy&compare.length=12")
+    page.wait_for_function("document.querySelectorAll('#compare .column').length === 2")
+    run(page)
+    says(page, 1, "Same as autoregressive, all 12 tokens")
+    expect(page.locator("#compare .beside")).to_contain_text("12 tokens in 12 target calls")
+    page.get_by_role("button", name="Add a column").click()
+    says(page, 3, "Same as autoregressive, all 12 tokens")
+    page.get_by_role("button", name="Remove column 2").click()
+    expect(page.locator("#compare .column")).to_have_count(2)
+
+
+def test_stop_ends_it_and_mistakes_are_explained(compare):
+    run(compare, until="running", length=400)
+    compare.wait_for_function("document.querySelectorAll('#compare .tokens .token').length > 3")
+    compare.locator("#compare .stop").click()
+    reached(compare, "stopped")
+    says(compare, 3, "Did not begin")
+    run(compare, until="error", temperature=-1)
+    compare.locator("#compare .run-error", has_text="temperature = -1").wait_for()
+    column(compare, 2).get_by_label("k", exact=True).fill("0")
+    column(compare, 2).get_by_label("k", exact=True).blur()
+    run(compare, temperature=0, length=8, prompt=HOSTILE, seed="")
+    says(compare, 2, "k = 0")
+    says(compare, 3, "Same as autoregressive, all 8 tokens")
+    expect(compare.locator("#compare [name=seed]")).not_to_have_value("")
+    expect(column(compare, 1).locator(".prompt")).to_have_text(HOSTILE)
+    assert compare.evaluate("window.hacked") is None
+
+
+def test_a_column_that_is_none_is_explained(open_compare):
+    page = open_compare("&compare.columns=ar,ersd.bush.4.own")
+    told = page.get_by_text("ersd.bush.4.own")
+    told.wait_for()
+    assert "write it like ersd.sequence.4.own" in told.inner_text()
+
+
+WORDS = """async (module) => {
+  const { parting, verdict, reason } = await import(new URL(module, document.baseURI).href);
+  const lane = (phase, ...ids) => ({ phase, tokens: ids.map((id) => ({ id, text: `t${id}` })) });
+  const plain = lane("finished", 1, 2, 3);
+  const ended = [[1, 2, 3], [1, 5, 3], [1, 2]].map((ids) => lane("finished", ...ids));
+  const lanes = [...ended, lane("running", 1, 2), lane("running", 4)];
+  const half = { greedy: false, dtype: "bfloat16" };
+  return {
+    places: lanes.map((one) => parting(one, plain)),
+    same: lanes.map((one) => verdict(one, plain).same),
+    ends: verdict(lanes[2], plain).line,
+    half: reason("ersd", { same: false, at: 16 }, half),
+  };
+}"""
+
+
+def test_where_two_texts_part(page):
+    words = page.evaluate(WORDS, file_url(SCRIPTS / "compare_diff.js"))
+    assert words["places"] == [-1, 1, 2, -1, 0]
+    assert words["same"] == [True, False, False, None, False]
+    assert "token 3: the end instead of" in words["ends"]
+    assert "in bfloat16: they agree for 16 tokens" in words["half"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_it_without_scrolling_sideways_and_axe_finds_nothing_serious(
+    blank, open_compare, theme
+):
+    blank.set_viewport_size({"width": 390, "height": 844})
+    page = open_compare(f"&__theme={theme}")
+    page.wait_for_selector("#compare .column")
+    run(page, length=24)
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.wait_for_function(
+        """[...document.querySelectorAll("#compare :is(.card, select, input, button, dd)")]
+          .every((element) => element.getBoundingClientRect().right <= 390)"""
+    )
+    assert serious_findings(page, "#compare") == []

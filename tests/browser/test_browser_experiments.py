@@ -1,0 +1,144 @@
+"""The laboratories of experiments and codecs in the browser."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from specdec.experiments import Store, run, summarize
+from tests.conftest import ready
+from tests.helpers.laws import markov_pair
+from tests.page.test_experiments_lab import SMALL
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A finished experiment's file, and its summary's."""
+    store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
+    run(markov_pair(3), SMALL, store, quiet=True)
+    summary = store.path.with_suffix(".summary.json")
+    summary.write_text(json.dumps(summarize(SMALL, *store.read())))
+    return store.path, summary
+
+
+@pytest.fixture
+def open_lab(blank, url):
+    def opened(theme="light"):
+        blank.goto(f"{url}/?tab=experiments&__theme={theme}")
+        ready(blank)
+        blank.wait_for_selector("#codec_lab .received .sent")
+        return blank
+
+    return opened
+
+
+@pytest.fixture
+def lab(open_lab):
+    return open_lab()
+
+
+def shows(page, selector, text):
+    page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
+        arg=[selector, text],
+    )
+
+
+def drawn(page, selector):
+    """Scrolls to a figure and waits for its curves."""
+    page.locator(selector).first.scroll_into_view_if_needed()
+    page.wait_for_function("figure => document.querySelector(figure).querySelector('svg')", arg=selector)
+
+
+def test_own_results_are_drawn_for_both_methods_with_a_table_each(lab, results):
+    for path in results:
+        lab.locator("#experiments_lab input[type=file]").set_input_files(path)
+        shows(lab, "#experiments_lab .about", "Target target, draft draft")
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(4)
+    drawn(lab, "#experiments_lab .plot .figure")
+    shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
+    lab.get_by_role("radio", name="ERSD").check()
+    shows(lab, "#experiments_lab .plot .sentence", "ERSD, tokens")
+    expect(lab.locator("#experiments_lab .findings tbody tr")).to_have_count(13)
+    lab.locator("#experiments_lab .plot summary").first.click()
+    expect(lab.locator("#experiments_lab .plot table").first.locator("tbody tr")).to_have_count(13)
+
+
+def test_a_curve_can_be_hidden_and_the_zoom_survives(lab, results):
+    lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
+    shows(lab, "#experiments_lab .about", "Target target")
+    figure = "#experiments_lab .plot .figure"
+    drawn(lab, figure)
+    lab.evaluate(
+        "f => window.Plotly.relayout(document.querySelector(f), {'yaxis.range[0]': 1, 'yaxis.range[1]': 2})",
+        figure,
+    )
+    lab.locator("#experiments_lab .curve", has_text="batch").first.click()
+    hidden = "f => document.querySelector(f).data.filter((trace) => trace.visible === false).length === 2"
+    lab.wait_for_function(hidden, arg=figure)
+    assert lab.evaluate("f => document.querySelector(f).layout.yaxis.range", figure) == [1, 2]
+
+
+def test_a_wrong_file_is_explained_and_what_was_there_stays(lab, results, tmp_path):
+    lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
+    shows(lab, "#experiments_lab .about", "Target target")
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text("<img src=x onerror=window.hacked=1>\n")
+    lab.locator("#experiments_lab input[type=file]").set_input_files(wrong)
+    shows(lab, "#experiments_lab .message", "wrong.jsonl: line 1: not JSON")
+    expect(lab.locator("#experiments_lab .plot")).to_have_count(4)
+    assert lab.evaluate("window.hacked") is None
+
+
+def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(lab):
+    tokens = lab.locator("#codec_lab .received .sent")
+    expect(tokens).to_have_count(32)
+    expect(lab.locator("#codec_lab .received .other")).to_have_count(0)
+    tokens.nth(2).click()
+    shows(lab, "#codec_lab .message-of-one", "Token 3.")
+    shows(lab, "#codec_lab .laws-plot .sentence", "D_KL")
+    expect(lab.locator("#codec_lab .editor tbody tr")).to_have_count(13)
+    lab.get_by_role("button", name="New shared randomness").click()
+    shows(lab, "#codec_lab .note.seed", "are others than in the recorded text")
+    lab.locator("#codec_lab .codec").select_option("poisson_functional")
+    shows(lab, "#codec_lab .message-of-one", "winner of the race under P")
+
+
+def test_a_law_is_edited_and_a_mistake_in_it_is_named(lab):
+    q = lab.get_by_label("Q of b")
+    q.fill("-1")
+    q.press("Tab")
+    shows(lab, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
+    q.fill("0.99")
+    q.press("Tab")
+    shows(lab, "#codec_lab .laws-plot .sentence", "D_KL[P‖Q] = 0.")
+    expect(lab.locator("#codec_lab > section > .message").first).to_be_hidden()
+
+
+def test_a_word_is_cut_into_phrases(lab):
+    word = lab.locator("#codec_lab .word")
+    word.fill("abc")
+    word.press("Tab")
+    shows(lab, "#codec_lab .about-word", "3 letters became")
+    word.fill("xyz")
+    word.press("Tab")
+    shows(lab, "#codec_lab .word-message", "the word has 'x'")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab, results, theme):
+    blank.set_viewport_size({"width": 390, "height": 844})
+    lab = open_lab(theme)
+    lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
+    shows(lab, "#experiments_lab .about", "Target target")
+    for figure in (
+        "#experiments_lab .figure",
+        "#codec_lab .bits-plot .figure",
+        "#codec_lab .laws-plot .figure",
+    ):
+        drawn(lab, figure)
+    lab.wait_for_function("document.documentElement.scrollWidth <= 390")

@@ -1,0 +1,208 @@
+"""The laboratories of races and trees in the browser."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import generate, ready
+
+pytestmark = pytest.mark.browser
+
+OWN = "<img src=x onerror=window.hacked=1>"
+
+
+@pytest.fixture
+def race_lab(blank, url):
+    blank.goto(f"{url}/?tab=race")
+    ready(blank)
+    blank.wait_for_selector("#race_lab .lane")
+    return blank
+
+
+@pytest.fixture
+def tree_lab(blank, url):
+    blank.goto(f"{url}/?tab=trees")
+    ready(blank)
+    blank.wait_for_selector("#tree_lab .node")
+    return blank
+
+
+def says(page, selector, text):
+    page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
+        arg=[selector, text],
+    )
+
+
+def probabilities(page, law):
+    texts = page.locator(f"#race_lab .law.{law} output").all_inner_texts()
+    return [float(text) for text in texts]
+
+
+def choose(page, lab, preset):
+    page.locator(f"#{lab} select").select_option(label=preset)
+
+
+def test_the_address_opens_a_tab_and_follows_it(blank, url):
+    page = blank
+    page.goto(f"{url}/?tab=trees&kept=1")
+    page.wait_for_selector("#tree_lab .node")
+    expect(page.get_by_role("tab", name="Tree lab")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("tab", name="Race lab").click()
+    page.wait_for_url("**/?tab=race&kept=1")
+    page.get_by_role("tab", name="Decode").click()
+    page.wait_for_url("**/?kept=1")
+    page.go_back()
+    page.wait_for_url("**/?tab=race&kept=1")
+    page.wait_for_selector("#race_lab .lane", state="visible")
+    page.go_forward()
+    page.wait_for_selector("#generate", state="visible")
+    page.wait_for_url("**/?kept=1")
+    page.goto(f"{url}/?tab=nonsense")
+    page.wait_for_selector("#generate", state="visible")
+
+
+def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
+    race_lab.get_by_role("button", name="Add a token").click()
+    race_lab.wait_for_function("document.querySelectorAll('#race_lab .lane').length === 6")
+    race_lab.get_by_role("tab", name="Decode").click()
+    race_lab.wait_for_selector("#race_lab", state="hidden")
+    race_lab.get_by_role("tab", name="Race lab").click()
+    race_lab.wait_for_selector("#race_lab .lane")
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(6)
+
+
+def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
+    slider = race_lab.get_by_role("slider", name="target P of mat")
+    slider.fill("0.7")
+    says(race_lab, "#race_lab .law.p output", "0.069")  # floor: .15 of the .65 beside mat, of .3 now
+    assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
+    assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
+    expect(race_lab.locator("#race_lab select")).to_have_value("own")
+
+
+def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
+    says(race_lab, "#race_lab .verdict", "“⁨mat⁩” arrives first in both races: same winner, accepted")
+    race_lab.get_by_role("slider", name="e of mat").focus()
+    race_lab.keyboard.press("End")
+    says(race_lab, "#race_lab .verdict", "“⁨table⁩” arrives first in both races")
+    ring = race_lab.get_by_role("slider", name="e of table").locator(".ring").bounding_box()
+    x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
+    before = float(race_lab.get_by_role("slider", name="e of table").get_attribute("aria-valuenow"))
+    race_lab.mouse.move(x, y)
+    race_lab.mouse.down()
+    race_lab.mouse.move(x + 60, y, steps=4)
+    race_lab.mouse.up()
+    race_lab.wait_for_function(
+        "before => document.querySelector('#race_lab [aria-label=\"e of table\"]').ariaValueNow > before",
+        arg=before,
+    )
+
+
+def test_ten_thousand_races_end_beside_the_exact_values(race_lab):
+    choose(race_lab, "race_lab", "Identical, P = Q")
+    says(race_lab, "#race_lab .ersd-exact", "100.0%")
+    race_lab.get_by_role("button", name="Run 10,000 races").click()
+    says(race_lab, "#race_lab .outcome", "ERSD accepted 100.0% (100.0% to 100.0%) of 10,000 first drafts")
+    plots = [".convergence", ".by-index"]
+    for plot in plots:
+        race_lab.locator(f"#race_lab {plot}").scroll_into_view_if_needed()
+        race_lab.wait_for_function(
+            "plot => document.querySelector('#race_lab ' + plot).data?.at(-1).x.length", arg=plot
+        )
+    # the curves are drawn to the end, whatever the machine's speed
+    race_lab.wait_for_function("document.querySelector('#race_lab .convergence').data[6].x.at(-1) === 10000")
+    choose(race_lab, "race_lab", "Disjoint support")  # what was measured belonged to other laws
+    says(race_lab, "#race_lab .gsd-measured", "not measured yet")
+
+
+def test_names_of_tokens_are_text(race_lab):
+    race_lab.locator("#race_lab .token-name").first.fill(OWN)
+    says(race_lab, "#race_lab .lane .name", "<img")
+    assert race_lab.locator("#race_lab img").count() == 0
+    assert race_lab.evaluate("window.hacked") is None
+
+
+def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
+    generate(page)
+    step = page.evaluate(
+        "(() => { const { rounds, selected } = window.specdec.store.state;"
+        " return rounds[selected.round].steps[selected.step]; })()"
+    )
+    assert step["winner_q"] is not None
+    page.get_by_role("tab", name="Race lab").click()
+    page.wait_for_selector("#race_lab .lane")
+    page.get_by_role("button", name="From the Decode tab").click()
+    verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
+    says(page, "#race_lab .preset-note", f"Position {step['position']}")
+    says(page, "#race_lab .verdict", verdict)
+    for law in ("p", "q"):
+        assert sum(probabilities(page, law)) == pytest.approx(1, abs=0.005)
+    page.get_by_role("tab", name="Tree lab").click()
+    page.wait_for_selector("#tree_lab .node")
+    page.locator("#tree_lab .from-run").click()
+    says(page, "#tree_lab .preset-note", "rounds of the Decode tab's run")
+
+
+def test_the_tree_grows_to_384_nodes_and_shows_paths(tree_lab):
+    number = tree_lab.locator("#tree_lab .grow input[type=number]")
+    number.fill("384")
+    number.press("Enter")
+    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length === 385")
+    number.fill("2")
+    number.press("Enter")
+    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length === 3")
+    tree_lab.locator("#tree_lab .node.newest").hover()
+    says(tree_lab, "#tree_lab .inspected", "Path (0, 0): accepted with probability 0.532")
+    tree_lab.get_by_role("button", name="Play").click()
+    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 5")
+    tree_lab.get_by_role("button", name="Pause").click()
+
+
+def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
+    """A sequence of 4 under GSD: each node accepts or rejects, and ends in a sample each time."""
+    choose(tree_lab, "tree_lab", "Always the first")
+    number = tree_lab.locator("#tree_lab .grow input[type=number]")
+    number.fill("4")
+    number.press("Enter")
+    says(tree_lab, "#tree_lab [role=status].verdict", "k = 4: the best tree yields 5 tokens")
+    tree_lab.get_by_role("checkbox", name="GSD's decisions").check()
+    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab g .terminal').length === 5")
+
+
+def test_a_vector_that_increases_names_the_dynamic_program(tree_lab):
+    choose(tree_lab, "tree_lab", "Increasing")
+    says(tree_lab, "#tree_lab .how", "Dynamic program")
+    says(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
+
+
+def test_sliders_of_the_acceptance_leave_the_sum_at_most_one(tree_lab):
+    tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
+    says(tree_lab, "#tree_lab .left-over", "In 0.0% no child is accepted")
+    expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["race", "trees"])
+def test_a_phone_shows_a_laboratory_without_scrolling_sideways(blank, url, tab, theme):
+    page = blank
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{url}/?tab={tab}&__theme={theme}")
+    lab = {"race": "#race_lab", "trees": "#tree_lab"}[tab]
+    page.wait_for_selector(f"{lab} .lane, {lab} .node")
+    # all tabs in sight, none behind a menu
+    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 7")
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.wait_for_function(
+        """lab => [...document.querySelectorAll(`${lab} :is(.card, svg, select, button)`)]
+          .every((element) => element.getBoundingClientRect().right <= 390)""",
+        arg=lab,
+    )
+    page.wait_for_function(
+        """lab => {
+          const texts = [...document.querySelectorAll(`${lab} :is(.lanes, .growth) text`)];
+          return texts.length > 0 && texts.every((text) => parseFloat(getComputedStyle(text).fontSize) >= 12);
+        }""",
+        arg=lab,
+    )

@@ -1,0 +1,104 @@
+"""The losslessness check as a visitor uses it: run, break the verifier, stop, ask for what is not there."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import choose, enter, ready, serious_findings, settle
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def open_check(blank, url):
+    def opened(theme="light", **settings):
+        fields = "".join(f"&lossless.{name}={value}" for name, value in settings.items())
+        page = blank
+        page.goto(f"{url}/?tab=losslessness&__theme={theme}{fields}")
+        ready(page)
+        page.wait_for_selector("#lossless .outcome")
+        decodes = page.get_by_label("number input for Decodes")
+        expect(decodes).to_have_value(str(settings.get("decodes", 8000)))  # the address has been read
+        settle(decodes)
+        return page
+
+    return opened
+
+
+def run(page):
+    page.get_by_role("button", name="Run the check").click()
+
+
+def says(page, text, where=".verdict"):
+    page.wait_for_function(
+        "([where, text]) => document.querySelector(`#lossless ${where}`).textContent.includes(text)",
+        arg=[where, text],
+    )
+
+
+def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
+    page = open_check(decodes=1500)
+    expect(page.locator("#lossless .outcome")).to_have_count(16)  # the law is shown before any decode
+    says(page, "Nothing decoded yet")
+    run(page)
+    says(page, "No difference found: χ² = ")
+    says(page, "of 1,500, 2 tokens each", ".decodes-of")
+    choose(page.get_by_label("Break the verifier on purpose"))
+    choose(page.get_by_label("A rejected token stays in Q"))
+    page.get_by_text("the next sibling is tested against too small a q").wait_for()
+    run(page)
+    says(page, "Caught (A rejected token stays in Q): χ² = ")
+    says(page, "p < 1e-12")
+    page.locator("#lossless .outcome.beyond").nth(5).wait_for()
+    cells = page.locator("#lossless .history tbody tr").evaluate_all(
+        "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    assert [(row[3], row[-1]) for row in cells] == [
+        ("A rejected token stays in Q", "✗ difference"),
+        ("none", "✓ none found"),
+    ]
+    page.locator("#lossless .outcome-table summary").click()
+    shown = page.locator("#lossless .outcome-table tbody tr")
+    expect(shown).to_have_count(16)
+    counts = shown.locator("td:nth-child(4)").all_inner_texts()
+    assert sum(int(count.replace(",", "")) for count in counts) == 1500
+
+
+def test_stop_gives_no_verdict_and_frees_the_way_for_another_check(open_check):
+    page = open_check(decodes=20_000)
+    run(page)
+    says(page, "The verdict comes at the end")
+    page.get_by_role("button", name="Stop").last.click()
+    says(page, "Stopped, so no verdict")
+    page.locator("#lossless-run:enabled").wait_for()
+    choose(page.get_by_label("autoregressive").last)
+    page.get_by_text("there is no verifier to break").wait_for()
+    expect(page.get_by_label("Break the verifier on purpose")).to_be_disabled()
+
+
+def test_what_does_not_fit_is_said(open_check):
+    page = open_check()
+    enter(page.get_by_label("Seed of the check"), "-3")
+    run(page)
+    says(page, "seed = -3 is not a whole number from 0", ".lossless-error")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_three_tokens_without_scrolling_sideways_and_axe_finds_nothing_serious(
+    blank, open_check, theme
+):
+    blank.set_viewport_size({"width": 390, "height": 844})
+    page = open_check(tokens=3, decodes=300, theme=theme)
+    run(page)
+    says(page, "No difference found")
+    says(page, "In each group the last token goes sun, cloud, rain, snow", ".spread")
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.wait_for_function(
+        """(() => {
+          const texts = [...document.querySelectorAll("#lossless svg text")];
+          return texts.length > 0 && texts.every((text) => parseFloat(getComputedStyle(text).fontSize) >= 12);
+        })()"""
+    )
+    expect(page.get_by_role("button", name="Run the check")).to_be_enabled()
+    assert serious_findings(page, "#lossless-page") == []

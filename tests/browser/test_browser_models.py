@@ -1,0 +1,61 @@
+"""Another pair is loaded from the page, as a visitor of a server of one's own does it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import enter, generate, pick, serious_findings, served
+from tests.helpers.tiny_checkpoints import save_checkpoint
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A server that offers one folder of models: the others' server keeps its pair."""
+    folder = tmp_path_factory.mktemp("models")
+    tokenizer = byte_level_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}[user] {{ m.content }}{% endfor %} [answer]"
+    for name, family in (("large", "llama"), ("small", "gpt2")):
+        save_checkpoint(folder / name, family, vocab_size=len(tokenizer))
+        tokenizer.save_pretrained(folder / name)
+    with served("--models-folder", str(folder)) as address:
+        yield address
+
+
+def load(page, target, draft):
+    enter(page.locator("#target").locator("input, textarea"), target)
+    enter(page.locator("#draft").locator("input, textarea"), draft)
+    page.locator("#load-models").click()
+
+
+def shown(page, selector, text):
+    page.wait_for_function(
+        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
+        arg=[selector, text],
+    )
+
+
+def test_a_visitor_loads_a_pair_and_it_answers(page):
+    shown(page, "#models-accordion", "Models: tiny/target with tiny/draft")
+    page.locator("#models-accordion > .label-wrap").click()
+    shown(page, "#models .now", "tiny/draft")
+    pick(page.get_by_label("Pair to load"), "Own models")
+    load(page, HOSTILE, "small")
+    shown(page, "#models .models-error", "hub id")
+    expect(page.locator("#models img")).to_have_count(0)
+    load(page, "large", "small")
+    shown(page, "#models .outcome", "large with small is loaded")
+    shown(page, "#models-accordion", "/large with ")
+    expect(page.locator("#models .models-error")).to_be_hidden()
+    expect(page.get_by_label("Use the chat template")).to_be_checked()
+    assert serious_findings(page, "#models-accordion") == []
+    enter(page.locator("#prompt textarea"), "the cat")
+    generate(page)
+    expect(page.locator("#text .prompt")).to_have_text("[user] the cat [answer]")
+    assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("/large")
+    assert page.evaluate("window.hacked") is None

@@ -1,0 +1,112 @@
+"""Visitors of a model with one seat: who waits sees the place, and waits for nothing else."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.conftest import SLOW, enter
+from tests.helpers.spoiled import WRONG, spoiled
+from tests.stress.visitors import ROOT, Site, serving
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def site():
+    with serving("--seats", "1", "--trace-bytes", "300000") as (address, _):
+        yield Site(address)
+
+
+@pytest.fixture(scope="module")
+def url(site):
+    """The others' server has more seats."""
+    return site.address
+
+
+def begin_others(site, count):
+    """Begin long runs of other visitors, which nobody watches; what ends each of them."""
+    begun = []
+    data = list((site.defaults | {"length": 400, "topology": "batch", "k": 64, "baseline": True}).values())
+    for number in range(count):
+        body = {"fn_index": site.decode, "data": data, "session_hash": f"other-{number}"}
+        answer = httpx.post(f"{site.address}/gradio_api/queue/join", json=body).raise_for_status()
+        begun.append({name: body[name] for name in ("fn_index", "session_hash")} | answer.json())
+    return begun
+
+
+def end(site, begun):
+    for run in begun:
+        httpx.post(f"{site.address}/gradio_api/cancel", json=run).raise_for_status()
+
+
+def said(page, text):
+    holds = "text => document.querySelector('.run-status').textContent.includes(text)"
+    page.wait_for_function(holds, arg=text)
+
+
+def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(site, page):
+    enter(page.locator("#length input[type=number]"), "8")
+    others = begin_others(site, 2)
+    page.locator("#generate").click()
+    said(page, "Waiting for the model: place ")
+    page.locator("#replay select").select_option("long-run")
+    page.wait_for_function("window.specdec.store.state.recorded?.name === 'long-run'")
+    assert page.evaluate("document.body.dataset.phase") == "waiting"  # it goes on behind the recorded run
+    end(site, others)
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    assert page.evaluate("window.specdec.store.state.recorded") is None
+    assert page.evaluate("window.specdec.store.state.rounds.at(-1).finish") == "length"
+
+
+def open_trace(page, text):
+    """Open a file and wait until the page has shown it or said what is wrong; what it said."""
+    page.evaluate("() => { window.specdec.store.state.recorded = null; }")
+    file = {"name": "spoiled.json", "mimeType": "application/json", "buffer": text.encode()}
+    page.locator("#replay input[type=file]").set_input_files(file)
+    message, shown = "document.querySelector('.replay-error').textContent", "store.state.recorded"
+    page.wait_for_function(f"{message} || window.specdec.{shown}?.name === 'file'")
+    return page.locator(".replay-error").text_content()
+
+
+def test_broken_traces_are_told_and_never_break_the_page(page):
+    messages = []
+    recorded = (ROOT / "assets" / "traces" / "parting-gsd.json").read_text()
+    for text in spoiled(recorded, 30, [*WRONG, "<img src=x onerror=window.hacked=1>"]):
+        messages.append(open_trace(page, text))
+        for move in ("ArrowRight", "Shift+ArrowRight", "Home"):
+            page.keyboard.press(move)
+    told = [message for message in messages if message]
+    assert len(told) > 15
+    assert all("it should be" in message and len(message) < 300 for message in told)
+    assert not any("undefined" in message or "TypeError" in message for message in told)
+    assert page.evaluate("window.hacked === undefined")
+
+
+def test_a_trace_above_the_servers_limit_is_not_opened(page):
+    assert "the file has 0.3 MB; at most 0.3 MB can be opened" in open_trace(page, " " * 300_001)
+
+
+def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(browser):
+    with serving() as (address, process):
+        page = browser.new_page()
+        page.set_default_timeout(SLOW)
+        page.goto(f"{address}/?length=400&topology=simple")
+        page.wait_for_function("window.specdec?.setup && document.body.dataset.phase === 'idle'")
+        page.locator("#generate").click()
+        begun = "document.body.dataset.phase === 'running' && window.specdec.store.state.rounds.length > 2"
+        page.wait_for_function(begun)
+        process.kill()
+        page.wait_for_function("document.querySelector('.run-error').textContent.includes('is lost')")
+        assert page.locator(".story .token").count() > 2  # what came stays
+        assert page.evaluate("document.body.dataset.phase") == "error"
+    page.evaluate("window.before = true")
+    with serving(port=int(address.rpartition(":")[2])):
+        page.wait_for_function(
+            "!window.before && window.specdec?.setup && document.body.dataset.phase === 'idle'"
+        )
+        page.locator("#length input[type=number]").fill("8")
+        page.locator("#length input[type=number]").blur()
+        page.locator("#generate").click()
+        page.wait_for_function("document.body.dataset.phase === 'done'")
+        page.close()

@@ -1,0 +1,313 @@
+"""The algorithms as the paper writes them: exact by themselves, and the fast ones decide what they decide."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec import algorithms, optimal
+from specdec.methods import verify_ersd, verify_gsd
+from specdec.models import MarkovModel
+from specdec.race import Stream, log_exponentials, uniform
+from specdec.topology import Topology, batch, sequence, simple, specinfer
+from tests.helpers.laws import adversarial, distance, enumerate_law, random_table
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+WIDE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (1, 0, 1)])
+SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]
+TOPOLOGIES = [*SMALL, sequence(4), WIDE, specinfer(8), batch(7)]
+
+
+def tau_of(topology):
+    return {(), *topology.paths}
+
+
+# ---------------------------------------------------------------- the law, in rationals
+
+
+def rational_table(weights):
+    """Rows of integers as rows of probabilities, in rationals."""
+    table = np.array(weights, dtype=object)
+    return np.array([[Fraction(x) / sum(row) for x in row] for row in table], dtype=object)
+
+
+TABLES = {
+    "full": (
+        rational_table([[5, 2, 1], [1, 3, 3], [2, 1, 6]]),
+        rational_table([[1, 2, 4], [3, 1, 1], [1, 1, 1]]),
+    ),
+    "support": (
+        rational_table([[0, 2, 1], [1, 3, 3], [2, 0, 6]]),
+        rational_table([[1, 2, 0], [3, 0, 1], [0, 1, 1]]),
+    ),
+    "equal": (rational_table([[5, 2, 1], [1, 3, 3], [2, 1, 6]]),) * 2,
+}
+
+
+class Chances:
+    """Chance by choice: what would be drawn is chosen, and its probability goes into the weight."""
+
+    def __init__(self, choose, most):
+        self.choose, self.most, self.weight, self.orders = choose, most, Fraction(1), {}
+
+    def pick(self, options):
+        """One of {outcome: probability}."""
+        options = {outcome: mass for outcome, mass in options.items() if mass}
+        outcome = list(options)[self.choose(len(options))]
+        self.weight *= options[outcome]
+        return outcome
+
+    def arrivals(self, depth, q):
+        """The first tokens of a race under q: samples without replacement. `depth` stands for its noise."""
+        key = depth, tuple(q)
+        if key not in self.orders:
+            order, left = [], {token: mass for token, mass in enumerate(q) if mass}
+            while left and len(order) < self.most:
+                whole = sum(left.values())
+                order.append(self.pick({token: mass / whole for token, mass in left.items()}))
+                del left[order[-1]]
+            self.orders[key] = order
+        return self.orders[key]
+
+
+class Undecided:
+    """A uniform of which only that is decided, by choice, which it is compared with."""
+
+    def __init__(self, chances):
+        self.chances, self.low, self.high = chances, Fraction(0), Fraction(1)
+
+    def __lt__(self, limit):
+        share = (min(max(limit, self.low), self.high) - self.low) / (self.high - self.low)
+        below = self.chances.pick({True: share, False: 1 - share})
+        self.low, self.high = (
+            (self.low, min(limit, self.high)) if below else (max(limit, self.low), self.high)
+        )
+        return below
+
+
+def round_law(decode, topology, monkeypatch):
+    """The law of one round's tokens after (0,); decode(x, tau, e, U, u)."""
+    most = max(map(len, topology.children))
+
+    def run(choose):
+        chances = Chances(choose, most)
+        monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
+        e = range(topology.depth + 1)
+        U = [[Undecided(chances) for _ in range(most)] for _ in e]
+        y = decode((0,), tau_of(topology), e, U, [Undecided(chances) for _ in e])
+        return y, chances.weight
+
+    return enumerate_law(run)
+
+
+def completed(law, P, length):
+    """A law of texts, those that are too short going on with P, as exact rounds to follow would."""
+    whole = defaultdict(int)
+    for y, mass in law.items():
+        for rest in itertools.product(range(P.shape[-1]), repeat=max(length - len(y), 0)):
+            text = (0, *y, *rest)
+            steps = (algorithms.given(P, text[:n])[text[n]] for n in range(1 + len(y), len(text)))
+            whole[text[1 : length + 1]] += math.prod(steps, start=mass)
+    return {text: mass for text, mass in whole.items() if mass}
+
+
+@pytest.mark.parametrize("tables", TABLES)
+@pytest.mark.parametrize("topology", SMALL, ids=str)
+def test_algorithm_4_has_the_targets_law_exactly(topology, tables, monkeypatch):
+    P, Q = TABLES[tables]
+    law = round_law(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), topology, monkeypatch)
+    length = topology.depth + 1
+    assert sum(law.values()) == 1
+    assert completed(law, P, length) == completed({(): Fraction(1)}, P, length)
+
+
+@pytest.mark.parametrize("tables", TABLES)
+def test_algorithm_1_has_the_targets_law_exactly(tables, monkeypatch):
+    P, Q = TABLES[tables]
+
+    def decode(x, tau, e, U, u):
+        return algorithms.simple_gsd(x, Q, P, e, U[0][0], u)
+
+    law = round_law(decode, simple(), monkeypatch)
+    assert completed(law, P, 2) == completed({(): Fraction(1)}, P, 2)
+
+
+@pytest.mark.parametrize("rule", ["residual", "without"])
+def test_enumeration_catches_an_algorithm_without_one_of_its_rules(rule, monkeypatch):
+    P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
+    monkeypatch.setattr(algorithms, rule, lambda P, _: P)
+    law = round_law(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), batch(2), monkeypatch)
+    assert distance(completed(law, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
+
+
+def random_pair(seed, vocab_size=6, order=1):
+    """Tables [|Ω|, ..., |Ω|] of a target and a draft: alike, adversarial, sparse, or independent."""
+    P, Q = random_table(vocab_size, order, seed), random_table(vocab_size, order, seed + 1000)
+    if seed % 4 == 0:
+        Q = 0.8 * P + 0.2 * Q
+    if seed % 4 == 1:
+        Q = adversarial(P)
+    if seed % 4 == 2:
+        Q = Q.where(Q.gt(Q.median(-1, keepdim=True).values), 0.0)
+        P = P.where(P.gt(P.amin(-1, keepdim=True)), 0.0)
+    P, Q = (table / table.sum(-1, keepdim=True) for table in (P, Q))
+    return P.numpy(), Q.numpy()
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_algorithm_5_is_decoding_token_by_token_on_the_same_races(topology):
+    """A winner is a sample of P (Section 3): so the text has the target's law, whatever was drafted."""
+    rng = np.random.default_rng(topology.num_draft_tokens)
+    for seed in range(40):
+        P, Q = random_pair(seed)
+        e = rng.exponential(size=(topology.depth + 1, 6))
+        y, plain = algorithms.ersd((0,), Q, P, tau_of(topology), e), ()
+        for race in e[: len(y)]:
+            p = algorithms.given(P, (0, *plain))
+            plain = (*plain, min(np.flatnonzero(p).tolist(), key=lambda i, p=p, race=race: race[i] / p[i]))
+        assert y == plain
+
+
+def randomness(seed, position, topology, vocab_size):
+    """e, U and u of a round as the decoder keys them."""
+    depths = range(position, position + topology.depth + 1)
+    most = max(map(len, topology.children), default=0)
+    e = log_exponentials(seed, depths, vocab_size).exp().numpy()
+    U = [[uniform(seed, n, i) for i in range(most)] for n in depths]
+    return e, U, [uniform(seed, n, 0, Stream.RESIDUAL) for n in depths]
+
+
+def test_algorithms_1_and_2_are_4_and_5_on_one_drafted_token():
+    for seed in range(200):
+        P, Q = random_pair(seed)
+        e, U, u = randomness(seed, 0, simple(), 6)
+        assert algorithms.simple_gsd((0,), Q, P, e, U[0][0], u) == algorithms.gsd((0,), Q, P, {(0,)}, e, U, u)
+        assert algorithms.simple_ersd((0,), Q, P, e) == algorithms.ersd((0,), Q, P, {(0,)}, e)
+
+
+# ---------------------------------------------------------------- the fast ones, on the same randomness
+
+
+def drafted(x, Q, topology, e):
+    """The topology as far as Q has support, and its tokens by row, drafted by the book."""
+    x_draft = algorithms.draft(x, Q, tau_of(topology), e)
+    topology = Topology(x_draft)
+    return topology, [x[-1], *(x_draft[path] for path in topology.paths)]
+
+
+def log_rows(P, x, topology, token_ids):
+    """log P after each row, [1 + k, |Ω|]."""
+    lines = [tuple(token_ids[row] for row in topology.ancestors(row)[1:]) for row in range(len(token_ids))]
+    return torch.from_numpy(np.array([algorithms.given(P, (*x, *line)) for line in lines])).log()
+
+
+def emitted(verdict, token_ids):
+    return (*(token_ids[row] for row in verdict.rows), verdict.token_id)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_verification_decides_what_the_algorithms_decide(topology):
+    for seed in range(120):
+        P, Q = random_pair(seed, vocab_size=7)
+        e, U, u = randomness(seed, 0, topology, 7)
+        tree, token_ids = drafted((0,), Q, topology, e)
+        log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
+        verdict = verify_gsd(tree, token_ids, log_p, log_q, lambda d, i, U=U: U[d][i], lambda d, u=u: u[d])
+        assert emitted(verdict, token_ids) == algorithms.gsd((0,), Q, P, tau_of(topology), e, U, u)
+        assert_tests_by_the_book(verdict, tree, token_ids, log_p, log_q)
+        verdict = verify_ersd(tree, token_ids, log_p, torch.from_numpy(e).log())
+        assert emitted(verdict, token_ids) == algorithms.ersd((0,), Q, P, tau_of(topology), e)
+
+
+def assert_tests_by_the_book(verdict, tree, token_ids, log_p, log_q):
+    """p and q of each test of GSD are those of Algorithm 4 at that moment."""
+    for row, attempts in itertools.groupby(verdict.attempts, lambda attempt: tree.parents[attempt.row]):
+        P, Q = log_p[row].exp().numpy(), log_q[row].exp().numpy()
+        for attempt in attempts:
+            token = token_ids[attempt.row]
+            assert (attempt.p, attempt.q) == pytest.approx((P[token], Q[token]), rel=1e-9, abs=1e-12)
+            P, Q = algorithms.residual(P, Q), algorithms.without(Q, token)
+
+
+def exact_softmax(logits):
+    """Probabilities in rationals, to 80 digits of what may be 1e-3000."""
+    context = Context(prec=80, Emin=-(10**6), Emax=10**6)
+    weights = [Fraction(context.exp(Decimal(float(x)))) for x in logits]
+    return np.array([weight / sum(weights) for weight in weights], dtype=object)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_gsd_tests_by_the_book_at_temperature_0_01(seed):
+    """Against Algorithm 4 in rationals: what is left of Q may be 1e-1000, or all but 1e-12 of it."""
+    generator = torch.Generator().manual_seed(seed)
+    spread = (0.1, 1.0, 10.0)[seed % 3]
+    logits = spread * torch.randn(2, 5, generator=generator, dtype=torch.float64) / 0.01
+    log_p, log_q = torch.log_softmax(0.1 * logits[0], -1), torch.log_softmax(logits[1], -1)
+    token_ids = [0, *(log_q + log_exponentials(seed, [0], 5)[0].neg()).argsort(descending=True).tolist()]
+    verdict = verify_gsd(
+        batch(4), token_ids[:5], [log_p] * 5, [log_q] * 5, lambda *_: 1 - 2**-53, lambda _: 0.5
+    )
+    P, Q = exact_softmax(log_p), exact_softmax(log_q)
+    for attempt in verdict.attempts:
+        token = token_ids[attempt.row]
+        assert attempt.q == pytest.approx(float(Q[token]), rel=1e-9)
+        assert attempt.p == pytest.approx(float(P[token]), rel=1e-9, abs=1e-13)
+        P, Q = algorithms.residual(P, Q), algorithms.without(Q, token)
+    assert len(verdict.attempts) > 1 or verdict.rows
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("topology", [sequence(3), batch(5), TREE, WIDE], ids=str)
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_rounds_of_the_decoder_are_those_of_the_algorithms(method, topology, order):
+    """Drafting, evaluation and verification of whole runs, keyed by (seed, position)."""
+    for seed in range(4):
+        P, Q = random_pair(seed, vocab_size=5, order=order)
+        pair = specdec.ModelPair(*(MarkovModel(torch.from_numpy(table)) for table in (P, Q)))
+        x, length = (1, 2), 60
+        settings = {"method": method, "topology": topology, "max_new_tokens": length, "seed": seed}
+        for round in specdec.stream(pair, x, **settings):
+            room = topology.limited(max(2 + length - len(x) - 1, 0))
+            e, U, u = randomness(seed, len(x), topology, 5)
+            x_draft = algorithms.draft(x, Q, tau_of(room), e)
+            assert {node.path: node.token_id for node in round.nodes} == x_draft
+            noise = (e, U, u) if method == "gsd" else (e,)
+            y = getattr(algorithms, method)(x, Q, P, tau_of(room), *noise)
+            assert tuple(token.id for token in round.tokens) == y
+            x += y
+        assert len(x) == 2 + length
+
+
+# ---------------------------------------------------------------- Algorithm 3
+
+
+def test_optimal_topologies_are_the_trees_of_algorithm_3():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        rates = np.sort(rng.dirichlet(np.full(6, 0.7)))[::-1]
+        k = int(rng.integers(1, 60))
+        tree = algorithms.optimal_tree(k, lambda j, rates=rates: math.prod(rates[i] for i in j), len(rates))
+        assert len(tree) == k + 1
+        # nodes with the same indices in another order are as acceptable: any of them will do
+        found = tau_of(optimal.optimal_topology(rates, k))
+        assert sorted(map(sorted, found)) == sorted(map(sorted, tree))
+
+
+def test_optimal_topologies_of_a_chain_are_the_trees_of_algorithm_3():
+    """R by path, of which a node's acceptance depends on its parent's child index."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        step = -np.sort(-rng.dirichlet(np.full(4, 0.7), size=5), axis=1)  # [index of the parent, or 4; index]
+
+        def accepted(j, step=step):
+            return math.prod(step[a, b] if b < 4 else 0.0 for a, b in itertools.pairwise((4, *j)))
+
+        assert tau_of(optimal.optimal_topology(accepted, 25)) == algorithms.optimal_tree(25, accepted, 4)

@@ -1,0 +1,178 @@
+"""Laws of the choice of a tree: by expected tokens per second, plain decoding included."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec import stats, topology
+from specdec.decoding import auto, engine
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from tests.helpers.laws import random_table
+
+COUNTS = (1, 2, 3, 5, 9, 17, 33)
+
+
+def pair_of_twins() -> specdec.ModelPair:
+    table = random_table(6, 0, 3)
+    return specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+
+
+def at_once(found):
+    """Steps that need none."""
+    return found
+    yield
+
+
+def chosen(monkeypatch, draft_seconds: float, target_seconds) -> specdec.Topology:
+    """What auto takes of a draft that is always right, at these costs and no others."""
+    target = auto._ForwardCost({n: [target_seconds(n)] for n in COUNTS})
+    draft = auto._ForwardCost({n: [draft_seconds] for n in COUNTS})
+    monkeypatch.setattr(auto, "_forward_costs", lambda pair: at_once([target, draft]))
+    generation = specdec.generate(
+        pair_of_twins(), [0], method="ersd", topology="auto", max_new_tokens=2, seed=0
+    )
+    return specdec.Topology(generation.paths)
+
+
+@pytest.mark.parametrize(
+    ("draft_seconds", "target_seconds", "fits"),
+    [
+        (2e3, lambda n: 1e3, lambda tree: tree.num_draft_tokens == 0),
+        (1e-9, lambda n: 1e3, lambda tree: tree.depth >= 12),
+        (1e-9, lambda n: 1e3 * n**2, lambda tree: tree.num_draft_tokens <= 1),
+    ],
+    ids=["a draft dearer than the target: none", "all free: deep", "many at once are dear: none or one"],
+)
+def test_the_tree_follows_the_costs(monkeypatch, draft_seconds, target_seconds, fits):
+    assert fits(chosen(monkeypatch, draft_seconds, target_seconds))
+
+
+def test_a_busy_moment_does_not_make_a_forward_dear():
+    cost = auto._ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
+    assert (cost.seconds(1), cost.seconds(3), cost.seconds(5)) == (1.0, 1.5, 2.0)
+
+
+def test_more_tokens_never_cost_less():
+    cost = auto._ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
+    assert [cost.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
+
+
+def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr(auto, "_REMEMBERED", 3)
+    pair = pair_of_twins()
+    for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
+        specdec.measure_acceptance(pair, [0], temperature=temperature)
+    assert [sampling.temperature for _, sampling, _ in pair.trials] == [0.7, 0.8, 0.9]
+    assert len(pickle.dumps(pair.trials)) < 4096  # what was found, and not the rounds
+
+
+GRID = [
+    {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    for temperature in (0.0, 0.3, 0.7, 1.0, 2.0)
+    for top_p in (0.05, 0.5, 0.9, 1.0)
+    for top_k in (0, 1, 5)
+]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
+    """Nodes have as many children as q has support: rates over the nodes that have one need not sum to 1."""
+    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 64)
+    monkeypatch.setattr(auto, "_REPEATS", 1)
+    pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
+    rose = 0
+    for sampling in GRID:
+        acceptance = specdec.measure_acceptance(pair, method=method, **sampling)
+        assert (acceptance >= 0).all()
+        assert acceptance.sum() <= 1 + 1e-12
+        assert specdec.optimal_topology(acceptance, 5).num_draft_tokens == 5
+        g = specdec.generate(pair, [1], method=method, topology="auto", max_new_tokens=3, seed=0, **sampling)
+        assert len(g.token_ids) == 3
+        rose += bool((np.diff(acceptance) > 0).any())
+    assert rose, "a running minimum over what was measured would show here"
+
+
+def test_rates_over_different_counts_may_sum_to_more_than_one():
+    """The control: what the estimate did before it multiplied conditional chances."""
+    pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
+    g = specdec.generate(
+        pair, [1], method="gsd", topology=topology.batch(8), max_new_tokens=300, top_p=0.9, seed=0
+    )
+    counts = stats.index_counts(g.rounds, topology.batch(8))
+    assert min(counts.offered) < max(counts.offered)
+    assert stats.acceptance_vector(counts.accepted, counts.reached).sum() <= 1 + 1e-12
+
+
+def test_a_child_that_is_accepted_where_the_first_never_is(monkeypatch):
+    """R = (0, 1): the draft's favourite is never the target's, its second one always is."""
+    p, q = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1 - 1e-9, 1e-9, 0.0])
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    for method in ("gsd", "ersd"):
+        assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
+        monkeypatch.setattr(auto, "_forward_costs", lambda pair: at_once([one_second(), free()]))
+        g = specdec.generate(pair, [0], method=method, topology="auto", max_new_tokens=20, seed=0)
+        assert g.block_efficiency >= 2.0
+        assert g.paths[:2] == ((0,), (1,))
+        learnt = specdec.learn.learn_context(pair, [[0]], method=method, tokens=50)
+        assert learnt.average[:2] == (0.0, 1.0)
+    assert specdec.optimal_topology([0, 1], 2).paths == ((0,), (1,))
+
+
+def one_second():
+    return auto._ForwardCost({n: [1.0] for n in COUNTS})
+
+
+def free():
+    return auto._ForwardCost({n: [1e-9] for n in COUNTS})
+
+
+def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough():
+    p, q = torch.tensor([0.0, 1.0, 0.0]), torch.tensor([1.0, 0.0, 0.0])
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    assert specdec.generate(pair, [0], topology="auto", max_new_tokens=4, seed=0).token_ids == [1, 1, 1, 1]
+    with pytest.raises(ValueError, match="tokens = 30"):
+        specdec.learn.learn_context(pair, [[0]], tokens=30)
+    with pytest.raises(ValueError, match="no child is ever accepted"):
+        specdec.optimal_topology([0, 0], 2)
+
+
+def test_what_is_measured_does_not_depend_on_who_comes_first():
+    """Two servers whose first visitors have other prompts grow the same tree."""
+    found = []
+    for prompt in ([0], [3]):
+        pair = pair_of_twins()
+        specdec.generate(pair, prompt, method="gsd", topology="auto", max_new_tokens=2, seed=0)
+        found.append(specdec.measure_acceptance(pair, method="gsd").tolist())
+    assert found[0] == found[1]
+
+
+def test_a_prompt_of_ones_own_is_measured_for_itself():
+    """Behind token 0 the draft is always right, behind token 1 never."""
+    p = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    q = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    assert specdec.measure_acceptance(pair, [0])[0] == 1.0
+    assert specdec.measure_acceptance(pair, [1])[0] < 0.01
+
+
+def test_measuring_stops_between_its_rounds():
+    pair = pair_of_twins()
+    settings = engine.Settings("gsd", 1, Sampling(), None, False)
+    steps = auto.choosing(pair, settings)
+    assert sum(1 for _ in steps) > 20
+    assert list(auto.choosing(pair, settings)) == []
+
+
+def test_who_measures_too_takes_what_another_one_has_found():
+    pair = pair_of_twins()
+    settings = engine.Settings("ersd", 1, Sampling(), None, False)
+    mine = auto.measuring(pair, settings)
+    next(mine)
+    other = auto.finished(auto.measuring(pair, settings))
+    assert auto.finished(mine) is other

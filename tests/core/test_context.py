@@ -1,0 +1,301 @@
+"""Trees grown with what the draft shows: the text keeps the target's law, and the budget is kept."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import specdec
+from specdec import learn
+from specdec.context import ContextAcceptance, ContextTree
+from specdec.context.acceptance import STAGES, Hazards, marginal
+from specdec.context.features import WIDTH, of_arrivals, of_children, of_node, of_uniforms
+from specdec.context.growth import Branch, child_counts, plan
+from specdec.drafters import context as context_draft
+from specdec.exactness.losslessness import joint_law
+from specdec.experiments import context as experiment
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from tests.helpers.laws import FALSE_ALARM, adversarial, chi_square_p_value, markov_pair, random_table
+
+AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+FEATURES = {"gsd": {"node": 4, "tested": 7, "drafted": 9}, "ersd": {"drafted": 8}}
+
+
+def capricious(method, seed=0, scale=2.0):
+    """An acceptance that makes every shape depend strongly on all that it is shown."""
+    generator = torch.Generator().manual_seed(seed)
+    stages = {
+        name: Hazards(
+            torch.randn(WIDTH, FEATURES[method][name], generator=generator) * scale,
+            torch.randn(WIDTH, generator=generator),
+        )
+        for name in STAGES[method]
+    }
+    return ContextAcceptance(method, AVERAGE, stages)
+
+
+def narrow_pair():
+    """Six tokens, a draft that likes best what the target likes least."""
+    table = random_table(6, 1, seed=5, concentration=2.0)
+    return specdec.ModelPair(MarkovModel(table, "target"), MarkovModel(adversarial(table), "draft"))
+
+
+def first_tokens(pair, tree, seed, length):
+    # room enough that the tree is not cut for the tokens that are looked at
+    run = specdec.stream(
+        pair, [0], method="gsd", topology=tree, max_new_tokens=length + tree.k, seed=seed, detail=False
+    )
+    token_ids = []
+    while len(token_ids) < length:
+        token_ids += [token.id for token in next(run).tokens]
+    return tuple(token_ids[:length])
+
+
+@pytest.mark.parametrize(("k", "seed"), [(2, 1), (4, 2), (6, 3)])
+def test_gsd_on_grown_trees_has_the_targets_law(k, seed):
+    """χ² over the first two tokens, 2,000 runs; false alarm 1e-6 a tree."""
+    pair, tree = narrow_pair(), ContextTree(capricious("gsd", seed), k)
+    runs = [first_tokens(pair, tree, s, 2) for s in range(2000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+
+
+def counts_that_look_ahead(reach, untested, tested, most, k, depth, average):
+    """What GSD must not do: decide about child i with the uniform that will test child i."""
+    return child_counts(reach, tested, tested, most, k, depth, average)
+
+
+def tilted_pair():
+    """Where the first child is rejected, the second one is accepted or not by its uniform."""
+    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+
+
+def second_child_by_its_uniform():
+    """Two nodes: the second one is a second child where its own uniform is above 0.6, if that may be seen."""
+    indifferent = Hazards(torch.zeros(WIDTH, 4), torch.zeros(WIDTH))
+    weights, bias = torch.zeros(WIDTH, 7), torch.zeros(WIDTH)
+    weights[1, 4], bias[1] = 40.0, -24.0
+    drafted = Hazards(torch.zeros(WIDTH, 9), torch.zeros(WIDTH))
+    stages = {"node": indifferent, "tested": Hazards(weights, bias), "drafted": drafted}
+    return ContextTree(ContextAcceptance("gsd", AVERAGE, stages), 2)
+
+
+@pytest.mark.parametrize("peeks", [False, True])
+def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypatch):
+    """First token of 3,000 runs; false alarm 1e-6."""
+    if peeks:
+        monkeypatch.setattr(context_draft, "child_counts", counts_that_look_ahead)
+    pair, tree = tilted_pair(), second_child_by_its_uniform()
+    runs = [first_tokens(pair, tree, s, 1) for s in range(3000)]
+    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) < FALSE_ALARM) == peeks
+
+
+def test_chi_square_catches_a_tree_that_drops_a_drafted_token(monkeypatch):
+    """Control: GSD with ERSD's freedom to leave out what was drafted, by the value of the token itself."""
+    pair, tree = narrow_pair(), ContextTree(capricious("gsd", 1), 2)
+    real = Branch.drafted
+
+    def choosy(self, token_ids, rates):
+        children = real(self, token_ids, rates)
+        if children and children[0].token_id >= 3:
+            self.children = []
+        return self.children
+
+    monkeypatch.setattr(Branch, "drafted", choosy)
+    broken = [first_tokens(pair, tree, s, 1) for s in range(3000)]
+    assert chi_square_p_value(broken, joint_law(pair.target, [0], 1)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ersd_on_grown_trees_is_drafter_invariant(seed):
+    target = MarkovModel(random_table(12, 2, seed), "target")
+    plain = specdec.generate(specdec.ModelPair(target), [1, 2], method="ar", max_new_tokens=300, seed=seed)
+    for order, k in ((0, 1), (1, 7), (2, 16)):
+        pair = specdec.ModelPair(target, MarkovModel(random_table(12, order, 50 + seed), "draft"))
+        tree = ContextTree(capricious("ersd", seed), k)
+        g = specdec.generate(pair, [1, 2], method="ersd", topology=tree, max_new_tokens=300, seed=seed)
+        assert g.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+@pytest.mark.parametrize("k", [1, 5, 16])
+def test_a_round_never_drafts_more_than_k_and_shapes_differ(method, k):
+    g = specdec.generate(
+        markov_pair(8),
+        [0],
+        method=method,
+        topology=ContextTree(capricious(method), k),
+        max_new_tokens=120,
+        seed=1,
+    )
+    assert all(len(round.nodes) <= k for round in g.rounds)
+    assert max(len(round.nodes) for round in g.rounds) == k
+    if k > 1:
+        assert len({tuple(node.path for node in round.nodes) for round in g.rounds}) > 3
+    assert g.paths == ()
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_only_tokens_with_draft_probability_are_drafted(method):
+    p = torch.full((4, 4), 0.25, dtype=torch.float64)
+    q = torch.tensor([[0.5, 0.5, 0.0, 0.0]] * 4, dtype=torch.float64)
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    g = specdec.generate(
+        pair, [0], method=method, topology=ContextTree(capricious(method), 6), max_new_tokens=60, seed=0
+    )
+    assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_the_embedded_pair_drafts_into_the_last_tokens_of_a_text(method):
+    pair = specdec.load_pair()
+    tree = ContextTree(capricious(method), 8)
+    g = specdec.generate(pair, "Once upon a time", method=method, topology=tree, max_new_tokens=24, seed=3)
+    assert len(g.token_ids) <= 24
+    if method == "ersd":
+        plain = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=24, seed=3)
+        assert g.token_ids == plain.token_ids
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_a_plan_where_nothing_is_known_is_the_optimal_tree():
+    root = Branch(0)
+    for k in (1, 4, 16):
+        counts = child_counts([1.0], [_hazards_of(AVERAGE)], [_hazards_of(AVERAGE)], [WIDTH], k, k, AVERAGE)
+        best = specdec.optimal_topology(AVERAGE, k)
+        # the uniforms are known, and say no more than the average: the first level is the optimal one
+        assert counts == [len(best.children[0])]
+        assert plan(root, k, k, AVERAGE) == ([], [root])
+
+
+def _hazards_of(rates):
+    left, hazards = 1.0, []
+    for rate in rates:
+        hazards.append(rate / left)
+        left -= rate
+    return hazards
+
+
+def test_a_second_child_is_not_drafted_where_the_first_is_sure():
+    untested = [[0.6, 0.5, 0.3] + [0.1] * 5] * 2
+    tested = [[0.999, 0.5, 0.3] + [0.1] * 5, [0.001, 0.5, 0.3] + [0.1] * 5]
+    first, second = child_counts([0.5, 0.5], untested, tested, [WIDTH] * 2, 4, 2, AVERAGE)
+    assert first == 1
+    assert second > 1
+
+
+def test_the_planned_nodes_of_a_known_tree_are_its_most_acceptable():
+    root = Branch(0)
+    a, b = root.drafted([1, 2], [0.6, 0.3])
+    a.drafted([3, 4], [0.9, 0.05])
+    b.drafted([5], [0.9])
+    taken, unscored = plan(root, 4, 2, AVERAGE)
+    assert [node.token_id for node in taken] == [1, 3, 2, 5]
+    assert not unscored
+
+
+# ---------------------------------------------------------------- features and learning
+
+
+def test_features_stay_finite_at_the_edges_of_probability():
+    one_hot = torch.full((2, 5), -math.inf)
+    one_hot[:, 0] = 0
+    uniforms = torch.tensor([1e-300, 1 - 2**-53] * 4, dtype=torch.float64)
+    children = torch.arange(5).expand(2, 5)
+    times = torch.tensor([[0.1, math.inf, math.inf, math.inf, math.inf]] * 2)
+    for seen in (of_node(one_hot), of_children(one_hot, children), of_arrivals(times)):
+        assert seen.shape[:2] == (2, WIDTH)
+        assert seen.isfinite().all()
+    assert of_uniforms(uniforms, 2).clamp_min(-1e9).isfinite().all()
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_what_is_learnt_tells_more_the_more_is_known(method):
+    generator = torch.Generator().manual_seed(3)
+    log_q = (torch.randn(4000, 24, generator=generator) * 2).log_softmax(-1)
+    log_p = (log_q + torch.randn(4000, 24, generator=generator)).log_softmax(-1)
+    train, test = (learn.sampled(log_p[i::2], log_q[i::2], method, generator) for i in (0, 1))
+    losses = learn.log_loss(learn.fitted(train, method), test)
+    least = {"gsd": {"node": 0.001, "tested": 0.07, "drafted": 0.07}, "ersd": {"drafted": 0.07}}[method]
+    assert all(losses[stage] < losses["average"] - gain for stage, gain in least.items()), losses
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_learnt_rates_are_those_of_theory(method):
+    """P and Q the same everywhere: the marginals are R by index, within 5 standard errors (1e-6 each)."""
+    p, q = random_table(10, 0, 1), random_table(10, 0, 2)
+    n = 6000
+    log_p, log_q = p.log().expand(n, 10), q.log().expand(n, 10)
+    acceptance = learn.fitted(learn.sampled(log_p, log_q, method, torch.Generator().manual_seed(1)), method)
+    exact = getattr(specdec.theory, f"{method}_acceptance_by_index")(p, q, WIDTH)
+    for learnt, rate in zip(acceptance.average, exact.tolist(), strict=True):
+        assert abs(learnt - rate) < 5 * math.sqrt(rate * (1 - rate) / n) + 1e-9
+
+
+def test_marginals_of_hazards_are_a_law():
+    hazards = torch.rand(5, WIDTH, generator=torch.Generator().manual_seed(0))
+    rates = marginal(hazards)
+    assert torch.allclose(rates.sum(-1), 1 - (1 - hazards).prod(-1))
+
+
+def test_learning_and_saving_round_trip(tmp_path):
+    acceptance = learn.learn_context(markov_pair(6), [[0], [1]], method="gsd", tokens=60)
+    acceptance.save(tmp_path / "a.json")
+    again = ContextAcceptance.load(tmp_path / "a.json")
+    assert again.average == acceptance.average
+    log_q = torch.log_softmax(torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), -1)
+    assert torch.allclose(again.of_node(log_q), acceptance.of_node(log_q))
+
+
+def test_texts_are_scored_as_the_models_score_them():
+    pair = specdec.load_pair()
+    ids = pair.encode("Once upon a time there was a dog. The dog had a red ball and a big smile.") * 5
+    log_p, _ = learn._laws(pair, Sampling(), ids, 3)
+    with torch.inference_mode():
+        whole = pair.target.module(torch.tensor([ids])).logits[0, 2:-1, : pair.vocab_size].log_softmax(-1)
+    assert torch.allclose(log_p, whole, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: ContextTree(capricious("gsd"), 0), "k = 0"),
+        (lambda: ContextTree([0.5], 4), "acceptance"),
+        (lambda: learn.learn_context(markov_pair(), [[0]], method="ar"), "method = 'ar'"),
+        (lambda: learn.learn_context(markov_pair(), "text"), "prompts"),
+        (lambda: ContextAcceptance("gsd", AVERAGE, {}), "stages"),
+        (lambda: ContextAcceptance("gsd", AVERAGE[:3], capricious("gsd").stages), "average"),
+        (
+            lambda: specdec.generate(
+                markov_pair(), [0], method="gsd", topology=ContextTree(capricious("ersd"), 4)
+            ),
+            "learnt for 'ersd'",
+        ),
+    ],
+)
+def test_mistakes_are_named(make, names):
+    with pytest.raises(ValueError, match=names):
+        make()
+
+
+def test_a_file_that_is_no_acceptance_is_named(tmp_path):
+    path = tmp_path / "x.json"
+    with pytest.raises(ValueError, match=r"x\.json"):
+        ContextAcceptance.load(path)
+    path.write_text("[1]")
+    with pytest.raises(ValueError, match=r"x\.json"):
+        ContextAcceptance.load(path)
+
+
+def test_the_gain_experiment_runs_resumes_and_counts(tmp_path):
+    arguments = ["--smoke", "--results", str(tmp_path / "r.jsonl"), "--acceptance", str(tmp_path)]
+    experiment.main([*arguments, "--summary", str(tmp_path / "s.json")])
+    lines = (tmp_path / "r.jsonl").read_text()
+    experiment.main(arguments)
+    assert (tmp_path / "r.jsonl").read_text() == lines
+    assert lines.count("\n") == 1 + 16

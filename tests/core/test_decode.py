@@ -1,0 +1,395 @@
+"""Rounds: what they record, when generation stops, what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec.models import MarkovModel
+from specdec.topology import Topology, batch, sequence, specinfer
+from specdec.trace import Kind
+from tests.helpers.laws import markov_pair, random_table
+from tests.helpers.tiny_checkpoints import tiny_model
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+METHODS = ("ar", "gsd", "ersd")
+TREE = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
+
+
+def endless_pair(target, draft=None):
+    """A pair that no token ends."""
+    pair = specdec.ModelPair(target, draft)
+    pair.eos_ids = frozenset()
+    return pair
+
+
+def run(method="ersd", topology=TREE, pair=None, **settings):
+    settings = {"max_new_tokens": 60, "seed": 1, "detail": True} | settings
+    return specdec.generate(pair or markov_pair(6), [0, 1], method=method, topology=topology, **settings)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_tokens_of_the_rounds_are_the_generation(method):
+    g = run(method)
+    assert len(g.token_ids) == 60
+    assert g.num_target_calls == len(g.rounds)
+    assert g.block_efficiency == 60 / len(g.rounds)
+    assert [round.number for round in g.rounds] == list(range(len(g.rounds)))
+    position = 2
+    for round in g.rounds:
+        assert round.position == position
+        position += len(round.tokens)
+    assert [round.finish for round in g.rounds] == [None] * (len(g.rounds) - 1) + ["length"]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_accepted_tokens_are_the_accepted_nodes_and_the_last_kind_says_why(method):
+    kinds = set()
+    for round in run(method).rounds:
+        accepted = [node for node in round.nodes if node.status == "accepted"]
+        assert [node.token_id for node in accepted] == [token.id for token in round.tokens[:-1]]
+        assert all(token.kind == "accepted" for token in round.tokens[:-1])
+        end = accepted[-1].path if accepted else ()
+        has_children = any(node.path[:-1] == end for node in round.nodes)
+        assert (round.tokens[-1].kind == "bonus") == (not has_children)
+        kinds.add(round.tokens[-1].kind)
+    assert kinds == {"bonus", "residual" if method == "gsd" else "correction"}
+
+
+def test_autoregressive_rounds_are_one_sampled_token_and_no_nodes():
+    for round in run("ar").rounds:
+        assert ([token.kind for token in round.tokens], round.nodes) == (["sampled"], ())
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_nodes_below_what_was_verified_are_unvisited_and_their_siblings_rejected(method):
+    for round in run(method).rounds:
+        status = {node.path: node.status for node in round.nodes} | {(): "accepted"}
+        for node in round.nodes:
+            if node.status == "unvisited":
+                assert status[node.path[:-1]] != "accepted"
+            else:
+                assert status[node.path[:-1]] == "accepted"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_say_how_each_token_was_decided(method):
+    for round in run(method).rounds:
+        assert [step.token_id for step in round.steps] == [token.id for token in round.tokens]
+        assert [step.kind for step in round.steps] == [token.kind for token in round.tokens]
+        assert [step.position for step in round.steps] == [
+            round.position + i for i in range(len(round.steps))
+        ]
+        for step in round.steps:
+            by_p = min(step.leading, key=lambda arrival: arrival.arrival_p)
+            assert by_p.token_id == step.winner_p
+            if method != "gsd":
+                assert step.token_id == step.winner_p
+            if step.winner_q is not None:
+                by_q = min(step.leading, key=lambda arrival: arrival.arrival_q)
+                assert by_q.token_id == step.winner_q
+            for arrival in step.leading:
+                assert arrival.arrival_p == pytest.approx(arrival.exponential / arrival.p)
+
+
+def test_trials_of_gsd_follow_the_rule():
+    trials = [trial for round in run("gsd").rounds for step in round.steps for trial in step.trials]
+    assert {trial.accepted for trial in trials} == {True, False}
+    assert all(trial.accepted == (trial.u < trial.ratio) for trial in trials)
+
+
+def test_node_probabilities_are_the_models_own():
+    pair = markov_pair(6)
+    g = run("ersd", pair=pair)
+    text = [0, 1]
+    for round in g.rounds:
+        tokens = {(): text[-1]} | {node.path: node.token_id for node in round.nodes}
+        for node in round.nodes:
+            state = tokens[node.path[:-1]]
+            assert node.q == pytest.approx(float(pair.draft.log_table[state, node.token_id].exp()))
+            assert node.p == pytest.approx(float(pair.target.log_table[state, node.token_id].exp()))
+        text += [token.id for token in round.tokens]
+
+
+def test_without_detail_the_rounds_are_the_same_but_for_it():
+    full, plain = run("gsd"), run("gsd", detail=False)
+    assert plain.token_ids == full.token_ids
+    for a, b in zip(full.rounds, plain.rounds, strict=True):
+        assert [(n.path, n.token_id, n.status) for n in a.nodes] == [
+            (n.path, n.token_id, n.status) for n in b.nodes
+        ]
+        assert b.steps == ()
+        assert all(node.q is None and node.p is None for node in b.nodes)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_text_and_another_seed_another(method):
+    assert run(method).token_ids == run(method).token_ids
+    assert run(method).token_ids != run(method, seed=2).token_ids
+
+
+def test_a_drawn_seed_is_recorded_and_reproduces_the_run():
+    g = run(seed=None)
+    assert run(seed=g.seed).token_ids == g.token_ids
+    assert run(seed=None).seed != g.seed
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("wanted", [1, 2, 3, 7])
+def test_exactly_as_many_tokens_as_were_asked_for(method, wanted):
+    assert len(run(method, max_new_tokens=wanted).token_ids) == wanted
+
+
+def counting_pair(eos, draft_context=1 << 20, context=1 << 20):
+    """Both models count upwards modulo 10: everything is accepted, so paths are long."""
+    table = torch.eye(10, dtype=torch.float64).roll(1, dims=1)
+    pair = specdec.ModelPair(
+        MarkovModel(table, "target", context), MarkovModel(table, "draft", draft_context)
+    )
+    pair.eos_ids = frozenset(eos)
+    return pair
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("eos", range(3, 9))
+def test_end_of_sequence_stops_also_inside_an_accepted_path(method, eos):
+    g = specdec.generate(counting_pair([eos]), [1], method=method, topology=sequence(4), seed=0, detail=True)
+    assert g.token_ids == list(range(2, eos + 1))
+    assert g.rounds[-1].finish == "eos"
+    last = g.rounds[-1]
+    assert len(last.steps) == len(last.tokens)
+    assert sum(node.status == "accepted" for node in last.nodes) == last.num_accepted
+    assert specdec.Generation.from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("context", [3, 4, 5, 9])
+def test_the_context_ends_generation_cleanly(method, context):
+    g = specdec.generate(
+        counting_pair([], context=context), [1, 2], method=method, topology=sequence(4), seed=0
+    )
+    assert len(g.token_ids) == context - 2
+    assert g.rounds[-1].finish == "context"
+
+
+def test_a_draft_whose_context_ends_is_no_longer_asked():
+    g = specdec.generate(
+        counting_pair([], draft_context=8), [1, 2], topology=sequence(4), max_new_tokens=20, seed=0
+    )
+    assert len(g.token_ids) == 20
+    assert all(len(round.tokens) == 1 for round in g.rounds[3:])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_real_models_reach_their_contexts_end(method):
+    pair = endless_pair(
+        tiny_model("llama", max_position_embeddings=40), tiny_model("gpt2", seed=1, n_positions=30)
+    )
+    g = specdec.generate(pair, [5, 6, 7], method=method, topology=TREE, max_new_tokens=100, seed=0)
+    assert len(g.token_ids) == 37
+    assert g.rounds[-1].finish == "context"
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
+def test_ersd_is_drafter_invariant_on_real_architectures(family):
+    """float32, 160 tokens a run, past the sliding windows; no mismatch is tolerated."""
+    target = tiny_model(family)
+    plain = specdec.generate(endless_pair(target), [1, 2, 3], method="ar", max_new_tokens=160, seed=4)
+    assert len(plain.token_ids) == 160
+    for draft, topology in itertools.product(
+        (tiny_model(family, seed=1), tiny_model("gpt2", seed=2)), (sequence(5), specinfer(9), TREE)
+    ):
+        pair = endless_pair(target, draft)
+        g = specdec.generate(pair, [1, 2, 3], topology=topology, max_new_tokens=160, seed=4)
+        assert g.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
+@pytest.mark.parametrize("method", METHODS)
+def test_greedy_decoding_equals_transformers_generate(family, method):
+    target = tiny_model(family)
+    target.generation_config.eos_token_id = None
+    pair = endless_pair(target, tiny_model("llama", seed=3))
+    prompt = [7, 8, 9, 10]
+    expected = target.generate(
+        torch.tensor([prompt]), do_sample=False, max_new_tokens=60, pad_token_id=0, use_cache=True
+    )[0, 4:].tolist()
+    g = specdec.generate(pair, prompt, method=method, topology=TREE, temperature=0, max_new_tokens=60, seed=0)
+    assert g.token_ids == expected
+
+
+def test_text_streams_whole_characters():
+    """A target that can only say bytes of emoji: pieces never hold half of one."""
+    tokenizer = byte_level_tokenizer()
+    ids = tokenizer.encode("🙂")
+    table = torch.full((len(tokenizer),) * 2, 1e-12, dtype=torch.float64)
+    table[:, ids[0]] = 1
+    for a, b in itertools.pairwise(ids):
+        table[a], table[a, b] = 1e-12, 1
+    model = MarkovModel(table / table.sum(-1, keepdim=True))
+    pair = specdec.ModelPair(model, model, tokenizer)
+    rounds = specdec.stream(pair, "a", topology=sequence(2), max_new_tokens=16, seed=0)
+    pieces = [round.text for round in rounds]
+    assert "".join(pieces) == "🙂" * 4
+    assert all(set(piece) <= {"🙂"} for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"method": "beam"}, "method = 'beam'"),
+        ({"max_new_tokens": 0}, "max_new_tokens = 0"),
+        ({"max_new_tokens": 2.5}, "max_new_tokens = 2.5"),
+        ({"temperature": -1}, "temperature = -1"),
+        ({"top_p": 2}, "top_p = 2"),
+        ({"seed": -5}, "seed = -5"),
+        ({"topology": "tree"}, "topology = 'tree'"),
+        ({"topology": [(0,)]}, "topology = "),
+    ],
+)
+def test_arguments_out_of_range_are_named_before_anything_is_computed(settings, named):
+    with pytest.raises(ValueError, match=named):
+        specdec.stream(markov_pair(), [0], **settings)
+
+
+@pytest.mark.parametrize("prompt", [[], [3], [-1], ["a"], "text", [0.5]])
+def test_prompts_that_do_not_fit_are_named(prompt):
+    with pytest.raises(ValueError, match="prompt"):
+        specdec.stream(markov_pair(3), prompt)
+
+
+def test_a_prompt_longer_than_the_context_is_named():
+    with pytest.raises(ValueError, match=r"10 tokens.*context of 10"):
+        specdec.stream(counting_pair([], context=10), [1] * 10)
+
+
+def test_a_draft_without_room_for_the_tree_is_named():
+    with pytest.raises(ValueError, match=r"draft's context of 8"):
+        specdec.stream(counting_pair([], draft_context=8), [1] * 6, topology=sequence(4))
+
+
+def test_a_pair_without_a_draft_decodes_autoregressively_only():
+    pair = specdec.ModelPair(MarkovModel(random_table(4, 1, 0)))
+    assert len(specdec.generate(pair, [0], method="ar", max_new_tokens=5).token_ids) == 5
+    for topology in (None, "auto"):
+        with pytest.raises(ValueError, match="needs a draft"):
+            specdec.stream(pair, [0], topology=topology)
+
+
+def test_models_that_cannot_take_trees_say_so():
+    pair = markov_pair(4)
+    pair.draft.capability = "sequence"
+    assert specdec.generate(pair, [0], topology=sequence(3), max_new_tokens=9).token_ids
+    with pytest.raises(ValueError, match="sequences only"):
+        specdec.stream(pair, [0], topology=batch(2))
+    pair.draft.capability = "ar"
+    with pytest.raises(ValueError, match="token by token"):
+        specdec.stream(pair, [0])
+
+
+def test_closing_a_run_ends_it_and_keeps_its_record():
+    run = specdec.stream(markov_pair(), [0], max_new_tokens=50, seed=0)
+    first = next(run)
+    run.close()
+    assert list(run) == []
+    assert run.generation.rounds == (first,)
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_auto_measures_chooses_and_says_what_it_chose(method):
+    pair = endless_pair(tiny_model("llama"), tiny_model("llama", seed=1))
+    g = specdec.generate(pair, [1, 2], method=method, topology="auto", max_new_tokens=20, seed=0)
+    again = specdec.generate(pair, [1, 2], method=method, topology="auto", max_new_tokens=20, seed=0)
+    assert (again.paths, again.token_ids) == (g.paths, g.token_ids)
+    assert len(pair.measured_topologies) == 1
+    plain = specdec.generate(pair, [1, 2], method="ar", max_new_tokens=20, seed=0)
+    assert method == "gsd" or g.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_measured_acceptance_is_near_the_exact_one(method):
+    """Index 0 on an order-0 source, more than 100 trials: 5 standard errors, false alarm below 1e-6."""
+    p, q = random_table(6, 0, 3), random_table(6, 0, 4)
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    exact = {"gsd": specdec.theory.gsd_acceptance, "ersd": specdec.theory.ersd_acceptance}[method](p, q)
+    measured = specdec.measure_acceptance(pair, [0], method=method)
+    assert abs(measured[0] - float(exact)) < 5 * (float(exact) * (1 - float(exact)) / 100) ** 0.5
+    assert measured.sum() <= 1 + 1e-12
+    with pytest.raises(ValueError, match="method = 'beam'"):
+        specdec.measure_acceptance(pair, [0], method="beam")
+
+
+def test_kinds_of_tokens_are_those_of_the_record():
+    seen = {token.kind for method in METHODS for round in run(method).rounds for token in round.tokens}
+    assert seen == set(Kind.__args__)
+
+
+def test_measuring_acceptance_of_plain_decoding_is_refused():
+    with pytest.raises(ValueError, match="method = 'ar'"):
+        specdec.measure_acceptance(markov_pair(), [0], method="ar")
+
+
+@pytest.mark.parametrize("length", range(1, 8))
+def test_auto_works_up_to_the_contexts_end(length):
+    pair = counting_pair([], context=8, draft_context=8)
+    g = specdec.generate(pair, [1] * length, topology="auto", seed=0)
+    assert len(g.token_ids) == 8 - length
+    assert specdec.measure_acceptance(pair, [1] * length).ndim == 1
+    with pytest.raises(ValueError, match="context of 8"):
+        specdec.measure_acceptance(pair, [1] * 8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("length", [28, 29, 30, 31])
+def test_a_prompt_next_to_the_contexts_end_goes_on_to_it(method, length):
+    pair = counting_pair([], context=32, draft_context=32)
+    assert len(specdec.generate(pair, [1] * length, method=method, seed=0).token_ids) == 32 - length
+
+
+def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
+    pair = markov_pair(6)
+    plain = specdec.generate(pair, [1, 2], topology=sequence(3), max_new_tokens=9, seed=4, temperature=0.5)
+    for prompt in (np.array([1, 2]), torch.tensor([1, 2]), (1, 2)):
+        g = specdec.generate(
+            pair,
+            prompt,
+            topology=sequence(np.int64(3)),
+            max_new_tokens=np.int32(9),
+            seed=np.int64(4),
+            temperature=np.float32(0.5),
+            top_k=np.int64(0),
+        )
+        assert g.token_ids == plain.token_ids
+        assert specdec.Generation.from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize("prompt", [None, 3, b"\x01", {1: 2}, {1, 2}, np.array([[1, 2]])], ids=repr)
+def test_what_is_no_prompt_is_named(prompt):
+    with pytest.raises(ValueError, match="prompt"):
+        specdec.stream(markov_pair(), prompt)
+
+
+@pytest.mark.parametrize("pair", ["gpt2", None, 3])
+def test_what_is_no_pair_is_named(pair):
+    for call in (specdec.generate, specdec.stream, specdec.measure_acceptance):
+        with pytest.raises(ValueError, match=f"pair = {pair!r} is no ModelPair"):
+            call(pair, "Once")
+
+
+def test_a_prompt_may_be_a_row_and_a_table_an_array():
+    table = np.full((3, 3), 1 / 3)
+    models = [MarkovModel(given) for given in (table, table.tolist(), torch.tensor(table))]
+    pair = specdec.ModelPair(models[0], models[1])
+    texts = [
+        specdec.generate(pair, prompt, max_new_tokens=5, seed=1).token_ids
+        for prompt in ([0, 1], torch.tensor([0, 1]), torch.tensor([[0, 1]]), np.array([[0, 1]]))
+    ]
+    assert all(text == texts[0] for text in texts)
+    for wrong in (torch.tensor([[0], [1]]), torch.tensor(1)):
+        with pytest.raises(ValueError, match="prompt has shape"):
+            specdec.generate(pair, wrong)
+    for wrong in (np.float64(1.0), [["a"]], [[0.5, 0.5], [1.0]], None, [[0.5, np.nan]] * 2, np.empty((0, 0))):
+        with pytest.raises(ValueError, match="table"):
+            MarkovModel(wrong)

@@ -1,0 +1,62 @@
+"""Drafting without a softmax: the same first arrivals, and the same errors, as with one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from specdec.drafters.model import Drafter
+from specdec.probs import Sampling, log_probs
+from specdec.race import arrivals, log_exponentials
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.laws import markov_pair
+
+SAMPLINGS = [
+    Sampling(),
+    Sampling(0.3),
+    Sampling(1e-40),
+    Sampling(0),
+    Sampling(top_k=3),
+    Sampling(top_p=0.7),
+]
+TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
+
+
+def drafted(model, sampling, topology, seed=0):
+    drafter = Drafter(model, 8, sampling)
+    return drafter.draft([3], topology, log_exponentials(seed, range(topology.depth + 1), 8))
+
+
+@pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_children_are_the_first_arrivals_under_q(topology, sampling):
+    model = markov_pair(8).draft
+    for seed in range(20):
+        tree, tokens, log_q = drafted(model, sampling, topology, seed)
+        race = log_exponentials(seed, range(topology.depth + 1), 8)
+        for row, children in enumerate(tree.children):
+            if not children:
+                continue
+            law = log_probs(model.log_table[tokens[row]][None], sampling)
+            assert torch.equal(log_q[row], law[0])
+            first = arrivals(law, race[tree.depths[row]], len(topology.children[0]))[0]
+            assert [tokens[child] for child in children] == first[: len(children)]
+
+
+@pytest.mark.parametrize("count", [2, 6], ids=["few", "many"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_broken_logits_are_an_error_and_no_lack_of_support(bad, count):
+    model = markov_pair(8).draft
+    model.log_table[3, 5 if bad != -math.inf else slice(None)] = bad
+    with pytest.raises(ValueError, match="logits hold NaN"):
+        drafted(model, Sampling(), batch(count))
+
+
+def test_a_token_without_probability_is_not_drafted():
+    model = markov_pair(8).draft
+    model.log_table[3, 2:] = -math.inf
+    _, tokens, log_q = drafted(model, Sampling(), batch(4))
+    assert sorted(tokens[1:]) == [0, 1]
+    assert float(log_q[0].exp().sum()) == pytest.approx(1)

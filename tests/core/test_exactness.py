@@ -1,0 +1,341 @@
+"""The law of the text is the target's own: by exhaustive enumeration, by identity, and by χ²."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import specdec
+from specdec.decoding import engine
+from specdec.exactness.faults import FAULTS
+from specdec.exactness.losslessness import Check, joint_law
+from specdec.methods import RULES, verify_gsd
+from specdec.models import MarkovModel
+from specdec.race import log_exponentials, races, uniform
+from specdec.race import sparse as sparse_race
+from specdec.topology import Topology, batch, sequence, simple, specinfer
+from tests.helpers.laws import (
+    FALSE_ALARM,
+    adversarial,
+    chi_square_p_value,
+    distance,
+    enumerate_law,
+    markov_pair,
+    random_table,
+)
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+TOPOLOGIES = [simple(), sequence(2), batch(2), batch(3), TREE]
+
+
+class DraftByChoice:
+    """A drafted tree whose tokens are chosen, in order, when verification looks at them.
+
+    Children of a node are drawn from q without replacement. Only the nodes on the verified path matter:
+    nodes of one depth share a race, but which node of a depth is verified was decided before that race.
+    """
+
+    def __init__(self, pair, topology, prefix, choose):
+        self.pair, self.topology, self.prefix, self.choose = pair, topology, prefix, choose
+        self.tokens, self.weight = {0: prefix[-1]}, 1.0
+
+    def __getitem__(self, row):
+        if row not in self.tokens:
+            self.tokens[row] = self._draw(row)
+        return self.tokens[row]
+
+    def _draw(self, row):
+        siblings = self.topology.children[self.topology.parents[row]]
+        taken = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
+        q = self.rows(self.pair.draft)[self.topology.parents[row]].exp()
+        left = [token for token in range(len(q)) if token not in taken]
+        token = left[self.choose(len(left))]
+        self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in taken))
+        return token
+
+    def rows(self, model):
+        return _RowsByChoice(self, model)
+
+
+class _RowsByChoice:
+    def __init__(self, drafted, model):
+        self.drafted, self.model = drafted, model
+
+    def __getitem__(self, row):
+        line = [self.drafted[ancestor] for ancestor in self.drafted.topology.ancestors(row)[1:]]
+        return self.model.log_table[([*self.drafted.prefix, *line])[-1]]
+
+
+def gsd_law(pair, topology, prefix, length, rules=RULES):
+    """The law of the next tokens when `verify_gsd` decides, over all drafts, uniforms and samples."""
+
+    def run(choose):
+        tokens, weight = [], 1.0
+        while len(tokens) < length:
+            drafted = DraftByChoice(pair, topology, [*prefix, *tokens], choose)
+            sampled = []
+
+            def draw(weights, sums, _, sampled=sampled):
+                sampled.append((torch.cat([*weights]) / sums[-1]).tolist())
+                return choose(pair.vocab_size)
+
+            verdict = verify_gsd(
+                topology,
+                drafted,
+                drafted.rows(pair.target),
+                drafted.rows(pair.draft),
+                uniform=lambda depth, child_index: (1e-300, 1 - 2**-53)[choose(2)],
+                residual_uniform=lambda depth: 0.5,  # `draw` looks at none
+                rules=rules._replace(sample=draw),
+            )
+            weight *= drafted.weight * sampled[0][verdict.token_id]
+            for attempt in verdict.attempts:
+                accepts = min(1.0, attempt.p / attempt.q)
+                low = attempt.u < 0.5
+                # a uniform next to 1 that is still accepted has no mass of its own
+                weight *= accepts if low else 0.0 if attempt.accepted else 1 - accepts
+                if low and not attempt.accepted:
+                    assert accepts == 0
+            tokens += [drafted[row] for row in verdict.rows] + [verdict.token_id]
+        return tuple(tokens[:length]), weight
+
+    return enumerate_law(run)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_gsd_has_the_targets_joint_law_by_enumeration(topology):
+    pair = markov_pair(3, seed=1)
+    length = 3 if topology == simple() else 2
+    law = gsd_law(pair, topology, [0], length)
+    assert distance(law, joint_law(pair.target, [0], length)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"residual": lambda left, log_p, log_q: (left.weights, left.sums)}, {"log_rest": lambda *_: 0.0}],
+    ids=["residual", "without"],
+)
+def test_enumeration_catches_a_verifier_without_its_updates(broken):
+    pair = markov_pair(3, seed=1)
+    law = gsd_law(pair, batch(2), [0], 2, RULES._replace(**broken))
+    assert distance(law, joint_law(pair.target, [0], 2)) > 1e-3
+
+
+class TabulatedRaces:
+    """Races from a table instead of a seed."""
+
+    table: torch.Tensor
+
+    def __init__(self, *_):
+        pass
+
+    def at(self, position, count=1):
+        return self.table[position : position + count].log()
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_ersd_equals_race_decoding_on_every_combination_of_races(topology, monkeypatch):
+    pair = markov_pair(3, seed=2)
+    monkeypatch.setattr(engine, "Races", TabulatedRaces)
+    orders = list(itertools.permutations([0.3, 1.0, 2.5]))
+    for combination in itertools.product(orders, repeat=3):
+        TabulatedRaces.table = torch.tensor([orders[0], *combination, orders[0], orders[0]])
+        plain = specdec.generate(pair, [0], method="ar", max_new_tokens=3, seed=0)
+        speculative = specdec.generate(pair, [0], method="ersd", topology=topology, max_new_tokens=3, seed=0)
+        assert speculative.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd"])
+@pytest.mark.parametrize("topology", [sequence(3), batch(4), TREE], ids=str)
+def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypatch):
+    """Sparse races of large vocabularies, on one of sixteen tokens of which about two are early."""
+    pair, settings = adversarial_pair(), {"method": method, "topology": topology, "max_new_tokens": 200}
+    whole = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
+    monkeypatch.setattr(races, "LARGE", 0)
+    monkeypatch.setattr(sparse_race, "EARLY", 2)
+    sparse = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
+    assert [run.token_ids for run in sparse] == [run.token_ids for run in whole]
+
+
+@pytest.mark.parametrize("method", ["ar", "ersd"])
+def test_first_tokens_race_has_the_targets_law(method):
+    """χ², false alarm 1e-6; the control is the law of the draft."""
+    pair = adversarial_pair()
+    runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_law(pair.draft, [0], 2)) < FALSE_ALARM
+
+
+def adversarial_pair(vocab_size=16):
+    table = random_table(vocab_size, 1, seed=5, concentration=2.0)
+    return specdec.ModelPair(MarkovModel(table, "target"), MarkovModel(adversarial(table), "draft"))
+
+
+def first_tokens(pair, method, topology, seed, length=2):
+    # long enough that the tree is not cut for the tokens that are looked at
+    total = length + topology.depth
+    g = specdec.generate(pair, [0], method=method, topology=topology, max_new_tokens=total, seed=seed)
+    return tuple(g.token_ids[:length])
+
+
+@pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
+def test_gsd_end_to_end_has_the_targets_law(topology):
+    """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
+    pair = adversarial_pair()
+    runs = [first_tokens(pair, "gsd", topology, seed) for seed in range(4000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("broken", "runs"),
+    [
+        (None, 12_000),
+        ("kept-draft", 3000),
+        ("kept-target", 3000),
+        ("uniform-from-race", 3000),
+        ("shared-uniform", 12_000),
+    ],
+    ids=str,
+)
+def test_chi_square_on_siblings_catches_each_broken_part(broken, runs):
+    """First token of three, 12,000 runs; false alarm 1e-6. A control ends where it is sure to be caught."""
+    check = small_check(batch(2), 1, broken)
+    assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
+
+
+@pytest.mark.parametrize(
+    ("broken", "runs"),
+    [
+        (None, 3000),
+        ("kept-draft", 3000),
+        ("kept-target", 3000),
+        ("uniform-from-race", 3000),
+        ("shared-uniform", 12_000),
+    ],
+    ids=str,
+)
+def test_chi_square_on_siblings_with_children_catches_each_broken_part(broken, runs):
+    """First two tokens; false alarm 1e-6. With one token, children would never be looked at."""
+    check = small_check(TREE, 2, broken)
+    assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
+
+
+def small_check(topology, length, broken):
+    fault = FAULTS.get(broken)
+    return Check(small_pair(), [0], method="gsd", topology=topology, length=length, seed=0, fault=fault)
+
+
+def p_value(check, runs):
+    for _ in range(runs):
+        check.decode()
+    return check.chi_square().p_value
+
+
+def test_gsd_never_decides_twice_with_the_same_uniform(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(engine, "uniform", lambda *key: drawn.append(key) or uniform(*key))
+    specdec.generate(markov_pair(6), [0], method="gsd", topology=TREE, max_new_tokens=200, seed=1)
+    assert len(drawn) > 100
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_gsd_is_exact_where_all_of_q_but_one_token_rounds_to_zero():
+    """Temperature 0.01 on logits that are 10 apart: log q is -1000; χ², false alarm 1e-6."""
+    logits_p, logits_q = (
+        torch.tensor([0.0, -0.005, -0.01]).double(),
+        torch.tensor([0.0, -10.0, -20.0]).double(),
+    )
+    p, q = torch.softmax(logits_p, -1), torch.softmax(logits_q, -1)
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    law = torch.softmax(logits_p / 0.01, -1)
+    settings = {"method": "gsd", "topology": batch(3), "temperature": 0.01, "max_new_tokens": 2}
+    runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids[:1]) for s in range(3000)]
+    assert chi_square_p_value(runs, {(i,): float(law[i]) for i in range(3)}) > FALSE_ALARM
+
+
+def test_gsd_drafts_from_what_it_verifies_with_at_a_temperature_near_nothing():
+    """Logits around 100 that are a rounding apart, T = 3e-6: divided before their maximum is taken off, they
+    drift apart by another rounding; χ², false alarm 1e-6."""
+    rounding = 64 * torch.finfo(torch.float32).eps
+    tables = [100 + rounding * torch.tensor(steps) for steps in ((2.0, 1.0, 0.0), (0.0, 1.0, 2.0))]
+    pair = specdec.ModelPair(*(MarkovModel(torch.full((3,), 1 / 3)) for _ in tables))
+    for model, table in zip((pair.target, pair.draft), tables, strict=True):
+        model.log_table = table
+    law = torch.softmax((tables[0] - tables[0].max()).double() / 3e-6, -1)
+    settings = {"method": "gsd", "topology": sequence(1), "temperature": 3e-6, "max_new_tokens": 2}
+    runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids[:1]) for s in range(3000)]
+    assert chi_square_p_value(runs, {(i,): float(law[i]) for i in range(3)}) > FALSE_ALARM
+
+
+def small_pair():
+    """A pair where a residual that reuses the drafting race is visibly off."""
+    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+
+
+@pytest.mark.parametrize("broken", [None, "residual-from-race"], ids=str)
+def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(broken):
+    """First token of three, 8,000 runs; false alarm 1e-6."""
+    assert (p_value(small_check(simple(), 1, broken), 8000) > FALSE_ALARM) == (broken is None)
+
+
+def test_ersd_on_another_race_is_no_longer_autoregressive(monkeypatch):
+    """Negative control of drafter invariance: verification must race on the race of the position."""
+    pair = markov_pair(8, seed=3)
+    plain = specdec.generate(pair, [0], method="ar", max_new_tokens=200, seed=1)
+    real = engine.verify_ersd
+    monkeypatch.setattr(engine, "verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
+    assert specdec.generate(pair, [0], max_new_tokens=200, seed=1).token_ids != plain.token_ids
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ersd_is_drafter_invariant_over_drafts_and_topologies(seed):
+    vocab_size = 12
+    target = MarkovModel(random_table(vocab_size, 2, seed), "target")
+    drafts = [
+        MarkovModel(random_table(vocab_size, order, 100 + seed + order), f"draft{order}")
+        for order in range(3)
+    ]
+    plain = specdec.generate(specdec.ModelPair(target), [1, 2], method="ar", max_new_tokens=400, seed=seed)
+    shapes = [simple(), sequence(5), batch(6), specinfer(8), specdec.optimal_topology([0.5, 0.2, 0.1], 16)]
+    for draft, topology in itertools.product(drafts, shapes):
+        pair = specdec.ModelPair(target, draft)
+        g = specdec.generate(pair, [1, 2], method="ersd", topology=topology, max_new_tokens=400, seed=seed)
+        assert g.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_temperature_zero_is_greedy_for_every_method(method, topology):
+    pair = markov_pair(6, seed=4)
+    g = specdec.generate(
+        pair, [0], method=method, topology=topology, temperature=0, max_new_tokens=30, seed=9, detail=True
+    )
+    text = [0]
+    for _ in range(30):
+        text.append(int(pair.target.log_table[text[-1]].argmax()))
+    assert g.token_ids == text[1:]
+
+
+def test_a_token_without_draft_probability_is_never_drafted():
+    p = torch.tensor([[0.25, 0.25, 0.25, 0.25]] * 4, dtype=torch.float64)
+    q = torch.tensor([[0.5, 0.5, 0.0, 0.0]] * 4, dtype=torch.float64)
+    pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
+    for method in ("gsd", "ersd"):
+        g = specdec.generate(pair, [0], method=method, topology=batch(4), max_new_tokens=100, seed=0)
+        assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
+        assert all(len(round.nodes) <= 2 for round in g.rounds)
+    runs = [first_tokens(pair, "gsd", batch(4), seed, length=1) for seed in range(2000)]
+    assert chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM
+
+
+def test_noise_of_neighbouring_positions_and_seeds_is_independent():
+    """Correlation of uniform noise below 5 standard errors (false alarm below 1e-6)."""
+    e = log_exponentials(7, range(64), 512).exp().flatten()
+    other = log_exponentials(8, range(64), 512).exp().flatten()
+    shifted = e.roll(512)
+    for x in (other, shifted, e.roll(1)):
+        assert abs(float(torch.corrcoef(torch.stack([e, x]))[0, 1])) < 5 / math.sqrt(len(e))

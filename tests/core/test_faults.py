@@ -1,0 +1,167 @@
+"""What a visitor sees when something breaks, and that the next one is served."""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import weakref
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+import specdec
+from components.decode import record
+from components.server import run, turns
+from components.server.settings import Settings
+from specdec.experiments.store import Store
+from tests.conftest import answering, let_closed_runs_end
+
+SETTINGS = Settings(prompt="Once upon a time", max_new_tokens=24, seed=3)
+NO_MEMORY = "The model ran out of memory: shorten the prompt or the length, or lower k."
+CPU_ALLOCATOR = (
+    "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: 9 bytes"
+)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+class Breaking:
+    """A session that raises at its third forward."""
+
+    def __init__(self, session, error):
+        self.session, self.error, self.forwards = session, error, 0
+
+    def __getattr__(self, name):
+        return getattr(self.session, name)
+
+    def forward(self, *arguments):
+        self.forwards += 1
+        if self.forwards == 3:
+            raise self.error
+        return self.session.forward(*arguments)
+
+
+@contextmanager
+def breaking(model, error):
+    """All sessions that the model gives meanwhile break; yields references to them."""
+    whole, sessions = model.session, []
+
+    def session():
+        broken = Breaking(whole(), error)
+        sessions.append(weakref.ref(broken))
+        return broken
+
+    model.session = session
+    try:
+        yield sessions
+    finally:
+        del model.session
+
+
+def received(pair, settings=SETTINGS):
+    return [json.loads(update) for update in run.updates(pair, settings, interval=0.0)]
+
+
+def token_ids(updates):
+    return [token["id"] for update in updates for round in update["rounds"] for token in round["tokens"]]
+
+
+@pytest.mark.parametrize("model", ["target", "draft"])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), NO_MEMORY),
+        (MemoryError(), NO_MEMORY),
+        (RuntimeError(CPU_ALLOCATOR), NO_MEMORY),
+        (RuntimeError("CUDA error: device-side assert"), "The model failed; the server's log says why."),
+        (KeyError("layer.7"), "The model failed; the server's log says why."),
+    ],
+)
+def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, error, message):
+    logged = []  # a log of pytest would hold the frames of the error, and with them the caches
+    monkeypatch.setattr(run.logging, "error", lambda text, exc_info: logged.append((text, str(exc_info))))
+    whole = specdec.generate(pair, SETTINGS.prompt, max_new_tokens=24, seed=3).token_ids
+    with breaking(getattr(pair, model), error) as sessions:
+        updates = received(pair)
+    last = updates[-1]
+    assert (last["phase"], last["message"]) == ("error", message)
+    before = token_ids(updates)
+    assert before == whole[: len(before)]  # what came before stays, and was right
+    assert logged == [("a run failed", str(error))]
+    error.__traceback__ = None
+    gc.collect()
+    assert sessions
+    assert all(session() is None for session in sessions)  # and with them their caches
+    assert turns.MODEL.num_seated == 0
+    assert token_ids(received(pair)) == whole  # the next visitor
+
+
+def test_models_that_do_not_load_are_told_and_tried_again_by_the_next_visitor(pair):
+    from components.server.lazy import LazyPair
+
+    lazy = LazyPair(answering([ValueError("no weights in 'some/folder'"), OSError("disk gone"), pair]))
+    assert received(lazy)[-1]["message"] == "no weights in 'some/folder'"
+    assert received(lazy)[-1]["message"] == "The model failed; the server's log says why."
+    assert received(lazy)[-1]["phase"] == "done"
+    assert turns.MODEL.num_seated == 0
+
+
+def test_a_visitor_who_leaves_in_the_middle_frees_seat_and_caches(pair):
+    sessions = []
+    whole = pair.target.session
+    pair.target.session = lambda: sessions.append(whole()) or sessions[-1]
+    try:
+        updates = run.updates(pair, SETTINGS, interval=0.0)
+        while '"number"' not in next(updates):
+            pass
+        assert turns.MODEL.num_seated == 1
+        updates.close()
+    finally:
+        del pair.target.session
+    let_closed_runs_end()
+    [session] = map(weakref.ref, sessions)
+    sessions.clear()
+    gc.collect()
+    assert session() is None
+    assert turns.MODEL.num_seated == 0
+
+
+@contextmanager
+def full_disk(most):
+    """No file grows beyond so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_experiment_on_a_full_disk_keeps_its_runs_and_goes_on_later(tmp_path):
+    store = Store(tmp_path / "results.jsonl")
+    header, runs = {"settings": {}, "pair": {}}, [{"run": number, "x": "y" * 300} for number in range(3)]
+    store.begin(header)
+    store.append(runs[0])
+    with full_disk(500), pytest.raises(ValueError, match=r"results\.jsonl could not be written: .* are kept"):
+        store.append(runs[1])
+    assert store.read() == (header, runs[:1])
+    store.append(runs[2])
+    assert store.read() == (header, [runs[0], runs[2]])
+
+
+def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
+    wanted = record.WANTED[0]
+    generation = record.record(pair, "Once upon a time", "ersd", wanted, 0)
+    moment = record.Moment(0, 0, 1.0)
+    record.write(wanted, moment, [generation], tmp_path)
+    path = tmp_path / f"{wanted.name}.json"
+    before = path.read_text()
+    with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* What was there is kept"):
+        record.write(wanted, moment, [generation], tmp_path)
+    assert path.read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == [path.name]

@@ -1,0 +1,164 @@
+"""Imports go one way, between folders and files; the core knows neither the page nor its libraries."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LAYERS = {
+    "specdec": [
+        {"algorithms", "checks", "devices", "text", "trace"},
+        {"probs", "race", "topology"},
+        {"methods", "optimal", "stats"},
+        {"theory", "verify"},
+        {"channel", "context", "models"},
+        {"drafters", "pair"},
+        {"decoding", "loading"},
+        {"exactness", "learn"},
+        {"bench", "experiments", "tiny"},
+    ],
+    "components": [
+        {"guard"},
+        {"page"},
+        {"server"},
+        {"decode", "experiments", "race_lab", "tree_lab"},
+        {"codecs", "compare", "losslessness"},
+        {"lessons"},
+    ],
+}
+"""Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
+HEAVY = {"transformers": {"models", "pair", "loading", "tiny", "bench"}, "gradio": set(), "plotly": set()}
+MOST_FILES = 20
+
+
+def python_files(root: Path) -> dict[str, Path]:
+    """Dotted name -> file, of what is under `specdec` and `components`; a package is its `__init__.py`."""
+    paths = [path for name in LAYERS for path in sorted((root / name).rglob("*.py"))]
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
+
+
+def imported(path: Path) -> Iterator[tuple[str, ...]]:
+    """What a file imports at any depth of its code, for types alone too: candidates, the likeliest first.
+
+    Not what it imports when it is started as a command: whoever imports the file never runs that.
+    """
+    tree = ast.parse(path.read_text())
+    tree.body = [
+        node for node in tree.body if not (isinstance(node, ast.If) and "__main__" in ast.unparse(node.test))
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name,) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield from ((f"{node.module}.{alias.name}", node.module) for alias in node.names)
+
+
+def between_files(root: Path) -> dict[str, set[str]]:
+    """Which file imports which, by dotted names."""
+    files = python_files(root)
+    return {
+        name: {next((c for c in candidates if c in files), name) for candidates in imported(path)} - {name}
+        for name, path in files.items()
+    }
+
+
+def between_parts(files: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The same between folders, and files beside them."""
+    parts: dict[str, set[str]] = {}
+    for name, others in files.items():
+        parts.setdefault(part(name), set()).update(part(other) for other in others)
+    return {name: others - {name} for name, others in parts.items()}
+
+
+def part(name: str) -> str:
+    return ".".join(name.split(".")[:2])
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """A circle of imports, or nothing."""
+    done: set[str] = set()
+
+    def search(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in done:
+            return []
+        found = next(filter(None, (search(other, [*way, name]) for other in sorted(graph.get(name, ())))), [])
+        done.add(name)
+        return found
+
+    return next(filter(None, (search(name, []) for name in graph)), [])
+
+
+FILES = python_files(ROOT)
+
+
+def layer(package: str, name: str) -> int | None:
+    return next((i for i, names in enumerate(LAYERS[package]) if name in names), None)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if "." in name])
+def test_imports_go_downwards(name):
+    package, own = name.split(".")[:2]
+    assert layer(package, own) is not None, f"{own} has no layer: add it to LAYERS"
+    for candidates in imported(FILES[name]):
+        parts = candidates[0].split(".")
+        assert parts[0] != "app", f"{name} imports {candidates[0]}"
+        if package == "specdec":
+            assert parts[0] != "components", f"{name} imports {candidates[0]}"
+            assert own in HEAVY.get(parts[0], {own}), f"{name} imports {candidates[0]}"
+        if parts[0] != package or parts[1:2] in ([], [own]) or layer(package, parts[1]) is None:
+            continue
+        if name.endswith(".__main__"):  # a command, which nobody imports
+            continue
+        assert layer(package, parts[1]) < layer(package, own), f"{name} imports {candidates[0]}"
+
+
+def test_there_is_no_circle_between_files():
+    assert not circle(between_files(ROOT))
+
+
+def test_there_is_no_circle_between_folders():
+    assert not circle(between_parts(between_files(ROOT)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "files", "folders"),
+    [
+        ("from specdec.models.b import B", True, False),
+        ("import specdec.models.b", True, False),
+        ("def f():\n    from specdec.models import b", True, False),
+        ("if TYPE_CHECKING:\n    from specdec.models.b import B", True, False),
+        ("from specdec.theory import c", False, True),
+        ("from specdec.theory.d import D", True, True),
+        ("if __name__ == '__main__':\n    from specdec.models.b import B", False, False),
+        ("import torch", False, False),
+    ],
+)
+def test_a_circle_would_be_seen(tmp_path, statement, files, folders):
+    texts = {
+        "specdec/models/a.py": statement,
+        "specdec/models/b.py": "from specdec.models.a import A",
+        "specdec/theory/c.py": "C = 1",
+        "specdec/theory/d.py": "from specdec.models import a",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    graph = between_files(tmp_path)
+    assert bool(circle(graph)) is files
+    assert bool(circle(between_parts(graph))) is folders
+
+
+def test_no_folder_is_crowded():
+    for package in (*LAYERS, "tests"):
+        for folder in (ROOT / package, *(path for path in (ROOT / package).rglob("*") if path.is_dir())):
+            assert len(list(folder.glob("*.py"))) <= MOST_FILES, f"{folder} holds too many files: divide it"

@@ -1,0 +1,304 @@
+"""The losslessness check: its law, its statistic, and that it finds every fault it knows of."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+
+import pytest
+import torch
+from scipy import stats
+
+import specdec
+from components.losslessness import models as lossless_models
+from components.losslessness import panel as losslessness
+from components.losslessness import run as lossless_run
+from components.losslessness.faults import FAULT_WORDS
+from specdec.decoding.engine import VERIFIERS
+from specdec.exactness.faults import FAULTS, Fault
+from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_law
+from specdec.models import MarkovModel
+from specdec.race import derived_seed
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.laws import FALSE_ALARM, distance, markov_pair, random_table
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+BEYOND_DOUBT = 1e-12
+"""A fault's p-value from which on more decodes would tell nothing: it only falls."""
+
+
+def check_of(method="gsd", topology=TREE, length=2, seed=1, fault=None, pair=None):
+    pair = pair or markov_pair(3, seed=1)
+    return Check(pair, [0], method=method, topology=topology, length=length, seed=seed, fault=fault)
+
+
+def run(check, decodes):
+    for _ in range(decodes):
+        check.decode()
+    return check
+
+
+# ---------------------------------------------------------------- the law and the statistic
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_law_is_the_product_of_the_tables_rows(order, length):
+    table = random_table(3, order, seed=order)
+    prefix, product = [2, 1], {}
+    for outcome in itertools.product(range(3), repeat=length):
+        text, mass = [*prefix, *outcome], 1.0
+        for n in range(len(prefix), len(text)):
+            mass *= float(table[(*text[n - order : n], text[n])])
+        product[outcome] = mass
+    law = joint_law(MarkovModel(table), prefix, length)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    assert distance(law, product) < 1e-12
+
+
+def test_the_statistic_is_pearson_s():
+    law = {(i,): mass for i, mass in enumerate([0.5, 0.3, 0.15, 0.05])}
+    counts = Counter({(0,): 61, (1,): 25, (2,): 10, (3,): 4})
+    ours = chi_square(counts, law)
+    scipy = stats.chisquare([61, 25, 10, 4], [50, 30, 15, 5])
+    assert ours.statistic == pytest.approx(scipy.statistic)
+    assert ours.p_value == pytest.approx(scipy.pvalue, rel=1e-9)
+    assert ours.degrees_of_freedom == 3
+
+
+@pytest.mark.parametrize(("dof", "statistic"), [(1, 0.3), (15, 14.0), (15, 90.0), (63, 400.0)])
+def test_tail_probabilities_are_those_of_the_chi_square_law(dof, statistic):
+    cells = dof + 1
+    law = {(i,): 1 / cells for i in range(cells)}
+    counts, total = Counter(dict.fromkeys(law, 1000)), 1000 * cells
+    shift = (statistic * 500) ** 0.5  # two cells that are off by this give the statistic
+    counts[(0,)] += shift
+    counts[(1,)] -= shift
+    assert sum(counts.values()) == total
+    assert chi_square(counts, law).p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
+
+
+def test_small_cells_are_pooled_by_what_is_expected_of_them():
+    law = {(0,): 0.9, (1,): 0.04, (2,): 0.03, (3,): 0.03}
+    apart = chi_square(Counter({(0,): 900, (1,): 40, (2,): 30, (3,): 30}), law)
+    assert apart.degrees_of_freedom == 3
+    together = chi_square(Counter({(0,): 80, (1,): 9, (2,): 6, (3,): 5}), law)
+    expected = stats.chisquare([80, 20], [90, 10])
+    assert together.degrees_of_freedom == 1
+    assert together.p_value == pytest.approx(expected.pvalue)
+    # 2.5 expected are too few for a cell even together: they join the last one
+    joined = chi_square(Counter({(0,): 20, (1,): 4, (2,): 1}), {(0,): 0.6, (1,): 0.3, (2,): 0.1})
+    assert joined.statistic == pytest.approx(stats.chisquare([20, 5], [15, 10]).statistic)
+
+
+def test_nothing_can_be_said_of_too_few_decodes():
+    assert chi_square(Counter(), {(0,): 0.5, (1,): 0.5}) == (0.0, 0, 1.0)
+    assert chi_square(Counter({(0,): 5}), {(0,): 0.5, (1,): 0.5}).p_value == 1
+
+
+def test_an_outcome_without_probability_is_found_at_once():
+    assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), {(0,): 0.5, (1,): 0.5, (2,): 0.0}).p_value == 0
+
+
+# ---------------------------------------------------------------- decodes
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+def test_decodes_are_those_of_generate(method):
+    pair = markov_pair(4, seed=2)
+    check = check_of(method, length=3, seed=9, pair=pair)
+    for number in range(20):
+        g = specdec.generate(
+            pair,
+            [0],
+            method=method,
+            topology=TREE,
+            max_new_tokens=3 + TREE.depth,
+            seed=derived_seed(9, number),
+        )
+        assert check.decode() == tuple(g.token_ids[:3])
+    assert check.decodes == sum(check.counts.values()) == 20
+
+
+def test_a_perfect_draft_is_always_accepted_and_autoregressive_decoding_takes_a_call_per_token():
+    table = random_table(3, 1, 0)
+    same = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    check = run(check_of("ersd", sequence(2), length=3, pair=same), 50)
+    assert (check.rounds, check.tokens, check.accepting) == (50, 150, 50)
+    plain = run(check_of("ar", sequence(2), length=3, pair=same), 50)
+    assert (plain.rounds, plain.tokens, plain.accepting) == (150, 150, 0)
+
+
+@pytest.mark.parametrize("topology", [sequence(3), batch(2), TREE], ids=str)
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_right_decoders_pass(method, topology):
+    """First two tokens of 1,500 decodes; false alarm 1e-6 each."""
+    assert run(check_of(method, topology), 1500).chi_square().p_value > FALSE_ALARM
+
+
+def test_right_decoders_pass_as_often_as_stated():
+    """40 checks at a level of 1 in 5: from 1 to 19 alarms but with a probability below 1e-3."""
+    p_values = [run(check_of(length=1, seed=seed), 100).chi_square().p_value for seed in range(40)]
+    assert 1 <= sum(p < 0.2 for p in p_values) <= 19
+
+
+def test_one_race_for_a_round_shows_in_two_tokens_and_not_in_one():
+    fault = FAULTS["one-race"]
+    assert run(check_of("ersd", TREE, 1, fault=fault), 3000).chi_square().p_value > FALSE_ALARM
+    assert run(check_of("ersd", TREE, 2, fault=fault), 500).chi_square().p_value < BEYOND_DOUBT
+
+
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.siblings])
+def test_a_fault_of_siblings_changes_nothing_on_a_sequence(name):
+    broken, right = (check_of("gsd", sequence(2), fault=fault) for fault in (FAULTS[name], None))
+    assert [broken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_a_fault_that_is_none_changes_nothing(method):
+    none = Fault("none", method, VERIFIERS[method])
+    unbroken, right = (check_of(method, TREE, fault=fault) for fault in (none, None))
+    assert [unbroken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
+
+
+def test_a_fault_leaves_the_real_verifier_as_it_is():
+    before = specdec.generate(markov_pair(6), [0], method="gsd", topology=batch(3), max_new_tokens=60, seed=1)
+    for fault in FAULTS.values():
+        run(check_of(fault.method, fault=fault), 20)
+    after = specdec.generate(markov_pair(6), [0], method="gsd", topology=batch(3), max_new_tokens=60, seed=1)
+    assert after.token_ids == before.token_ids
+
+
+def pair_that_ends():
+    pair = markov_pair()
+    pair.eos_ids = frozenset({2})
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: check_of("greedy"), "method = 'greedy'"),
+        (lambda: check_of("ersd", fault=FAULTS["kept-draft"]), "fault = 'kept-draft' breaks 'gsd'"),
+        (lambda: check_of(length=0), "length = 0"),
+        (lambda: check_of(length=9), f"length = 9.*{MOST_OUTCOMES:,}"),
+        (lambda: check_of(seed=-1), "seed = -1"),
+        (lambda: check_of(pair=pair_that_ends()), "end a text"),
+        (lambda: check_of(pair=specdec.ModelPair(MarkovModel(torch.ones(2) / 2))), "needs a draft"),
+    ],
+)
+def test_mistakes_are_named(make, names):
+    with pytest.raises(ValueError, match=names):
+        make()
+
+
+# ---------------------------------------------------------------- on the page
+
+
+def told(**changes):
+    return [json.loads(text) for text in lossless_run.updates(lossless_run.Settings(**changes), interval=0)]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_is_caught_at_the_page_s_default_settings(name):
+    """Two tokens of 8,000 decodes, alarm level 1e-4; where fewer leave no doubt, they will do."""
+    settings = lossless_run.Settings(method=FAULTS[name].method, broken=True, fault=name).checked()
+    check = lossless_run.new_check(settings)
+    while check.decodes < settings.decodes and check.chi_square().p_value > BEYOND_DOUBT:
+        run(check, 500)
+    assert check.chi_square().p_value < lossless_run.ALARM
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+def test_right_decoders_pass_at_the_page_s_default_settings(method):
+    settings = lossless_run.Settings(method=method).checked()
+    assert run(lossless_run.new_check(settings), settings.decodes).chi_square().p_value > lossless_run.ALARM
+
+
+@pytest.mark.parametrize("draft", lossless_models.DRAFTS)
+def test_the_small_models_are_laws_over_the_named_tokens(draft):
+    pair = lossless_models.pair(draft)
+    assert pair.vocab_size == len(lossless_models.TOKENS)
+    assert len(pair.target.log_table.unique(dim=0)) == pair.vocab_size
+    law = joint_law(pair.target, [lossless_models.TODAY], 3)
+    assert min(law.values()) > 0
+    assert sum(law.values()) == pytest.approx(1)
+
+
+def test_updates_tell_the_law_the_counts_and_the_path():
+    first, *_, last = updates = told(decodes=300, tokens=1, method="ersd", seed=4)
+    assert [update["seq"] for update in updates] == list(range(len(updates)))
+    assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]
+    assert first["law"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
+    again = run(lossless_run.new_check(lossless_run.Settings(**first["setup"])), 300)
+    assert last["counts"] == [again.counts[(token,)] for token in range(4)]
+    assert tuple(last["chi_square"]) == again.chi_square()
+    assert (last["decodes"], last["calls"], last["emitted"]) == (300, again.rounds, again.tokens)
+    path = [point for update in updates for point in update.get("path", [])]
+    assert [decodes for decodes, _ in path] == list(range(3, 301, 3))
+    assert path[-1][1] == last["chi_square"][2]
+
+
+def test_a_check_that_is_closed_decodes_no_more():
+    updates = lossless_run.updates(lossless_run.Settings(), interval=0)
+    next(updates), next(updates)
+    updates.close()
+    assert next(updates, None) is None
+
+
+def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
+    monkeypatch.setattr(lossless_run, "MOST_SECONDS", 0.05)
+    last = told(decodes=20_000)[-1]
+    assert last["phase"] == "done"
+    assert 0 < last["decodes"] < 20_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"method": "greedy"}, "method = 'greedy'"),
+        ({"draft": "none"}, "draft = 'none'"),
+        ({"draft": ["near"]}, "draft = ['near'] is not a text"),
+        ({"topology": "auto"}, "topology = 'auto'"),
+        ({"k": 9}, "k = 9 is not a whole number from 1 to 8"),
+        ({"tokens": 4}, "tokens = 4 is not a whole number from 1 to 3"),
+        ({"decodes": None}, "decodes is empty"),
+        ({"decodes": 1e9}, "decodes = 1000000000.0 is not a whole number from 100 to 20,000"),
+        ({"seed": 0.5}, "seed = 0.5 is not a whole number"),
+        ({"seed": -1}, "seed = -1"),
+        ({"broken": True, "fault": "one-race"}, "fault = 'one-race' is none that 'gsd' can have"),
+    ],
+)
+def test_a_visitor_s_mistakes_are_named(changes, names):
+    (update,) = told(**changes)
+    assert update["phase"] == "error"
+    assert names in update["message"]
+
+
+def test_autoregressive_decoding_has_nothing_to_break():
+    assert lossless_run.Settings(method="ar", broken=True, fault="kept-draft").checked().fault is None
+    switch, faults, topology, k = losslessness.needed("ar", "optimal", True, "kept-draft")
+    assert not any(update["interactive"] for update in (switch, topology, k))
+    assert not faults["visible"]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_faults_to_choose_are_those_of_the_method(method):
+    faults = losslessness.needed(method, "optimal", True, "one-race")[1]
+    own = [name for name, fault in FAULTS.items() if fault.method == method]
+    assert [name for _, name in faults["choices"]] == own
+    assert faults["value"] == ("one-race" if method == "ersd" else own[0])
+
+
+def test_the_page_says_where_a_fault_of_siblings_cannot_show():
+    on_tree, on_sequence = (
+        losslessness.needed("gsd", topology, True, "kept-draft")[1]["info"]
+        for topology in ("batch", "sequence")
+    )
+    assert "siblings: on a sequence nothing changes" in on_sequence
+    assert "on a sequence" not in on_tree
+
+
+def test_every_fault_is_explained():
+    assert FAULT_WORDS.keys() == FAULTS.keys()

@@ -1,0 +1,263 @@
+"""Pairs from folders and from memory, and what is refused."""
+
+import json
+import shutil
+
+import pytest
+import tokenizers
+import torch
+import transformers
+
+import specdec
+from specdec.models import MarkovModel
+from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+TOKENIZER = byte_level_tokenizer()
+SIZE = len(TOKENIZER)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Checkpoints of two families with one tokenizer, the draft's logits padded."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    save_checkpoint(root / "target", "llama", vocab_size=SIZE)
+    save_checkpoint(root / "draft", "qwen3", seed=1, vocab_size=SIZE + 20)
+    for name in ("target", "draft"):
+        TOKENIZER.save_pretrained(root / name)
+    return root
+
+
+def test_a_pair_from_folders_decodes_text_and_cuts_padding(folders):
+    pair = specdec.load_pair(folders / "target", draft=folders / "draft", dtype="float32")
+    assert pair.vocab_size == SIZE
+    plain = specdec.generate(pair, "the cat", method="ar", max_new_tokens=30, seed=2)
+    g = specdec.generate(pair, "the cat", method="ersd", max_new_tokens=30, seed=2)
+    assert g.token_ids == plain.token_ids
+    assert g.prompt_ids == tuple(TOKENIZER.encode("the cat"))
+    assert all(node.token_id < SIZE for round in g.rounds for node in round.nodes)
+
+
+def test_draft_and_target_may_have_dtypes_of_their_own(folders):
+    pair = specdec.load_pair(
+        str(folders / "target"), draft=folders / "draft", dtype="bfloat16", draft_dtype="float32"
+    )
+    assert (pair.target.dtype, pair.draft.dtype) == (torch.bfloat16, torch.float32)
+    assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
+
+
+@pytest.mark.parametrize("device", [torch.device("cpu"), "cpu:0"])
+def test_torch_s_own_dtypes_and_devices_will_do(folders, device):
+    pair = specdec.load_pair(folders / "target", folders / "draft", device=device, dtype=torch.float32)
+    assert (pair.target.dtype, pair.draft.dtype) == (torch.float32, torch.float32)
+    assert pair.target.device.type == "cpu"
+
+
+def test_models_in_memory_are_wrapped():
+    pair = specdec.ModelPair(
+        target=tiny_model("llama", vocab_size=SIZE),
+        draft=tiny_model("gpt2", vocab_size=SIZE),
+        tokenizer=TOKENIZER,
+    )
+    assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")
+    assert specdec.generate(pair, "the dog", max_new_tokens=5, seed=0).text
+
+
+def test_a_target_alone_is_autoregressive(folders):
+    pair = specdec.load_pair(folders / "target")
+    assert pair.draft is None
+    assert specdec.generate(pair, "the", method="ar", max_new_tokens=4, seed=0).token_ids
+
+
+def test_different_tokenizers_are_named(folders, tmp_path):
+    save_checkpoint(tmp_path / "other", "llama", vocab_size=280)
+    byte_level_tokenizer(280).save_pretrained(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"different tokenizers.*with id \d+"):
+        specdec.load_pair(folders / "target", draft=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("target_size", "draft_size", "tokenizer"),
+    [(SIZE, SIZE - 1, TOKENIZER), (SIZE, SIZE + 5000, TOKENIZER), (50, 60, None)],
+)
+def test_different_vocabularies_are_named(target_size, draft_size, tokenizer):
+    uniform = [MarkovModel(torch.full((size,), 1 / size)) for size in (target_size, draft_size)]
+    with pytest.raises(ValueError, match=f"{draft_size:,}"):
+        specdec.ModelPair(*uniform, tokenizer=tokenizer)
+
+
+def test_an_empty_prompt_starts_from_the_tokenizers_first_token():
+    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=TOKENIZER)
+    assert pair.encode("") == [TOKENIZER.eos_token_id]
+
+
+def test_end_of_sequence_comes_from_tokenizer_and_generation_settings():
+    model = tiny_model("llama", vocab_size=SIZE)
+    model.generation_config.eos_token_id = [5, 6]
+    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0, 5, 6}
+
+
+@pytest.mark.parametrize("ids", [[[1, 2]], "</s>", True, 2.5, [1, "x"], {"a": 1}, [None]], ids=repr)
+def test_what_is_no_end_of_text_is_named_from_a_folder_and_in_memory(folders, tmp_path, ids):
+    shutil.copytree(folders / "target", tmp_path / "bad")
+    settings = tmp_path / "bad" / "generation_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"eos_token_id": ids}))
+    with pytest.raises(ValueError, match="eos_token_id = "):
+        specdec.load_pair(tmp_path / "bad")
+    model = tiny_model("llama", vocab_size=SIZE)
+    model.generation_config.eos_token_id = ids
+    with pytest.raises(ValueError, match="eos_token_id = "):
+        specdec.ModelPair(model, tokenizer=TOKENIZER)
+
+
+@pytest.mark.parametrize("ids", [[[1, 2]], "</s>", 2.5], ids=repr)
+def test_a_configuration_whose_end_of_text_is_none_is_named(folders, tmp_path, ids):
+    shutil.copytree(folders / "target", tmp_path / "bad")
+    change_config(tmp_path / "bad", eos_token_id=ids)
+    with pytest.raises(ValueError, match=r"config.json.*eos_token_id"):
+        specdec.load_pair(tmp_path / "bad")
+
+
+def test_a_negative_id_ends_no_text():
+    model = tiny_model("llama", vocab_size=SIZE)
+    model.generation_config.eos_token_id = -1
+    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0}
+
+
+LETTERS = {"a": 0, "b": 1, "c": 2, "<unk>": 3}
+
+
+def tokenizer_with_gaps(ids=LETTERS, end=9, **special):
+    """Words are letters; the token that ends a text lies behind a gap."""
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({**ids, "</s>": end}, unk_token="<unk>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>", **special)
+
+
+def ending_at(token_id, size):
+    """A model whose texts end with this token half of the time."""
+    law = torch.full((size,), 0.5 / (size - 1))
+    law[token_id] = 0.5
+    return MarkovModel(law)
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("size", [10, 16])
+def test_texts_end_with_a_token_behind_a_gap_of_ids(method, size):
+    model = ending_at(9, size)
+    pair = specdec.ModelPair(model, ending_at(9, size), tokenizer_with_gaps())
+    assert (len(pair.tokenizer), pair.vocab_size) == (5, 10)
+    for seed in range(20):
+        run = specdec.generate(pair, "a b", method=method, max_new_tokens=60, seed=seed)
+        assert (run.rounds[-1].finish, run.token_ids[-1]) == ("eos", 9)
+        assert max(run.token_ids) < 10
+
+
+def test_a_token_that_ends_texts_by_the_models_settings_alone_is_not_cut_off():
+    model = tiny_model("llama", vocab_size=30)
+    model.generation_config.eos_token_id = [9, 20]
+    assert specdec.ModelPair(model, tokenizer=tokenizer_with_gaps()).vocab_size == 21
+
+
+def test_ids_of_a_gap_are_tokens_like_any_other_and_those_beyond_are_refused():
+    """The model may write them, so they may be read as well: a text can be gone on with."""
+    pair = specdec.ModelPair(ending_at(9, 12), tokenizer=tokenizer_with_gaps())
+    assert pair.encode([5, 9, 0]) == [5, 9, 0]
+    for ids in ([10], [-1], [0, 11]):
+        with pytest.raises(ValueError, match="not in the vocabulary, 0 to 9"):
+            pair.encode(ids)
+
+
+def test_tokens_added_beyond_the_models_logits_are_refused_in_lists_and_texts_alike():
+    tokenizer = tokenizer_with_gaps()
+    tokenizer.add_tokens(["<image>"])
+    image = tokenizer.convert_tokens_to_ids("<image>")
+    pair = specdec.ModelPair(ending_at(9, image), tokenizer=tokenizer)
+    assert pair.vocab_size == image
+    for prompt in ("a <image> b", [0, image, 1]):
+        with pytest.raises(ValueError, match=f"prompt token id {image} is not in the vocabulary"):
+            pair.encode(prompt)
+
+
+@pytest.mark.parametrize(("target", "draft"), [(10, 9), (2, 2)])
+def test_words_that_a_model_can_not_score_are_another_vocabulary(target, draft):
+    uniform = [MarkovModel(torch.full((size,), 1 / size)) for size in (target, draft)]
+    with pytest.raises(ValueError, match="share one vocabulary"):
+        specdec.ModelPair(*uniform, tokenizer_with_gaps())
+
+
+def test_a_tokenizer_whose_texts_could_never_end_is_named():
+    tokenizer = tokenizer_with_gaps(end=4)
+    tokenizer.add_special_tokens({"eos_token": "<end>"})
+    with pytest.raises(ValueError, match=r"'<end>', id 5, but the target scores 5"):
+        specdec.ModelPair(MarkovModel(torch.full((5,), 1 / 5)), tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])
+def test_what_is_not_there_is_named(missing, folders, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=missing):
+        specdec.load_pair(missing)
+    with pytest.raises(ValueError, match=missing):
+        specdec.load_pair(folders / "target", draft=missing)
+
+
+def test_a_draft_without_a_target_is_named(folders):
+    with pytest.raises(ValueError, match="needs a target"):
+        specdec.load_pair(draft=folders / "draft")
+
+
+def test_remote_code_is_never_run(folders, tmp_path):
+    save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
+    TOKENIZER.save_pretrained(tmp_path)
+    (tmp_path / "evil.py").write_text("raise SystemExit('remote code ran')")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {
+        "model_type": "evil",
+        "auto_map": {"AutoModelForCausalLM": "evil.Evil", "AutoConfig": "evil.C"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        specdec.load_pair(tmp_path)
+
+
+@pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2)], ids=["None", "name", "layer"])
+def test_what_is_no_model_is_named(model):
+    with pytest.raises(ValueError, match="no model to decode with"):
+        specdec.ModelPair(model)
+
+
+def test_half_a_character_in_a_prompt_is_named():
+    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=TOKENIZER)
+    with pytest.raises(ValueError, match="half a character"):
+        pair.encode("\ud83d hi")
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def break_weights(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        (lambda folder: change_config(folder, num_hidden_layers=5), "lacks .* weights"),
+        (lambda folder: change_config(folder, hidden_size=64), "other sizes"),
+        (break_weights, "broken"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
+        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+    ],
+    ids=["layers", "sizes", "truncated", "tokenizer", "weights", "config"],
+)
+def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
+    save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
+    TOKENIZER.save_pretrained(tmp_path)
+    harm(tmp_path)
+    with pytest.raises(ValueError, match=named):
+        specdec.load_pair(tmp_path)

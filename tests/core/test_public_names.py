@@ -1,0 +1,57 @@
+"""Names that users, notebooks and other projects call stay where they are, wherever the code lies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import reduce
+
+import pytest
+
+import specdec
+
+NAMES = [
+    *(
+        "load_pair",
+        "ModelPair",
+        "stream",
+        "generate",
+        "measure_acceptance",
+        "optimal_topology",
+        "ContextTree",
+    ),
+    *("Topology", "Generation", "Round", "topology.sequence", "topology.specinfer", "optimal.pop_order"),
+    *("theory.lemma_bound", "theory.gsd_acceptance_by_index", "stats.acceptance_vector", "trace.Token"),
+    *("verify.verify_gsd", "verify.verify_ersd", "decode.stream", "losslessness.Check", "faults.FAULTS"),
+    *(
+        "learn.learn_context",
+        "channel.transmit",
+        "channel.TunstallCode",
+        "race.log_exponentials",
+        "probs.Sampling",
+    ),
+    *("models.MarkovModel", "pair.ModelPair", "loading.EMBEDDED", "auto.choosing", "experiments.Settings"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_is_found(name):
+    assert reduce(getattr, name.split("."), specdec) is not None
+
+
+def test_verifiers_have_one_home():
+    from specdec.methods import verify_ersd, verify_gsd
+    from specdec.verify import verify_ersd as ersd
+    from specdec.verify import verify_gsd as gsd
+
+    assert (gsd, ersd) == (verify_gsd, verify_ersd)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'nothing_of_the_kind'"):
+        _ = specdec.nothing_of_the_kind
+
+
+def test_theory_does_not_wait_for_transformers():
+    code = "import sys, specdec; specdec.theory, specdec.verify; sys.exit('transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0

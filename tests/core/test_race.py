@@ -1,0 +1,174 @@
+"""Exponential races keyed by position."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from specdec.race import (
+    Races,
+    Stream,
+    arrivals,
+    checked_seed,
+    derived_seed,
+    log_exponentials,
+    splitmix,
+    uniform,
+    winner,
+)
+from specdec.race import sparse as sparse_race
+from specdec.race.sparse import SparseRace
+from tests.helpers.laws import FALSE_ALARM
+
+
+def splitmix64(state, count):
+    """The published generator, in plain integers: an independent computation of the noise."""
+    mask, out = (1 << 64) - 1, []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        out.append(z ^ (z >> 31))
+    return out
+
+
+def test_splitmix64_matches_its_published_first_outputs():
+    assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+def test_tensor_noise_equals_scalar_noise():
+    rows = log_exponentials(11, [0, 5, 1000], 7)
+    for row, position in zip(rows, [0, 5, 1000], strict=True):
+        for i in range(7):
+            u = uniform(11, position, i, Stream.RACE)
+            assert float(row[i]) == pytest.approx(math.log(-math.log1p(-u)), rel=1e-12)
+
+
+def test_noise_of_one_position_is_a_run_of_splitmix64():
+    from specdec.race.races import _key
+
+    u = [((bits >> 11) + 0.5) * 2.0**-53 for bits in splitmix64(_key(3, Stream.RACE, 9), 5)]
+    assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
+
+
+@pytest.mark.parametrize("count", [5, 3000, 3 * (1 << 14) + 5])  # several keys a block, and several blocks
+def test_noise_is_the_same_bits_in_numpy_torch_and_python(count):
+    keys = [0, 1, 2**64 - 1, 12345678901234567890, 7, 8, 9]
+    found = np.empty((len(keys), count))
+    for some, part, u in splitmix.blocks(keys, count):
+        found[some, part] = u
+    assert np.array_equal(found, splitmix.uniforms_on(torch.device("cpu"), keys, count).numpy())
+    for row, key in zip(found, keys, strict=True):
+        assert [splitmix.uniform(key, i) for i in (0, 4, count - 1)] == row[[0, 4, count - 1]].tolist()
+
+
+def test_numbers_at_indices_and_below_a_limit_are_those_of_the_whole():
+    key, count = 12345, 40_000
+    whole = splitmix.uniforms_on(torch.device("cpu"), [key], count)[0].numpy()
+    some = np.array([0, 7, 1 << 14, count - 1])
+    assert np.array_equal(splitmix.at(key, some), whole[some])
+    assert np.array_equal(splitmix.below(key, count, 1 << 24), np.flatnonzero(whole < 2.0**-7))
+
+
+def sparse_races_differ(vocab_size=20_000):
+    """How many of 36 races, flat to nearly decided, some with little support, differ from the whole race."""
+    differ = 0
+    for seed in range(36):
+        generator = torch.Generator().manual_seed(seed)
+        scale = (0.0, 0.5, 2.0, 4.0, 10.0, 100.0)[seed % 6]
+        log_p = torch.log_softmax(torch.randn(2, vocab_size, generator=generator) * scale, -1)
+        if seed % 4 == 0:
+            log_p[:, torch.rand(vocab_size, generator=generator) < 0.999] = -math.inf
+        whole = log_exponentials(3, [seed], vocab_size)
+        (sparse,) = Races(3, vocab_size).at(seed)
+        assert isinstance(sparse, SparseRace)
+        same = all(arrivals(log_p, sparse, n) == arrivals(log_p, whole, n) for n in (1, 3, 60))
+        differ += not (same and winner(log_p[1], sparse) == winner(log_p[1], whole[0]))
+    return differ
+
+
+def test_sparse_races_have_the_arrivals_of_whole_ones():
+    assert sparse_races_differ() == 0
+
+
+def test_sparse_races_that_look_at_too_few_tokens_are_noticed(monkeypatch):
+    monkeypatch.setattr(sparse_race, "_SLACK", -3.0)
+    assert sparse_races_differ() > 3
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_arrivals_of_several_races_are_in_order(count):
+    log_q = torch.log_softmax(torch.randn(2, 4000, generator=torch.Generator().manual_seed(0)), -1)
+    e = log_exponentials(4, range(2), 4000)
+    order = (e - log_q).argsort(-1)
+    assert winner(log_q, e).tolist() == order[:, 0].tolist()
+    assert arrivals(log_q, e, count) == order[:, :count].tolist()
+
+
+def test_exponentials_are_exponential():
+    """Kolmogorov-Smirnov, false alarm 1e-6; the control is shifted by 0.02."""
+    e = log_exponentials(1, range(20), 5000).exp().flatten().numpy()
+    assert stats.kstest(e, "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(np.abs(e + 0.02), "expon").pvalue < FALSE_ALARM
+
+
+def test_first_arrivals_are_a_sample_without_replacement():
+    """χ² on the first two of three, false alarm 1e-6."""
+    q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+    e = log_exponentials(5, range(20_000), 3)
+    pairs = [tuple(order) for order in arrivals(q.log().expand(20_000, 3), e, 2)]
+    law = {(i, j): float(q[i] * q[j] / (1 - q[i])) for i in range(3) for j in range(3) if i != j}
+    observed = [pairs.count(key) for key in law]
+    assert stats.chisquare(observed, [20_000 * mass for mass in law.values()]).pvalue > FALSE_ALARM
+    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in law]  # as if drawn with replacement
+    assert stats.chisquare(observed, control).pvalue < FALSE_ALARM
+
+
+def test_the_first_arrival_is_the_winner_and_arrivals_stop_at_the_support():
+    log_q = torch.tensor([[0.0, -math.inf, 0.0, -math.inf], [0.0, 0.0, 0.0, 0.0]])
+    e = log_exponentials(2, range(2), 4)
+    orders = arrivals(log_q, e, 4)
+    assert [len(order) for order in orders] == [2, 4]
+    assert [order[0] for order in orders] == winner(log_q, e).tolist()
+
+
+def test_more_arrivals_than_tokens_are_all_tokens():
+    assert sorted(arrivals(torch.zeros(1, 3), log_exponentials(0, [0], 3), 9)[0]) == [0, 1, 2]
+
+
+def test_streams_seeds_and_positions_differ():
+    rows = [
+        log_exponentials(seed, [position], 4, stream=stream)[0]
+        for seed in (0, 1)
+        for position in (0, 1)
+        for stream in Stream
+    ]
+    assert len({tuple(row.tolist()) for row in rows}) == 12
+
+
+@pytest.mark.parametrize("chunks", [[(0, 3), (2, 4), (3, 30), (40, 2)], [(7, 1), (8, 1), (3, 5)]])
+def test_races_by_chunk_equal_races_drawn_alone(chunks):
+    races = Races(9, 6)
+    for position, count in chunks:
+        expected = log_exponentials(9, range(position, position + count), 6)
+        assert torch.equal(races.log_exponentials(position, count), expected)
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_seeds_of_64_bits_are_taken(seed):
+    assert checked_seed(seed) == seed
+    assert torch.isfinite(log_exponentials(seed, [0], 3)).all()
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", True])
+def test_other_seeds_are_named(seed):
+    with pytest.raises(ValueError, match="seed = "):
+        checked_seed(seed)
+
+
+def test_derived_seeds_differ_by_prompt_and_are_seeds():
+    seeds = {derived_seed(seed, number) for seed in range(4) for number in range(100)}
+    assert len(seeds) == 400
+    assert all(checked_seed(seed) < 2**63 for seed in seeds)

@@ -1,0 +1,151 @@
+"""Every recorded run shows what its title says, recomputed from its record, and is what the decoder does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import specdec
+from components.decode import record, traces
+
+NAMES = [name for wanted in record.WANTED for name in wanted.names()]
+ENTRIES = {entry["name"]: entry for entry in traces.entries()}
+
+
+def load(name):
+    return specdec.Generation.from_json((traces.FOLDER / f"{name}.json").read_text())
+
+
+def moment(name):
+    """The run, and the round and the step that the index points at."""
+    run, entry = load(name), ENTRIES[name]
+    round = run.rounds[entry["round"]]
+    return run, round, round.steps[entry["step"]]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+def test_the_index_names_every_recorded_run_and_nothing_else():
+    files = {path.stem for path in traces.FOLDER.glob("*.json")} - {"index"}
+    assert list(ENTRIES) == NAMES
+    assert files == set(NAMES)
+    assert len(NAMES) >= 6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_small_and_one_line_says_where_to_look(name):
+    assert (traces.FOLDER / f"{name}.json").stat().st_size < record.MOST_BYTES
+    entry = ENTRIES[name]
+    assert 0 < len(entry["look"]) < 120
+    assert len(entry["title"]) < 80
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_holds_no_path_of_the_machine_that_recorded_it(name):
+    run = load(name)
+    assert (run.target, run.draft) == ("tiny/target", "tiny/draft")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_what_the_decoder_decodes(pair, name):
+    run = load(name)
+    again = specdec.generate(
+        pair,
+        run.prompt,
+        method=run.method,
+        topology=specdec.Topology(run.paths),
+        max_new_tokens=run.max_new_tokens,
+        seed=run.seed,
+    )
+    assert again.text == run.text
+    assert again.token_ids == run.token_ids
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if load(name).method == "ersd"])
+def test_an_ersd_run_is_autoregressive_decoding_with_the_same_seed(pair, name):
+    run = load(name)
+    plain = specdec.generate(pair, run.prompt, method="ar", max_new_tokens=run.max_new_tokens, seed=run.seed)
+    assert plain.text == run.text
+
+
+def test_the_long_run_accepts_eight_in_a_row_and_adds_a_bonus():
+    _, round, step = moment("long-run")
+    assert [token.kind for token in round.tokens] == ["accepted"] * 8 + ["bonus"]
+    assert step.kind == "bonus"
+
+
+def test_the_early_rejection_loses_all_four_drafted_tokens():
+    run, round, step = moment("early-rejection")
+    assert round is run.rounds[0]
+    assert [node.status for node in round.nodes] == ["rejected", "unvisited", "unvisited", "unvisited"]
+    (trial,) = step.trials
+    assert trial.u >= trial.p / trial.q
+    assert [token.kind for token in round.tokens] == ["residual"]
+
+
+def test_gsd_and_ersd_differ_on_the_same_prompt_seed_and_draft():
+    (gsd, one, gsd_step), (ersd, other, ersd_step) = moment("parting-gsd"), moment("parting-ersd")
+    assert (gsd.method, ersd.method) == ("gsd", "ersd")
+    assert (gsd.prompt, gsd.seed, gsd.paths) == (ersd.prompt, ersd.seed, ersd.paths)
+    assert one.number == other.number
+    assert one.position == other.position
+    assert record.drafted(one) == record.drafted(other)
+    at = ENTRIES["parting-gsd"]["step"]
+    assert [token.id for token in one.tokens[:at]] == [token.id for token in other.tokens[:at]]
+    assert gsd_step.token_id != ersd_step.token_id
+    assert (gsd_step.kind == "accepted") != (ersd_step.kind == "accepted")
+    assert gsd.text != ersd.text
+    assert [ENTRIES[name]["twin"] for name in ("parting-gsd", "parting-ersd")] == [
+        "parting-ersd",
+        "parting-gsd",
+    ]
+
+
+def test_a_late_alternative_of_the_wide_tree_is_accepted():
+    run, round, step = moment("wide-tree")
+    assert len(round.nodes) == len(run.paths) >= 32
+    widths = [sum(len(path) == depth for path in run.paths) for depth in (1, 2)]
+    assert max(widths) >= 16
+    path = next(
+        node.path for node in round.nodes if node.path[:-1] == step.path and node.status == "accepted"
+    )
+    assert path[-1] >= 4
+    first = next(node for node in round.nodes if node.path == (*step.path, 0))
+    assert first.status == "rejected"
+
+
+def test_nobody_drafted_the_correction():
+    _, round, step = moment("nobody-drafted")
+    assert step.kind == "correction"
+    assert step.token_id == step.winner_p
+    assert step.token_id not in [node.token_id for node in round.nodes if node.path[:-1] == step.path]
+    winner = next(arrival for arrival in step.leading if arrival.token_id == step.token_id)
+    earlier = sum(arrival.arrival_q < winner.arrival_q for arrival in step.leading)
+    assert earlier >= 8  # "far behind in the draft's race"
+
+
+def test_a_finder_says_no_where_there_is_nothing_to_see():
+    calm = load("long-run")
+    assert record.early_rejection(calm) is None
+    assert record.undrafted(load("early-rejection")) is None
+    assert record.long_run(load("nobody-drafted")) is None
+
+
+def test_what_is_recorded_is_what_the_index_points_at():
+    for wanted in record.WANTED:
+        found = wanted.find(*[load(name) for name in wanted.names()])
+        for name in wanted.names():
+            assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (found.round, found.step)
+
+
+def test_runs_are_written_with_their_entries(tmp_path):
+    wanted = next(wanted for wanted in record.WANTED if len(wanted.methods) == 2)
+    runs = [load(name) for name in wanted.names()]
+    entries = record.write(wanted, wanted.find(*runs), runs, tmp_path)
+    assert [entry["name"] for entry in entries] == wanted.names()
+    assert {path.stem for path in tmp_path.glob("*.json")} == set(wanted.names())
+    assert json.loads((tmp_path / f"{wanted.names()[0]}.json").read_text())["method"] == "gsd"

@@ -1,0 +1,181 @@
+"""Token ids to text, piece by piece: nothing raises, and the pieces join to what decoding all of it gives."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import specdec
+from specdec.models.markov import MarkovModel
+from specdec.text import TextStream, TokenTexts
+from tests.helpers.tokenizers import (
+    END,
+    byte_fallback_tokenizer,
+    byte_level_tokenizer,
+    bytes_in_python,
+    metaspace_tokenizer,
+    suffix_tokenizer,
+    unigram_tokenizer,
+    wordpiece_tokenizer,
+    words_in_python,
+    words_tokenizer,
+)
+
+TEXTS = ["the cat sat", "naïve 🙂🙃 日本語 ½", "tabs\tand\nlines ", "\u202eright to left\u202c", "🏳️‍🌈"]
+TOKENIZER = byte_level_tokenizer()
+FALLBACK = byte_fallback_tokenizer()
+
+
+CHECKS = {"derandomize": True, "deadline": None, "max_examples": 120}
+CHECKS["suppress_health_check"] = [HealthCheck.function_scoped_fixture]
+
+
+class WithoutBackend:
+    """The same tokenizer as one of transformers' slow ones shows itself: no Rust object behind it."""
+
+    decode = TOKENIZER.decode
+    convert_ids_to_tokens = TOKENIZER.convert_ids_to_tokens
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    return {
+        "byte-level": TOKENIZER,
+        "byte-fallback": FALLBACK,
+        "byte-fallback, spaces kept": byte_fallback_tokenizer(strips=False),
+        "Unigram": unigram_tokenizer(),
+        "Metaspace, first": metaspace_tokenizer("first"),
+        "Metaspace, never": metaspace_tokenizer("never"),
+        "WordPiece": wordpiece_tokenizer(cleans_up=False),
+        "WordPiece, cleaned up": wordpiece_tokenizer(cleans_up=True),
+        "suffixes": suffix_tokenizer(),
+        "words": words_tokenizer(),
+        "bytes in Python": bytes_in_python(),
+        "words in Python": words_in_python(tmp_path_factory.mktemp("ctrl")),
+    }
+
+
+KINDS = ["byte-level", "byte-fallback", "byte-fallback, spaces kept", "Unigram", "Metaspace, first"]
+KINDS += ["Metaspace, never", "WordPiece", "WordPiece, cleaned up", "suffixes", "words"]
+KINDS += ["bytes in Python", "words in Python"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def pieces(tokenizer, prompt, ids):
+    stream = TextStream(tokenizer, prompt)
+    return [*map(stream.push, ids), stream.flush()]
+
+
+def added_text(tokenizer, prompt, ids):
+    """What decoding all of it gives beyond what it gives for the prompt, or beyond what the two share."""
+    before, whole = (tokenizer.decode(some, skip_special_tokens=True) for some in (prompt, [*prompt, *ids]))
+    while not whole.startswith(before):
+        before = before[:-1]
+    return whole.removeprefix(before)
+
+
+@st.composite
+def texts(draw, size):
+    """Prompt and new ids; often of few different tokens, which makes long runs, and of bytes that fit ill."""
+    few = st.sampled_from(draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=6)))
+    ids = draw(st.sampled_from([few, st.integers(0, size - 1)]))
+    return draw(st.lists(ids, max_size=12)), draw(st.lists(ids, max_size=60))
+
+
+@kinds
+@settings(**CHECKS)
+@given(data=st.data())
+def test_whatever_the_tokens_the_pieces_join_to_the_whole_text(tokenizers, kind, data):
+    tokenizer = tokenizers[kind]
+    prompt, ids = data.draw(texts(len(tokenizer)))
+    assert "".join(pieces(tokenizer, prompt, ids)) == added_text(tokenizer, prompt, ids)
+
+
+@kinds
+def test_long_texts_of_few_tokens_join_too_and_cost_the_same_for_each_token(tokenizers, kind, monkeypatch):
+    """Control: the whole text decoded at each token would be 250 tokens a token."""
+    tokenizer, decoded = tokenizers[kind], []
+    decode, generator = tokenizer.decode, torch.Generator().manual_seed(0)
+    for count in (1, 2, 5, 30):
+        few = torch.randint(len(tokenizer), (count,), generator=generator)
+        ids = few[torch.randint(count, (500,), generator=generator)].tolist()
+        with monkeypatch.context() as patched:
+            patched.setattr(tokenizer, "decode", lambda i, **k: decoded.append(len(i)) or decode(i, **k))
+            joined = "".join(pieces(tokenizer, ids[:3], ids[3:]))
+        assert joined == added_text(tokenizer, ids[:3], ids[3:])
+    # bytes in Python: those that fit no character have no text, so that no window of them tells anything
+    assert sum(decoded) < 60 * 2000 or kind == "bytes in Python"
+
+
+@kinds
+def test_ids_without_a_token_add_no_text(tokenizers, kind):
+    tokenizer = tokenizers[kind]
+    if kind == "words in Python":
+        return  # that one has a text for any id
+    beyond, known = len(tokenizer) + 300, [len(tokenizer) // 2, len(tokenizer) // 3] * 3
+    told = pieces(tokenizer, [beyond, *known, beyond], [beyond, *known, beyond, *known])
+    assert "".join(told) == added_text(tokenizer, known, known * 2)
+    assert TokenTexts(tokenizer)[beyond] == f"<{beyond}>"
+
+
+def test_bytes_that_fit_no_character_end_no_run():
+    """`<0x0A> <0xC3> a`: alone a new line, with what follows two replacement characters."""
+    ids = FALLBACK.convert_tokens_to_ids(["<0x0A>", "<0xC3>", "a", "<0xC3>", "<0xA9>", "b", "<0x41>"])
+    assert pieces(FALLBACK, [], ids) == ["", "", "\ufffd\ufffda", "", "", "éb", "", "A"]
+    assert [TokenTexts(FALLBACK)[i] for i in ids[:2]] == ["\n", "<C3>"]
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+def test_a_random_model_with_any_tokenizer_ends_its_text(tokenizers, method):
+    for tokenizer in tokenizers.values():
+        generator = torch.Generator().manual_seed(1)
+        table = torch.rand(len(tokenizer), len(tokenizer), generator=generator, dtype=torch.float64) ** 4
+        model = MarkovModel(table / table.sum(-1, keepdim=True))
+        pair = specdec.ModelPair(model, model, tokenizer)
+        pair.eos_ids = frozenset()
+        g = specdec.generate(pair, [2, 1], method=method, max_new_tokens=60, seed=0, detail=True)
+        assert len(g.token_ids) == 60
+        assert g.text == added_text(tokenizer, [2, 1], g.token_ids)
+        assert type(g).from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, WithoutBackend()], ids=["fast", "slow"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_pieces_join_to_the_text_and_none_holds_half_a_character(tokenizer, text):
+    told = pieces(tokenizer, TOKENIZER.encode("the mat "), TOKENIZER.encode(text))
+    assert "".join(told) == text
+    assert not any("\N{REPLACEMENT CHARACTER}" in piece for piece in told)
+    assert told[-1] == ""
+
+
+def test_an_unfinished_character_is_shown_as_such_at_the_end():
+    stream = TextStream(TOKENIZER)
+    ids = TOKENIZER.encode("a🙂")
+    assert [stream.push(token_id) for token_id in ids[:-1]] == ["a", "", "", ""]
+    assert stream.flush() == "\N{REPLACEMENT CHARACTER}"
+    assert stream.flush() == ""
+
+
+def test_special_tokens_add_no_text():
+    stream = TextStream(TOKENIZER)
+    assert [stream.push(i) for i in TOKENIZER.encode(f"a{END}")] == ["a", ""]
+
+
+def test_a_prompt_that_ends_inside_a_character_does_not_leak_into_the_text():
+    ids = TOKENIZER.encode("the 🙂")
+    stream = TextStream(TOKENIZER, ids[:-1])
+    assert stream.push(TOKENIZER.encode("cat")[0]).startswith("c")
+    assert TextStream(TOKENIZER, ids[:-1]).push(ids[-1]) == "🙂"
+
+
+def test_tokens_are_named_by_their_text_or_their_bytes():
+    texts = TokenTexts(TOKENIZER)
+    assert [texts[i] for i in TOKENIZER.encode("é the")] == ["<C3>", "<A9>", " the"]
+    assert texts[0] == END
+    assert texts[10_000] == "<10000>"
+
+
+def test_without_a_tokenizer_there_is_no_text_and_tokens_are_numbers():
+    stream = TextStream(None, [1, 2])
+    assert (stream.push(3), stream.flush()) == ("", "")
+    assert TokenTexts(None)[7] == "7"

@@ -1,0 +1,170 @@
+"""Records round-trip through JSON, and what does not fit is named."""
+
+import json
+
+import pytest
+
+import specdec
+from specdec.topology import batch, specinfer
+from specdec.trace import Generation, Round
+from tests.helpers.laws import markov_pair
+from tests.helpers.spoiled import WRONG, spoiled
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("detail", [False, True])
+def test_generations_and_rounds_round_trip(method, detail):
+    pair = markov_pair(5)
+    g = specdec.generate(
+        pair, [0], method=method, topology=specinfer(8), max_new_tokens=40, seed=1, detail=detail
+    )
+    assert Generation.from_json(g.to_json()) == g
+    for round in g.rounds:
+        assert Round.from_json(round.to_json()) == round
+        assert "Infinity" not in round.to_json()
+        assert "NaN" not in round.to_json()
+
+
+def test_infinite_arrival_times_become_none():
+    pair = markov_pair(5)
+    g = specdec.generate(pair, [0], topology=batch(2), max_new_tokens=9, top_k=2, seed=0, detail=True)
+    arrivals = [arrival for round in g.rounds for step in round.steps for arrival in step.leading]
+    assert any(arrival.p == 0 for arrival in arrivals)
+    assert all((arrival.arrival_p is None) == (arrival.p == 0) for arrival in arrivals)
+    assert Generation.from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"number": "first"}, "number"),
+        ({"tokens": [{"id": 1, "text": "a", "kind": "guessed"}]}, "kind"),
+        ({"seconds": None}, "seconds"),
+        ({"nodes": [{"path": [0], "token_id": 1}]}, "nodes"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_named(change, named):
+    pair = markov_pair(5)
+    round = specdec.generate(pair, [0], max_new_tokens=4, seed=1).rounds[0]
+    with pytest.raises(ValueError, match=named):
+        Round.from_json(json.dumps(json.loads(round.to_json()) | change))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00", "[" * 10_000, '"\ud800"'])
+def test_text_that_is_no_record_is_an_error(text):
+    with pytest.raises(ValueError, match="validation error"):
+        Generation.from_json(text)
+
+
+@pytest.mark.parametrize("value", [None, 5, ["{}"], {}])
+def test_what_is_no_text_is_an_error(value):
+    with pytest.raises(ValueError, match="a record is read from JSON text"):
+        Generation.from_json(value)
+
+
+def test_a_text_too_long_is_not_read():
+    with pytest.raises(ValueError, match="50,000,001 characters; at most 50,000,000"):
+        Generation.from_json(" " * 50_000_001)
+
+
+def recorded():
+    """A run as plain data, with trials and a tree of two levels."""
+    settings = {"method": "gsd", "topology": specinfer(8), "max_new_tokens": 12, "seed": 1, "detail": True}
+    return json.loads(specdec.generate(markov_pair(5), [0], **settings).to_json())
+
+
+def spoil_number(run):
+    run["rounds"][1]["number"] = 5
+
+
+def spoil_tokens(run):
+    run["rounds"][0]["tokens"] = []
+
+
+def spoil_node(run):
+    run["rounds"][0]["nodes"].pop(0)
+
+
+def spoil_steps(run):
+    run["rounds"][0]["steps"] *= 2
+
+
+def spoil_step(run):
+    run["rounds"][0]["steps"][0]["path"] = [7]
+
+
+def spoil_trials(run):
+    step = run["rounds"][0]["steps"][0]
+    step["trials"] = step["trials"] * 9
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_number, r"rounds\[1\]\.number = 5: rounds are counted from 0"),
+        (spoil_tokens, r"rounds\[0\]\.tokens is empty"),
+        (spoil_node, r"rounds\[0\]\.nodes\[\d\]\.path = .*: its parent must stand before it"),
+        (spoil_steps, r"rounds\[0\]\.steps has \d+: none, or one for each"),
+        (spoil_step, r"rounds\[0\]\.steps\[0\]\.path = \(7,\) is no drafted node"),
+        (spoil_trials, r"rounds\[0\]\.steps\[0\]\.trials has \d+; at most \d, one for each child"),
+    ],
+)
+def test_records_that_contradict_themselves_are_told_where(spoil, message):
+    run = recorded()
+    spoil(run)
+    with pytest.raises(ValueError, match=message):
+        Generation.from_json(json.dumps(run))
+
+
+def test_whatever_is_wrong_is_a_value_error():
+    refused, wrong = 0, [*WRONG, "x", float("nan"), float("inf")]
+    for text in spoiled(json.dumps(recorded()), 400, wrong):
+        try:
+            Generation.from_json(text)
+        except ValueError:
+            refused += 1
+    assert refused > 300  # some are right by chance: another text is a text
+
+
+def spoil_text(run):
+    run["rounds"][0]["text"] = "another text"
+
+
+def spoil_path_twice(run):
+    nodes = run["rounds"][0]["nodes"]
+    nodes.append(nodes[-1])
+
+
+def spoil_topology(run):
+    run["paths"].append(run["paths"][0])
+
+
+def spoil_orphan(run):
+    run["paths"].append([9, 9])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (spoil_text, r"rounds\[0\]\.text = 'another text' is not that of its tokens"),
+        (spoil_path_twice, r"rounds\[0\]\.nodes\[\d\]\.path = .* is there twice"),
+        (spoil_topology, r"paths\[\d\] = \(0,\) is there twice"),
+        (spoil_orphan, r"paths\[\d\] = \(9, 9\): its parent"),
+    ],
+)
+def test_texts_and_trees_that_cannot_be_are_told(spoil, message):
+    run = recorded()
+    spoil(run)
+    with pytest.raises(ValueError, match=message):
+        Generation.from_json(json.dumps(run))
+
+
+@pytest.mark.parametrize("where", ["nodes", "leading", "trials"])
+@pytest.mark.parametrize("name", ["p", "q"])
+def test_probabilities_are_at_most_one(where, name):
+    run = recorded()
+    round = next(round for round in run["rounds"] if any(step["trials"] for step in round["steps"]))
+    step = next(step for step in round["steps"] if step["trials"])
+    (round if where == "nodes" else step)[where][0][name] = 1.5
+    with pytest.raises(ValueError, match="less than or equal to 1"):
+        Generation.from_json(json.dumps(run))

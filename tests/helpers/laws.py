@@ -1,0 +1,78 @@
+"""Tools that the tests of laws share: exhaustive enumeration, χ² tests, small models."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from specdec import ModelPair
+from specdec.exactness.losslessness import chi_square
+from specdec.models import MarkovModel
+
+FALSE_ALARM = 1e-6
+"""Probability with which one χ² test here fails on correct code; with fixed seeds it never changes."""
+
+
+def random_table(vocab_size: int, order: int, seed: int, concentration: float = 1.0) -> Tensor:
+    """A random Markov table [V] * order + [V]."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = [vocab_size] * (order + 1)
+    gamma = torch.empty(shape, dtype=torch.float64).exponential_(generator=generator) ** (1 / concentration)
+    return gamma / gamma.sum(-1, keepdim=True)
+
+
+def adversarial(table: Tensor) -> Tensor:
+    """A draft that likes best what the target likes least: q ∝ 1/p."""
+    inverse = 1 / table
+    return inverse / inverse.sum(-1, keepdim=True)
+
+
+def markov_pair(vocab_size: int = 3, seed: int = 0) -> ModelPair:
+    """Two independent random Markov models of order 1."""
+    target = MarkovModel(random_table(vocab_size, 1, seed), name="target")
+    return ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), name="draft"))
+
+
+Choose = Callable[[int], int]
+
+
+def enumerate_law(run: Callable[[Choose], tuple[tuple[int, ...], float]]) -> dict[tuple[int, ...], float]:
+    """The law of what `run` returns, over every sequence of its choices.
+
+    run(choose) calls `choose(n)` wherever chance decides between n outcomes, and returns what came out and
+    the probability of the choices it was given. No sampling: all leaves are visited.
+    """
+    law: dict[tuple[int, ...], float] = defaultdict(int)  # rationals stay rational
+    waiting: list[list[int]] = [[]]
+    while waiting:
+        given = waiting.pop()
+        made: list[int] = []
+
+        def choose(n: int, given: list[int] = given, made: list[int] = made) -> int:
+            if len(made) < len(given):
+                made.append(given[len(made)])
+            else:
+                waiting.extend([*made, other] for other in range(1, n))
+                made.append(0)
+            return made[-1]
+
+        outcome, probability = run(choose)
+        law[outcome] += probability
+    return law
+
+
+def distance(law: dict, other: dict) -> float:
+    """Largest difference of two laws."""
+    return max(abs(law.get(key, 0.0) - other.get(key, 0.0)) for key in law.keys() | other.keys())
+
+
+def chi_square_p_value(samples: Iterable[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
+    """p-value of samples against a law; bins of less than 5 expected counts are merged into one."""
+    counts = Counter(samples)
+    assert counts.keys() <= {key for key, mass in law.items() if mass > 0}, "an impossible outcome"
+    result = chi_square(counts, law)
+    assert result.degrees_of_freedom > 0, "too few samples for two bins"
+    return result.p_value

@@ -1,0 +1,309 @@
+"""A tiny random model of every causal language model that transformers has: is any text silently wrong?
+
+    python -m tests.helpers.zoo --out assets/results/zoo.json
+
+Each type is built from its own default configuration with everything small in it, and again with windows,
+chunks, kept lengths, long rotary factors and keys that it ignores. What the self-check finds it can do is
+then tried: the texts of ERSD over a sequence, SpecInfer's tree and a bush, and those of autoregressive
+decoding, are compared with texts of the same seeds from plain forwards over all text, without a cache, beyond
+every length that the configuration names. A row is kept as soon as it is there; what is there is not done
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import logging
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+import specdec
+from specdec.models import HFModel
+from specdec.models.sessions import PlainSession
+from specdec.models.shrink import SMALL, context_length, lengths, small_model
+from specdec.topology import Topology, sequence, specinfer
+
+OUT = Path("assets/results/zoo.json")
+LENGTH = 28
+"""Tokens at which what a variation adds takes effect."""
+STEP, ROOM = 6, 24
+PROMPT = [5, 11, 17, 23]
+SEEDS = (1,)
+NOISE = 0.02
+"""Of the draft's weights, relative to the target's: so much that about half of its tokens are accepted."""
+TREES = {
+    "sequence(4)": sequence(4),
+    "specinfer(8)": specinfer(8),
+    "bush": Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (2, 0), (2, 0, 0)]),
+}
+NEEDED: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [9, 18, 27]},
+    "cohere_compass_text": {
+        "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+    },
+    "dbrx": {
+        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
+        "ffn_config": {"hidden_size": 256, "ffn_hidden_size": 64},
+    },
+    "deepseek_v2": {"num_experts_per_tok": 6},
+    "dots1": {"n_routed_experts": 64, "num_experts_per_tok": 6, "n_shared_experts": 2},
+    "hunyuan_v1_dense": {"head_dim": 128},
+    "hunyuan_v1_moe": {"head_dim": 128},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
+    "ministral": {"head_dim": 128},
+    "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
+    "qwen4_exp_text": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 256,
+        "indexer_budget": 32,
+        "indexer_compress_ratio": 4,
+    },
+}
+"""What the default configurations of these types leave out."""
+LONGROPE = ("llama", "phi3", "phimoe", "qwen2", "mistral", "granite", "olmo2", "cohere", "starcoder2")
+STRAY = ("llama", "granite", "olmo2", "iquestcoder", "arcee", "cohere", "gpt_neox", "smollm3", "deepseek_v3")
+"""Types that ignore a window in their configuration."""
+WINDOWS = (
+    "qwen2",
+    "qwen3",
+    "qwen2_moe",
+    "qwen3_moe",
+    "starcoder2",
+    "exaone4",
+    "olmo3",
+    "exaone_moe",
+    "dots1",
+)
+
+
+class Variation(NamedTuple):
+    """A configuration of a type, still of its real size, and the class of its causal language model."""
+
+    name: str
+    kind: type[PreTrainedModel]
+    config: PretrainedConfig
+
+    def build(self) -> PreTrainedModel:
+        """Its tiny random model, with other lengths than the self-check's copy; raises if there is none."""
+        model = small_model(self.kind, self.config, STEP, ROOM)
+        model.generation_config.eos_token_id = None  # a text is to go on beyond all lengths
+        return model
+
+
+def variations(model_type: str) -> dict[str, Variation]:
+    """What is tried of a type, by name; raises where its default configuration is none."""
+    base = CONFIG_MAPPING[model_type](**NEEDED.get(model_type, {}))
+    kind = MODEL_FOR_CAUSAL_LM_MAPPING[type(base)]
+    kind = kind[0] if isinstance(kind, tuple) else kind
+    if kind.config_class is not None and not isinstance(base, kind.config_class):
+        base = base.get_text_config(decoder=True)
+    text = base.get_text_config(decoder=True)
+    if hasattr(text, "is_decoder"):
+        text.is_decoder = True
+    changes = {"default": {}} | _changes(model_type, text)
+    return {name: Variation(name, kind, _changed(base, entries)) for name, entries in changes.items()}
+
+
+def _changes(model_type: str, text: PretrainedConfig) -> dict[str, dict[str, Any]]:
+    changes: dict[str, dict[str, Any]] = {}
+    if model_type in STRAY:
+        changes["stray sliding_window"] = {"sliding_window": LENGTH}
+    if model_type in LONGROPE:
+        changes["longrope"] = _longrope(text)
+    if model_type in WINDOWS:
+        kinds = ["sliding_attention", "full_attention"] * (text.num_hidden_layers // 2)
+        changes["window"] = {"sliding_window": LENGTH, "use_sliding_window": True, "layer_types": kinds}
+    if model_type == "llama4_text":
+        changes["chunk of 16"] = {"attention_chunk_size": SMALL}
+    if model_type == "doge":
+        changes["kept length"] = {"keep_window_size": LENGTH}
+    return changes
+
+
+def examine(model: PreTrainedModel) -> dict[str, Any]:
+    """What the self-check finds, and how many texts and tokens are not those of plain forwards."""
+    start = time.process_time()
+    target = HFModel(model, name=model.config.model_type)
+    seconds = time.process_time() - start
+    draft = None if target.capability == "ar" else HFModel(noisy(model))
+    plain = copy.copy(target)
+    plain._open = PlainSession
+    found = {
+        "capability": target.capability,
+        "reason": target.capability_reason,
+        "check_processor_seconds": round(seconds, 3),
+        "lengths": sorted(lengths(target.config)),
+    }
+    return found | compared(specdec.ModelPair(target, draft), specdec.ModelPair(plain))
+
+
+def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any]:
+    """Tokens per way, those that differ from plain forwards', and tokens per target call."""
+    context = context_length(pair.target.config)
+    longest = max(lengths(pair.target.config), default=SMALL)
+    settings = {"max_new_tokens": min(context, longest + ROOM) - len(PROMPT)}
+    ways: dict[str, dict[str, Any]] = {"ar": {"method": "ar"}}
+    if pair.target.capability != "ar":
+        trees = TREES if pair.target.capability == "tree" else {"sequence(4)": TREES["sequence(4)"]}
+        ways |= {name: {"method": "ersd", "topology": tree} for name, tree in trees.items()}
+    tokens, wrong, calls = 0, Counter(dict.fromkeys(ways, 0)), Counter()
+    for seed in SEEDS:
+        want = specdec.generate(plain, PROMPT, method="ar", seed=seed, **settings).token_ids
+        tokens += len(want)
+        for name, way in ways.items():
+            have = specdec.generate(pair, PROMPT, seed=seed, **settings, **way)
+            calls[name] += have.num_target_calls
+            wrong[name] += have.token_ids != want
+    efficiency = {name: round(tokens / calls[name], 2) for name in ways}
+    return {
+        "texts": len(SEEDS),
+        "tokens": tokens,
+        "tokens_per_call": efficiency,
+        "deviating_texts": dict(wrong),
+    }
+
+
+@torch.no_grad()
+def noisy(model: PreTrainedModel) -> PreTrainedModel:
+    """A draft: the same model with noise on its weights."""
+    draft = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in draft.parameters():
+        if parameter.dim() >= 2:
+            noise = torch.randn(parameter.shape, generator=generator) * parameter.std() * NOISE
+            parameter.add_(noise)
+    return draft
+
+
+def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """A row for each variation of each type that is not done yet; one with a reason where none is built."""
+    for model_type in types:
+        try:
+            found = variations(model_type)
+        except Exception as error:
+            found = {"default": error}
+        for name, variation in found.items():
+            if (model_type, name) not in done:
+                yield {"type": model_type, "variation": name} | row(variation)
+
+
+def row(variation: Variation | Exception) -> dict[str, Any]:
+    """What there is to say about a variation; an exception is what kept its type from being built."""
+    if isinstance(variation, Exception):
+        return {"skipped": _said(variation)}
+    try:
+        model = variation.build()
+        found = {"class": type(model).__name__, "parameters": model.num_parameters()}
+        return found | examine(model)
+    except Exception as error:
+        return {"skipped": _said(error)}
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """The summary as markdown: what types can do, deviating texts, and those that could not be built."""
+    built = [row for row in found if "capability" in row]
+    lines = ["| | types | configurations | texts | tokens | deviating texts |", "|---|---|---|---|---|---|"]
+    for capability in ("tree", "sequence", "ar"):
+        some = [row for row in built if row["capability"] == capability]
+        texts = sum(row["texts"] * len(row["deviating_texts"]) for row in some)
+        tokens = sum(row["tokens"] * len(row["deviating_texts"]) for row in some)
+        wrong = sum(sum(row["deviating_texts"].values()) for row in some)
+        types = len({row["type"] for row in some})
+        lines.append(f"| {capability} | {types} | {len(some)} | {texts:,} | {tokens:,} | {wrong} |")
+    lines += [
+        "",
+        f"Built: {len({row['type'] for row in built})} of {len({row['type'] for row in found})} types.",
+    ]
+    lines += [f"- deviates: {_named(row)}: {_wrong(row)}" for row in built if _wrong(row)]
+    lines += [f"- forwards over all text: {_named(row)}" for row in built if "all text" in row["reason"]]
+    return "\n".join(lines + [f"- not tried: {_named(r)}: {r['skipped']}" for r in found if "skipped" in r])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=OUT, help="the file of results, which are added to it")
+    parser.add_argument("--types", nargs="*", help="only these model types; all where none is given")
+    parser.add_argument("--summary", action="store_true", help="only print the table of what is there")
+    arguments = parser.parse_args()
+    _quiet()
+    found = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
+    if not arguments.summary:
+        types = arguments.types or sorted(config.model_type for config in MODEL_FOR_CAUSAL_LM_MAPPING)
+        for row in rows(types, {(row["type"], row["variation"]) for row in found}):
+            print(
+                row["type"],
+                row["variation"],
+                row.get("capability") or row.get("skipped"),
+                _wrong(row),
+                flush=True,
+            )
+            found.append(row)
+            _save(arguments.out, found)
+    print(table(found))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _changed(config: PretrainedConfig, entries: dict[str, Any]) -> PretrainedConfig:
+    changed = copy.deepcopy(config)
+    for name, value in entries.items():
+        setattr(changed.get_text_config(decoder=True), name, value)
+    return changed
+
+
+def _longrope(config: PretrainedConfig) -> dict[str, Any]:
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    parameters = dict(config.rope_parameters)
+    count = int(size * parameters.get("partial_rotary_factor", 1.0)) // 2
+    parameters |= {
+        "rope_type": "longrope",
+        "short_factor": [1.0 + 0.02 * i for i in range(count)],
+        "long_factor": [2.0 + 0.1 * i for i in range(count)],
+        "original_max_position_embeddings": LENGTH,
+        "factor": 4.0,
+        "short_mscale": 1.1,
+        "long_mscale": 1.3,
+    }
+    return {"rope_parameters": parameters, "original_max_position_embeddings": LENGTH}
+
+
+def _named(row: dict[str, Any]) -> str:
+    return f"{row['type']}, {row['variation']}"
+
+
+def _wrong(row: dict[str, Any]) -> str:
+    return " ".join(f"{name} {n} wrong" for name, n in row.get("deviating_texts", {}).items() if n)
+
+
+def _save(path: Path, found: list[dict[str, Any]]) -> None:
+    versions = {"transformers": transformers.__version__, "torch": torch.__version__}
+    part = path.with_suffix(".part")
+    body = ",\n".join(f"  {json.dumps(row)}" for row in found)
+    part.write_text(f'{{"versions": {json.dumps(versions)}, "rows": [\n{body}\n]}}\n')
+    part.replace(path)
+
+
+def _quiet() -> None:
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    transformers.logging.set_verbosity_error()
+
+
+if __name__ == "__main__":
+    main()

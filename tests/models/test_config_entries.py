@@ -1,0 +1,120 @@
+"""A config.json that can't be meant is refused by its text: at once, before anything is built from it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+import specdec
+from specdec.models import load_hf_model, memory
+from specdec.models.config_entries import MOST_LAYERS
+from tests.helpers.tiny_checkpoints import _LLAMA_LIKE, FAMILIES, save_checkpoint, tiny_config
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+TOKENIZER = byte_level_tokenizer()
+LAYERS = {"gpt2": "n_layer", "mpt": "n_layers", "bloom": "n_layer", "gpt_neo": "num_layers"}
+WIDTHS = {"gpt2": "n_embd", "mpt": "d_model"}
+
+
+def refused(folder, entries, named):
+    """Refused at once, by load_pair and load_hf_model alike, in words that name the entry."""
+    (folder / "config.json").write_text(json.dumps(entries))
+    (folder / "model.safetensors").write_bytes(b"never read")
+    for load in (specdec.load_pair, load_hf_model):
+        start = time.monotonic()
+        with pytest.raises(ValueError, match=named):
+            load(folder)
+        assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("value", [-1, 0, 10_000, 10**9, 10**30, 1e9, "many", None, 2.5, [3]])
+def test_an_absurd_number_of_layers_is_refused_for_each_family(tmp_path, family, value):
+    key = LAYERS.get(family, "num_hidden_layers")
+    entries = tiny_config(family).to_dict()
+    entries.pop("layer_types", None)
+    refused(tmp_path, entries | {key: value}, "config")
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt"])
+@pytest.mark.parametrize("value", [-5, 0, "wide", 10**12])
+def test_an_absurd_width_or_vocabulary_is_refused(tmp_path, family, value, monkeypatch):
+    monkeypatch.setattr(memory, "free", lambda where: 1 << 34)
+    for key in (WIDTHS.get(family, "hidden_size"), "vocab_size"):
+        (tmp_path / "config.json").write_text(json.dumps(tiny_config(family).to_dict() | {key: value}))
+        (tmp_path / "model.safetensors").write_bytes(b"never read")
+        start = time.monotonic()
+        with pytest.raises(ValueError, match=r"config|memory"):
+            specdec.load_pair(tmp_path)
+        assert time.monotonic() - start < 2
+
+
+def test_layers_of_a_composite_model_and_experts_are_counted_too(tmp_path):
+    sizes = {key: value for key, value in _LLAMA_LIKE.items() if key != "head_dim"}
+    refused(tmp_path, {"model_type": "gemma3", "text_config": sizes | {"num_hidden_layers": 10**6}}, "layers")
+    refused(tmp_path, {"model_type": "mixtral", **sizes, "num_local_experts": 10**6}, "experts")
+    refused(
+        tmp_path, {"model_type": "jamba", **sizes, "num_experts": 200, "num_hidden_layers": 900}, "experts"
+    )
+
+
+def test_the_deepest_that_is_taken_is_counted_in_seconds():
+    start = time.monotonic()
+    assert memory.shape_of(tiny_config("llama", num_hidden_layers=MOST_LAYERS)).parameters > 1 << 20
+    assert time.monotonic() - start < 20
+
+
+def test_a_context_of_no_length_is_one_that_is_not_named():
+    for length in (-1, 0):
+        shape = memory.shape_of(tiny_config("llama", max_position_embeddings=length))
+        assert shape.context_length == memory.TOKENS
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "5", '"llama"', "null", "[" * 5000, "\x00"])
+def test_what_is_no_configuration_at_all_is_named(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    (tmp_path / "model.safetensors").write_bytes(b"never read")
+    with pytest.raises(ValueError, match=r"config\.json"):
+        specdec.load_pair(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "quantisation",
+    [
+        {"quant_method": "gptq", "bits": 4},
+        {"quant_method": "awq", "bits": 4},
+        {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        {"quant_method": "hqq"},
+        {"quant_method": "compressed-tensors"},
+        {"quant_method": "unheard-of"},
+        {"bits": 4},
+        "gptq",
+        [4],
+    ],
+    ids=str,
+)
+def test_quantised_weights_without_their_package_are_named(tmp_path, quantisation):
+    """None of these packages is required here; each load would end with an error of its own kind."""
+    save_checkpoint(tmp_path, "llama", vocab_size=len(TOKENIZER))
+    TOKENIZER.save_pretrained(tmp_path)
+    entries = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(entries | {"quantization_config": quantisation}))
+    for load in (specdec.load_pair, load_hf_model):
+        with pytest.raises(ValueError, match=r"quantised weights|config\.json"):
+            load(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "experts_implementation"])
+def test_kernels_from_the_hub_are_code_of_its_own(tmp_path, key):
+    entries = tiny_config("llama").to_dict() | {key: "somebody/kernels"}
+    refused(tmp_path, entries, "code of its own")
+
+
+@pytest.mark.parametrize("name", [5, 2.5, b"folder", ["a"], {"a": 1}, True], ids=repr)
+def test_what_is_no_name_of_a_model_is_named(name):
+    with pytest.raises(ValueError, match="no name of a model"):
+        specdec.load_pair(name)
+    with pytest.raises(ValueError, match="no name of a model"):
+        specdec.load_pair(specdec.loading.EMBEDDED / "target", draft=name)

@@ -1,0 +1,196 @@
+"""Laws of the lean forward: the model's own logits, and only for models that it is written for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import specdec
+from specdec.models import HFModel, lean
+from specdec.models.lean import LeanDecoder
+from specdec.models.selfcheck import relative_error
+from specdec.models.sessions import LeanSession, TreeSession
+from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 256}
+
+
+def qwen2() -> transformers.PreTrainedModel:
+    sizes = tiny_config("llama").to_dict()
+    names = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    config = transformers.Qwen2Config(**{name: sizes[name] for name in names}, num_key_value_heads=2)
+    torch.manual_seed(0)
+    model = transformers.Qwen2ForCausalLM(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)  # its biases begin at zero
+    return model.eval()
+
+
+MODELS = {
+    "llama": lambda: tiny_model("llama"),
+    "qwen3": lambda: tiny_model("qwen3"),
+    "mistral": lambda: tiny_model("mistral", sliding_window=None),
+    "qwen2, with biases": qwen2,
+    "as many keys as queries": lambda: tiny_model("llama", num_key_value_heads=4),
+    "yarn": lambda: tiny_model("llama", rope_parameters=YARN),
+    "float64": lambda: tiny_model("llama", torch.float64),
+    "biases everywhere": lambda: tiny_model("llama", attention_bias=True, mlp_bias=True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_scores_what_the_models_own_forward_scores(name):
+    model = HFModel(MODELS[name]())
+    session = model.session()
+    assert type(session) is LeanSession, model.capability_reason
+    text = [3 + 7 * i % 50 for i in range(40)]
+    session.prefill(text[:17])
+    session.prefill(text[17:])
+    have = session.forward(torch.tensor([5, 6, 7, 8]), [-1, 0, 0, 1])
+    lines = [text + line for line in ([5], [5, 6], [5, 7], [5, 6, 8])]
+    with torch.inference_mode():
+        plain = [model.module(input_ids=torch.tensor([line])).logits[0, -1] for line in lines]
+    assert relative_error(have, torch.stack(plain)) < (1e-10 if name == "float64" else 2e-5)
+
+
+def test_a_long_text_needs_more_angles_than_the_first():
+    model = HFModel(tiny_model("llama", max_position_embeddings=2048))
+    text = [3 + 11 * i % 50 for i in range(1200)]
+    session = model.session()
+    session.prefill(text)
+    have = session.forward(torch.tensor([5]), [-1])
+    with torch.inference_mode():
+        plain = model.module(input_ids=torch.tensor([[*text, 5]])).logits[0, -1:]
+    assert relative_error(have, plain) < 5e-5
+
+
+@pytest.mark.parametrize("make", [qwen2, lambda: tiny_model("qwen3")], ids=["biases", "more norms"])
+def test_packed_and_transposed_weights_score_what_plain_ones_do(make, monkeypatch):
+    rows = []
+    for largest, transposed in ((0, False), (lean.LARGEST_PACKED, False), (lean.LARGEST_PACKED, True)):
+        monkeypatch.setattr(lean, "LARGEST_PACKED", largest)
+        monkeypatch.setattr(lean, "better_transposed", lambda *_, transposed=transposed: transposed)
+        session = HFModel(make()).session()
+        assert type(session) is LeanSession
+        session.prefill([3, 4, 5])
+        rows.append(session.forward(torch.tensor([6, 7]), [-1, -1]))
+    for other in rows[1:]:
+        assert not torch.equal(rows[0], other)  # other operations, or nothing was compared
+        assert relative_error(rows[0], other) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "transposed"),
+    [
+        ((8, 4), torch.float32, True),
+        ((1024, 1024), torch.float32, True),
+        ((1025, 1024), torch.float32, False),
+        ((8, 4), torch.bfloat16, False),
+    ],
+)
+def test_a_matrix_is_transposed_or_packed_by_its_shape_and_dtype(shape, dtype, transposed):
+    assert lean.better_transposed(shape, dtype) == transposed
+
+
+def test_the_record_of_a_run_says_how_its_logits_were_computed():
+    pair = specdec.ModelPair(tiny_model("llama"), tiny_model("gpt2"))
+    run = specdec.generate(pair, [3], max_new_tokens=4, seed=0)
+    assert "target: lean forward, packed, float32, cpu; draft: transformers' forward" in run.arithmetic
+    assert f"torch {torch.__version__}" in run.arithmetic
+    assert specdec.Generation.from_json(run.to_json()) == run
+    before = json.loads(run.to_json())
+    del before["arithmetic"]
+    assert specdec.Generation.from_json(json.dumps(before)).arithmetic == ""
+
+
+_LOGITS = """
+import random, sys, time
+clock = time.perf_counter
+time.perf_counter = lambda: clock() + random.random() / 1000  # a machine that is busy now and then
+import specdec, torch
+torch.set_num_threads(1)
+pair = specdec.load_pair()
+found = []
+for model in (pair.target, pair.draft):
+    session = model.session()
+    session.prefill([3, 4, 5])
+    for count in (1, 2, 5):
+        found += session.forward(torch.arange(6, 6 + count), [-1] * count).double().sum(1).tolist()
+print(found)
+"""
+
+
+def test_every_process_computes_the_same_bits():
+    """Whatever the machine does meanwhile: no choice between ways to multiply rests on a clock."""
+    command = [sys.executable, "-c", _LOGITS]
+    outputs = {
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(outputs) == 1
+    assert "[" in outputs.pop()
+
+
+@pytest.mark.parametrize("window", [8, 300])
+def test_a_window_short_or_long_takes_the_models_own_forward(window):
+    model = HFModel(tiny_model("mistral", sliding_window=window))
+    assert type(model.session()) is TreeSession
+    assert model.lean is None
+
+
+def _subclass() -> transformers.PreTrainedModel:
+    class Own(transformers.LlamaForCausalLM):
+        """Might do anything."""
+
+    model = tiny_model("llama")
+    model.__class__ = Own
+    return model
+
+
+def _with_a_hook() -> transformers.PreTrainedModel:
+    model = tiny_model("llama")
+    model.model.layers[0].register_forward_hook(lambda module, inputs, output: output)
+    return model
+
+
+def _with_a_strange_matrix() -> transformers.PreTrainedModel:
+    class Quantised(torch.nn.Linear):
+        """Its weight is not what it multiplies with."""
+
+    model = tiny_model("llama")
+    model.model.layers[0].mlp.up_proj.__class__ = Quantised
+    return model
+
+
+def _in_two_dtypes() -> transformers.PreTrainedModel:
+    model = tiny_model("llama")
+    model.lm_head.to(torch.bfloat16)
+    return model
+
+
+def _stretched_by_length() -> transformers.PreTrainedModel:
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    return tiny_model("llama", rope_parameters=rope)
+
+
+@pytest.mark.parametrize(
+    "make", [_subclass, _with_a_hook, _with_a_strange_matrix, _in_two_dtypes, _stretched_by_length]
+)
+def test_what_is_not_as_its_class_makes_it_is_refused(make):
+    with pytest.raises(ValueError, match=r"no lean forward|not its class's|several|changes with"):
+        LeanDecoder(make())
+
+
+def test_a_forward_that_differs_is_not_used(monkeypatch):
+    right = LeanDecoder.hidden
+    monkeypatch.setattr(LeanDecoder, "hidden", lambda *args: right(*args) * 1.001 + 0.1)
+    model = HFModel(tiny_model("llama"))
+    assert type(model.session()) is TreeSession
+    assert (model.capability, model.lean) == ("tree", None)

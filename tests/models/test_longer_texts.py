@@ -1,0 +1,238 @@
+"""Laws of texts beyond windows, chunks, kept lengths and rotary switches: none is silently another one."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from components.server import run
+from specdec import ModelPair
+from specdec.models import HFModel
+from specdec.models.selfcheck import relative_error
+from specdec.models.sessions import PlainSession, SwitchingSession, TreeSession
+from specdec.models.shrink import ENDLESS, ROOM, SMALL, context_length, lengths, shrunken, small_model
+from specdec.models.walk import Walk
+from specdec.models.ways import UNWINDOWED, Way, switch_length, tree_ways
+from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
+from tests.helpers.zoo import OUT, examine, table, variations
+from tests.models.test_models import Replay, random_line, random_tree
+
+BEYOND = {
+    ("phi3", "longrope"): "tree",
+    ("phimoe", "longrope"): "tree",
+    ("llama", "longrope"): "tree",
+    ("llama4_text", "default"): "sequence",
+    ("llama4_text", "chunk of 16"): "sequence",
+    ("doge", "kept length"): "ar",
+    ("deepseek_v32", "default"): "ar",
+    ("llama", "stray sliding_window"): "tree",
+    ("granite", "stray sliding_window"): "tree",
+    ("olmo2", "stray sliding_window"): "tree",
+    ("iquestcoder", "stray sliding_window"): "tree",
+    ("gpt_neo", "default"): "sequence",
+    ("xlm-roberta-xl", "default"): "ar",
+}
+"""Types whose logits change beyond some length, or only seem to, and what they can do beyond it."""
+FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def longrope_model(switch: int = 24, context: int = 128) -> HFModel:
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": context / switch, **FACTORS}
+    rope["original_max_position_embeddings"] = switch
+    return HFModel(
+        tiny_model("llama", rope_parameters=rope, max_position_embeddings=context), name="longrope"
+    )
+
+
+@pytest.mark.parametrize(("model_type", "variation"), BEYOND)
+def test_texts_beyond_every_length_are_those_of_plain_forwards(model_type, variation):
+    row = examine(variations(model_type)[variation].build())
+    assert row["capability"] == BEYOND[model_type, variation], row["reason"]
+    assert row["tokens"] >= 36
+    assert not any(row["deviating_texts"].values()), row
+    assert max(row["tokens_per_call"].values()) > 2 or row["capability"] == "ar", "nothing was drafted"
+
+
+def test_where_its_own_cache_differs_the_user_is_told(caplog):
+    model = HFModel(variations("deepseek_v32")["default"].build(), name="sparse")
+    assert type(model.session()) is PlainSession
+    assert "its own cache gives logits that are off by" in model.capability_reason
+    assert "a forward over all text" in model.capability_reason
+    assert "sparse: its own cache" in caplog.text
+    assert model.note in run.models(ModelPair(model))[0]["note"], "the page says it, too"
+    assert "note" not in run.models(ModelPair(HFModel(tiny_model("llama"))))[0]
+
+
+def test_a_session_that_forgets_the_switch_fails():
+    model = longrope_model()
+    assert type(model.session()) is SwitchingSession
+    way = Way("no switch", "tree", lambda model: TreeSession(model, UNWINDOWED))
+    with torch.inference_mode():
+        fault = Walk(model.module).fault(way)
+    assert "on longer texts" in fault
+
+
+@pytest.mark.parametrize("prefix", [3, 17, 23, 24, 25, 60])
+def test_any_tree_around_a_rotary_switch_is_scored_as_plain_forwards_do(prefix):
+    replay = Replay(longrope_model(), seed=prefix, prefix=prefix)
+    for _ in range(8):
+        parents: list[int] = []
+        for _ in range(replay.rng.randrange(1, 4)):
+            more = random_tree(replay.rng, replay.rng.randrange(1, 6), first=len(parents))
+            have, want = replay.forward(more)
+            assert relative_error(have, want) < 2e-5, len(replay.committed)
+            parents += more
+        replay.keep(random_line(replay.rng, parents))
+
+
+@pytest.mark.parametrize("chunk", [5, 1024])
+def test_a_prefill_over_a_rotary_switch_equals_one_forward(monkeypatch, chunk):
+    monkeypatch.setattr("specdec.models.sessions.PREFILL_CHUNK", chunk)
+    for prefix in (10, 23, 24, 25, 40):
+        replay = Replay(longrope_model(), seed=0, prefix=prefix)
+        have, want = replay.forward([-1, 0])
+        assert relative_error(have, want) < 2e-5, prefix
+
+
+def test_masks_are_found_by_trying_not_by_a_key():
+    heeded = HFModel(tiny_model("mistral", sliding_window=40))
+    ignored = HFModel(tiny_model("llama", sliding_window=40))
+    for model in (heeded, ignored):
+        replay = Replay(model, seed=0, prefix=90)
+        have, want = replay.forward([-1, 0, 0, 1, 3])
+        assert relative_error(have, want) < 2e-5
+    assert ignored.lean is not None
+    assert heeded.lean is None
+
+
+def test_every_integer_that_is_no_size_is_a_length_even_under_a_name_of_its_own():
+    config = tiny_config("llama", max_position_embeddings=4096)
+    config.some_new_key = 300
+    config.nested = {"deeper": {"another": 2000, "flag": True}}
+    assert lengths(config) == {300, 2000, 4096}
+    small = shrunken(config)
+    assert small.some_new_key < small.nested["deeper"]["another"] < context_length(small)
+    assert small.some_new_key > SMALL
+    assert context_length(small) - small.nested["deeper"]["another"] > ROOM
+    assert (config.some_new_key, config.max_position_embeddings) == (300, 4096)
+
+
+def test_equal_lengths_stay_equal_and_all_keep_their_order():
+    rng = random.Random(0)
+    for _ in range(50):
+        config = tiny_config("llama", max_position_embeddings=rng.randrange(100, 200_000))
+        values = {f"key{i}": rng.choice([5, 64, rng.randrange(2, 300_000)]) for i in range(12)}
+        for key, value in values.items():
+            setattr(config, key, value)
+        small = shrunken(config)
+        for one, a in values.items():
+            for other, b in values.items():
+                assert (a < b) == (getattr(small, one) < getattr(small, other)), (a, b)
+            if a <= SMALL:
+                assert getattr(small, one) == a
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gemma3_text", "qwen3_moe", "deepseek_v3", "jamba"])
+def test_a_copy_of_a_model_of_billions_is_small_and_has_a_layer_of_each_kind(model_type):
+    variation = variations(model_type)["default"]
+    small = small_model(variation.kind, variation.config)
+    assert small.num_parameters() < 20e6
+    kinds = [getattr(config, "layer_types", None) or [] for config in (variation.config, small.config)]
+    assert set(kinds[0]) == set(kinds[1])
+
+
+def test_a_model_without_a_small_copy_says_so(monkeypatch, caplog):
+    def none(*_args):
+        raise ValueError("no such model")
+
+    monkeypatch.setattr("specdec.models.walk.small_model", none)
+    monkeypatch.setattr("specdec.models.walk._known", {})
+    model = HFModel(tiny_model("llama"), name="big")
+    assert model.capability == "tree"
+    assert "unchecked beyond" in model.capability_reason
+    assert "no such model" in caplog.text
+
+
+def test_a_configuration_like_no_other_has_no_copy_but_loads(monkeypatch):
+    monkeypatch.setattr("specdec.models.walk.shrunken", lambda _config: 1 / 0)
+    monkeypatch.setattr("specdec.models.shrink.shrunken", lambda *_: 1 / 0)
+    model = HFModel(tiny_model("llama"))
+    assert model.capability == "tree"
+    assert "ZeroDivisionError" in model.note
+
+
+def test_what_stays_large_is_not_built(monkeypatch):
+    monkeypatch.setattr("specdec.models.shrink.MOST_PARAMETERS", 1000)
+    with pytest.raises(ValueError, match="would have"):
+        small_model(type(tiny_model("llama")), tiny_config("llama"))
+
+
+def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
+    HFModel(tiny_model("gpt2", seed=1))
+    monkeypatch.setattr("specdec.models.walk.small_model", lambda *_: pytest.fail("built again"))
+    HFModel(tiny_model("gpt2", seed=2))
+
+
+def test_a_context_shorter_than_stated_is_found():
+    model = HFModel(variations("roberta")["default"].build())
+    stated = context_length(model.config)
+    assert model.context_length == stated - 2  # positions begin after that of the padding
+    session = model.session()
+    session.prefill([5] * (stated - 3))
+    session.forward(torch.tensor([5]), [-1])
+    session.keep([0])
+    with pytest.raises(ValueError, match="which is full"):
+        session.forward(torch.tensor([5]), [-1])
+
+
+def test_a_rotary_switch_is_read_wherever_it_stands():
+    long = {"rope_type": "longrope", "original_max_position_embeddings": 64}
+    for parameters, switch in (
+        (long, 64),
+        ({"full_attention": long, "sliding_attention": {"rope_type": "default"}}, 64),
+        (
+            {"full_attention": long, "sliding_attention": long | {"original_max_position_embeddings": 65}},
+            None,
+        ),
+        ({"rope_type": "yarn", "original_max_position_embeddings": 64}, None),
+        (None, None),
+    ):
+        config = tiny_config("llama")
+        vars(config)["rope_parameters"] = parameters
+        assert switch_length(config) == switch
+
+
+def test_without_a_key_no_window_is_tried():
+    names = [way.name for way in tree_ways(tiny_config("llama"))]
+    assert len(names) == len(set(names)) <= 2
+    assert context_length(tiny_config("mamba")) == ENDLESS
+
+
+def test_no_text_of_the_committed_zoo_deviates():
+    found = json.loads((Path(__file__).parent.parent.parent / OUT).read_text())["rows"]
+    assert {row["capability"] for row in found if "capability" in row} == {"tree", "sequence", "ar"}
+    assert [row["type"] for row in found if any(row.get("deviating_texts", {}).values())] == []
+
+
+def test_the_table_counts_what_deviates():
+    rows = [
+        {"type": "a", "variation": "default", "capability": "tree", "reason": "", "texts": 2, "tokens": 80}
+        | {"deviating_texts": {"ar": 0, "bush": 1}},
+        {"type": "b", "variation": "default", "skipped": "no config"},
+    ]
+    text = table(rows)
+    assert "| tree | 1 | 1 | 4 | 160 | 1 |" in text
+    assert "deviates: a, default: bush 1 wrong" in text
+    assert "not tried: b, default: no config" in text

@@ -1,0 +1,173 @@
+"""Memory is known before a model is loaded: counted from the config, compared with what is free."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import specdec
+from components.server import known_pairs
+from specdec.models import HFModel, memory
+from specdec.models.memory import Plan, Shape, need_of, shape_of
+from tests.helpers.tiny_checkpoints import FAMILIES, save_checkpoint, tiny_config, tiny_model
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SHAPE = Shape(parameters=1_000_000, matrices=800_000, cached=100, vocab_size=50, context_length=512)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_parameters_are_those_of_the_model(family):
+    shape = shape_of(tiny_config(family))
+    module = tiny_model(family)
+    assert shape.parameters == sum(parameter.numel() for parameter in module.parameters())
+    assert shape.vocab_size == HFModel(module).vocab_size
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gpt2", "gemma3"])
+def test_the_cache_of_a_session_has_the_size_that_was_counted(family):
+    model = HFModel(tiny_model(family))
+    session = model.session()
+    session.prefill(list(range(3, 23)))
+    cache = session._cache
+    if model.lean is not None:
+        layers, heads, _, size = cache.buffer.shape
+        per_token = layers * heads * size
+    else:
+        per_token = sum(2 * layer.keys.shape[1] * layer.keys.shape[3] for layer in cache.layers)
+    assert per_token == shape_of(tiny_config(family)).cached
+
+
+def test_what_a_cpu_packs_counts_twice():
+    on_cpu, on_gpu = (need_of(SHAPE, "float32", on_cpu) for on_cpu in (True, False))
+    assert (on_cpu.weights, on_cpu.packed) == (4_000_000, 3_200_000)
+    assert on_gpu.total == on_cpu.total - on_cpu.packed
+    assert need_of(SHAPE, "float16", on_cpu=True).packed == 0
+
+
+def test_large_models_are_not_packed():
+    large = SHAPE._replace(parameters=3 << 30)
+    assert need_of(large, "bfloat16", on_cpu=True).packed == 0
+
+
+def test_only_models_with_a_forward_of_ours_are_packed():
+    packed = {family for family in FAMILIES if shape_of(tiny_config(family)).matrices}
+    assert packed == {"llama", "qwen3", "mistral"}
+
+
+def test_models_that_do_not_fit_together_are_refused_with_numbers(monkeypatch):
+    plan = Plan("some/model", SHAPE, "float32", "cpu")
+    monkeypatch.setattr(memory, "free", lambda where: int(1.5 * plan.need.total))
+    memory.check_fits([plan])
+    with pytest.raises(ValueError, match=r"some/model needs about 8 MB in float32.*free") as raised:
+        memory.check_fits([plan, plan])
+    assert memory.gigabytes(int(1.5 * plan.need.total)) in str(raised.value)
+
+
+def test_a_pair_that_does_not_fit_is_refused_before_its_weights_are_read(tmp_path, monkeypatch):
+    tokenizer = byte_level_tokenizer()
+    save_checkpoint(tmp_path, "llama", vocab_size=len(tokenizer))
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"never read")
+    monkeypatch.setattr(memory, "free", lambda where: 1000)
+    with pytest.raises(ValueError, match="not enough memory"):
+        specdec.load_pair(tmp_path)
+
+
+def test_a_container_has_less_than_its_machine(tmp_path):
+    def write(folder, **files):
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (folder / name.replace("__", ".")).write_text(text)
+
+    assert memory._container_limit(tmp_path) > 1 << 60
+    statistics = "anon 5\ninactive_file 300\ntotal_inactive_file 400\n"
+    write(tmp_path, memory__max="max\n", memory__current="700\n", memory__stat=statistics)
+    assert memory._container_limit(tmp_path) > 1 << 60
+    write(tmp_path, memory__max="1000\n")
+    assert memory._container_limit(tmp_path) == 1000 - 700 + 300
+    (tmp_path / "memory.max").unlink()
+    write(
+        tmp_path / "memory",
+        memory__limit_in_bytes="1000",
+        memory__usage_in_bytes="700",
+        memory__stat=statistics,
+    )
+    assert memory._container_limit(tmp_path) == 1000 - 700 + 400
+
+
+def test_some_memory_is_free():
+    assert 1 << 20 < memory.free("cpu") < 1 << 50
+
+
+_SIZES = {
+    "Qwen/Qwen3-8B": ("Qwen3", 151_936, 4096, 12_288, 36, 32, 8, 128, False),
+    "Qwen/Qwen3-0.6B": ("Qwen3", 151_936, 1024, 3072, 28, 16, 8, 128, True),
+    "Qwen/Qwen2.5-7B-Instruct": ("Qwen2", 152_064, 3584, 18_944, 28, 28, 4, 128, False),
+    "Qwen/Qwen2.5-0.5B-Instruct": ("Qwen2", 151_936, 896, 4864, 24, 14, 2, 64, True),
+    "HuggingFaceTB/SmolLM2-1.7B-Instruct": ("Llama", 49_152, 2048, 8192, 24, 32, 32, 64, True),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": ("Llama", 49_152, 576, 1536, 30, 9, 3, 64, True),
+    "meta-llama/Llama-3.1-8B-Instruct": ("Llama", 128_256, 4096, 14_336, 32, 32, 8, 128, False),
+    "meta-llama/Llama-3.2-1B-Instruct": ("Llama", 128_256, 2048, 8192, 16, 32, 8, 64, True),
+}
+"""Of their config.json: the family, and values of `_NAMES`."""
+_NAMES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "tie_word_embeddings",
+)
+
+
+def known_models():
+    pairs = [pair for pair in known_pairs.PAIRS if pair.target is not None]
+    return [model for pair in pairs for model in (pair.target, pair.draft)]
+
+
+@pytest.mark.parametrize("known", known_models(), ids=lambda known: known.hub_id)
+def test_known_pairs_have_the_size_of_their_architectures(known):
+    family, *sizes = _SIZES[known.hub_id]
+    entries = dict(zip(_NAMES, sizes, strict=True)) | {"max_position_embeddings": known.context_length}
+    if family == "Qwen2":
+        entries.pop("head_dim")  # it has none of its own
+    config = getattr(transformers, f"{family}Config")(**entries)
+    assert known.shape == shape_of(config)
+
+
+def test_known_pairs_take_less_memory_in_half_precision_and_without_packing():
+    for pair in known_pairs.PAIRS[1:]:
+        assert pair.memory("bfloat16", on_cpu=False) < pair.memory("float32", on_cpu=False)
+        assert pair.memory("bfloat16", on_cpu=False) <= pair.memory("bfloat16", on_cpu=True)
+        assert pair.memory("bfloat16", on_cpu=False) > pair.stored
+
+
+def test_loading_takes_about_what_was_estimated():
+    """Measured in a process of its own: the memory that loading and one round really take."""
+    command = [sys.executable, "-m", "tests.helpers.measure_memory"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True)
+    needed, taken = map(float, ended.stdout.split()[-2:])
+    assert 0.7 * taken < needed < 1.4 * taken, (needed, taken)
+
+
+def test_bytes_are_known_for_every_dtype_that_a_config_may_name():
+    assert need_of(SHAPE, "float8_e4m3fn", on_cpu=False).weights == SHAPE.parameters
+
+
+def test_names_of_one_place_are_one_place():
+    assert memory.place("cpu:0") == memory.place("cpu") == "cpu"
+    assert memory.place("cuda") == "cuda:0"
+
+
+def test_the_dtype_that_auto_loads_is_the_stored_one():
+    assert memory.stored_dtype(tiny_config("llama", dtype="bfloat16")) == "bfloat16"
+    assert memory.stored_dtype(tiny_config("llama")) == "float32"
+    assert memory.stored_dtype(tiny_config("llama", dtype=torch.float16)) == "float16"

@@ -1,0 +1,406 @@
+"""Laws of the models: whatever the cache does, logits are those of plain forwards."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+import transformers
+
+from specdec.models import HFModel, load_hf_model
+from specdec.models.cache import BufferLayer, TreeCache, tree_masks
+from specdec.models.selfcheck import PlainForwards, relative_error
+from specdec.models.sessions import PlainSession, SequenceSession, TreeSession
+from specdec.models.ways import UNWINDOWED
+from tests.helpers.tiny_checkpoints import (
+    FAMILIES,
+    VOCAB_SIZE,
+    WINDOW,
+    save_checkpoint,
+    tiny_config,
+    tiny_model,
+)
+
+TREE = ("llama", "qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2", "opt", "gpt_neox")
+SEQUENCE = ("mpt", "bloom", "gpt_neo")
+AR = ("mamba",)
+LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
+# Softmax in float32 whatever the dtype of the model.
+SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Replay:
+    """A session beside the lines of tokens that its nodes stand for: knows what it should score."""
+
+    def __init__(self, model: HFModel, seed: int, prefix: int):
+        self.rng = random.Random(seed)
+        self.model = model
+        self.session = model.session()
+        self.committed = self._tokens(prefix)
+        self.session.prefill(self.committed)
+        self.pending: list[list[int]] = []
+
+    def forward(self, parents: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [n, V] of the session, and of plain forwards over each line."""
+        tokens = self._tokens(len(parents))
+        for token, parent in zip(tokens, parents, strict=True):
+            above = self.pending[parent] if parent >= 0 else self.committed
+            self.pending.append([*above, token])
+        have = self.session.forward(torch.tensor(tokens), parents)
+        assert have.shape == (len(parents), self.model.vocab_size)
+        return have, torch.stack([self.plain(line) for line in self.pending[-len(parents) :]])
+
+    def advance(self, parents: list[int]) -> None:
+        """A forward whose logits nobody compares."""
+        tokens = self._tokens(len(parents))
+        for token, parent in zip(tokens, parents, strict=True):
+            self.pending.append([*(self.pending[parent] if parent >= 0 else self.committed), token])
+        self.session.forward(torch.tensor(tokens), parents)
+
+    def keep(self, nodes: list[int]) -> None:
+        self.session.keep(nodes)
+        self.committed = self.pending[nodes[-1]] if nodes else self.committed
+        self.pending = []
+        assert self.session.length == len(self.committed)
+
+    @torch.inference_mode()
+    def plain(self, line: list[int]) -> torch.Tensor:
+        return self.model.module(input_ids=torch.tensor([line]), use_cache=False).logits[0, -1]
+
+    def _tokens(self, n: int) -> list[int]:
+        return [self.rng.randrange(3, VOCAB_SIZE) for _ in range(n)]
+
+
+def random_tree(rng: random.Random, nodes: int, first: int = 0) -> list[int]:
+    """Parents of `nodes` more nodes after `first` pending ones, earlier ones being likelier."""
+    return [rng.randrange(-1, node) if node else -1 for node in range(first, first + nodes)]
+
+
+def random_line(rng: random.Random, parents: list[int]) -> list[int]:
+    """A line of descent from the prefix to a random node, or none."""
+    node, line = rng.randrange(-1, len(parents)), []
+    while node >= 0:
+        line.append(node)
+        node = parents[node]
+    return line[::-1]
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[tuple[str, torch.dtype], HFModel]:
+    return {}
+
+
+def model_of(models: dict, family: str, dtype: torch.dtype = torch.float32) -> HFModel:
+    if (family, dtype) not in models:
+        models[family, dtype] = HFModel(tiny_model(family, dtype), name=family)
+    return models[family, dtype]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_self_check_finds_what_each_family_can_do(models, family):
+    expected = "tree" if family in TREE else "sequence" if family in SEQUENCE else "ar"
+    model = model_of(models, family)
+    assert model.capability == expected, model.capability_reason
+    assert model.capability_reason.startswith(family)
+    assert model.vocab_size == VOCAB_SIZE
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2 * WINDOW + 3])
+@pytest.mark.parametrize("family", TREE)
+def test_tree_logits_equal_plain_forwards_over_each_line(models, family, prefix):
+    for dtype, limit in LIMITS.items():
+        replay = Replay(model_of(models, family, dtype), seed=prefix, prefix=prefix)
+        deeper_than_the_window = list(range(8, 8 + WINDOW + 2))
+        have, want = replay.forward(random_tree(replay.rng, 9) + deeper_than_the_window)
+        assert have.dtype == dtype
+        limit = max(limit, SINGLE_PRECISION_INSIDE.get(family, 0))
+        assert relative_error(have, want) < limit, (family, dtype)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3", "gpt2"])
+def test_a_tree_level_by_level_equals_one_forward(models, family):
+    model = model_of(models, family, torch.float64)
+    parents = [-1, -1, 0, 0, 1, 2, 2, 4]
+    token_ids = torch.arange(10, 18)
+    whole, levels = model.session(), model.session()
+    for session in (whole, levels):
+        session.prefill(list(range(3, 3 + WINDOW + 4)))
+    together = whole.forward(token_ids, parents)
+    slices = [slice(0, 2), slice(2, 5), slice(5, 8)]
+    apart = torch.cat([levels.forward(token_ids[s], parents[s]) for s in slices])
+    assert relative_error(apart, together) < 1e-12
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3", "gpt2"])
+def test_200_rounds_of_trees_and_keeps_leave_the_cache_of_a_fresh_forward(models, family):
+    replay = Replay(model_of(models, family, torch.float64), seed=1, prefix=3)
+    for _ in range(200):
+        parents = random_tree(replay.rng, 2)
+        replay.advance(parents)
+        if replay.rng.random() < 0.5:
+            more = random_tree(replay.rng, 3, first=2)
+            replay.advance(more)
+            parents += more
+        replay.keep(random_line(replay.rng, parents) if len(replay.committed) < 450 else [])
+    have, want = replay.forward([-1, 0, 0])
+    assert len(replay.committed) > 150
+    assert relative_error(have, want) < 1e-9
+
+
+@pytest.mark.parametrize("family", SEQUENCE)
+def test_sequences_equal_plain_forwards(models, family):
+    replay = Replay(model_of(models, family), seed=0, prefix=WINDOW + 5)
+    assert isinstance(replay.session, SequenceSession)
+    for chain, kept in (([-1, 0, 1], 2), ([-1], 1), ([-1, 0, 1, 2], 0), ([-1, 0], 2)):
+        have, want = replay.forward(chain)
+        assert relative_error(have, want) < 2e-5
+        more, want = replay.forward([len(chain) - 1])
+        assert relative_error(more, want) < 2e-5
+        replay.keep(list(range(kept)))
+
+
+@pytest.mark.parametrize("family", SEQUENCE)
+def test_a_tree_on_a_sequence_model_is_refused(models, family):
+    session = model_of(models, family).session()
+    with pytest.raises(ValueError, match="not the chain"):
+        session.forward(torch.tensor([5, 6]), [-1, -1])
+
+
+@pytest.mark.parametrize("kind", ["own cache", "no cache"])
+def test_token_by_token_equals_plain_forwards(models, kind):
+    replay = Replay(model_of(models, "mamba"), seed=0, prefix=5)
+    if kind == "no cache":
+        replay.session = PlainSession(replay.model)
+        replay.session.prefill(replay.committed)
+    for kept in ([0], [0], [], [0], [], [], [0]):
+        have, want = replay.forward([-1])
+        assert relative_error(have, want) < 2e-5
+        replay.keep(kept)
+
+
+def test_two_tokens_at_once_are_refused_token_by_token(models):
+    session = model_of(models, "mamba").session()
+    with pytest.raises(ValueError, match="one token at a time"):
+        session.forward(torch.tensor([5, 6]), [-1, 0])
+
+
+def test_a_wrong_mask_gives_other_logits_and_fails_the_check(models):
+    model = model_of(models, "llama")
+    right, wrong = TreeSession(model, UNWINDOWED), TreeSession(model, UNWINDOWED, lines=False)
+    rows = [session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0]) for session in (right, wrong)]
+    assert relative_error(rows[0][:2], rows[1][:2]) < 1e-6
+    assert relative_error(rows[0][2], rows[1][2]) > 0.01
+
+
+def test_a_model_that_ignores_masks_is_not_trusted_with_trees():
+    class Deaf(transformers.LlamaForCausalLM):
+        """Attends in its own way, whatever the mask says."""
+
+        def forward(self, *args, **kwargs):
+            return super().forward(*args, **kwargs | {"attention_mask": None, "position_ids": None})
+
+    model = tiny_model("llama")
+    model.__class__ = Deaf
+    assert HFModel(model).capability == "sequence"
+
+
+def test_a_model_whose_logits_forget_the_context_proves_nothing():
+    model = tiny_model("llama")
+    for layer in model.model.layers:
+        torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+    checked = HFModel(model)
+    assert checked.capability == "sequence"
+    assert "under a wrong mask" in checked.capability_reason
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "gemma3", "mpt"])
+def test_half_precision_errs_little_more_than_its_own_cached_decoding(models, family, dtype):
+    model = model_of(models, family, dtype)
+    assert model.capability == model_of(models, family).capability
+    replay = Replay(model, seed=0, prefix=WINDOW + 4)
+    have, want = replay.forward([-1, 0, 1])
+    assert have.dtype == dtype
+    own = PlainForwards(model.module, model.device).own_cache_error(WINDOW + 7)
+    assert relative_error(have.float(), want.float()) <= max(4 * own, 0.03)
+
+
+def test_the_check_leaves_the_random_state_alone():
+    model = tiny_model("llama")
+    before = torch.get_rng_state()
+    HFModel(model)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_two_sessions_of_one_model_do_not_meet(models):
+    model = model_of(models, "llama")
+    replays = [Replay(model, seed, prefix=4 + seed) for seed in range(2)]
+    for _ in range(3):
+        for replay in replays:
+            have, want = replay.forward([-1, 0, 0])
+            assert relative_error(have, want) < 2e-5
+            replay.keep([0, 2])
+
+
+def test_a_long_prefill_in_chunks_equals_one_forward(models, monkeypatch):
+    monkeypatch.setattr("specdec.models.sessions.PREFILL_CHUNK", 7)
+    for family in ("llama", "gemma3", "mistral", "gpt2", "mpt"):
+        replay = Replay(model_of(models, family), seed=0, prefix=40)
+        have, want = replay.forward([-1])
+        assert relative_error(have, want) < 2e-5, family
+
+
+def test_kept_nodes_that_are_no_line_of_descent_are_our_own_mistake(models):
+    session = model_of(models, "llama").session()
+    session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0])
+    with pytest.raises(AssertionError, match="line of descent"):
+        session.keep([1])
+
+
+def test_a_full_context_is_refused():
+    model = HFModel(tiny_model("gpt2", n_positions=32))
+    session = model.session()
+    session.prefill([5] * 31)
+    assert session.forward(torch.tensor([5]), [-1]).shape == (1, VOCAB_SIZE)
+    with pytest.raises(ValueError, match="context of 32"):
+        session.forward(torch.tensor([5]), [0])
+
+
+def test_masks_show_prefix_ancestors_and_self():
+    masks = tree_masks((-1, 0, 0, 2), 1, 4, (None, 3), torch.float32, torch.device("cpu"))
+    seen = (masks.at(2, None)[0, 0] == 0).int().tolist()
+    #        prefix  nodes
+    assert seen == [[1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], [1, 1, 1, 0, 1, 1]]
+    assert masks.offsets.tolist() == [[1, 1, 2]]
+    # A window of 3 tokens: itself and two before it, so the deepest node no longer sees the prefix.
+    seen = (masks.at(9, 3)[0, 0] == 0).int().tolist()
+    assert seen == [[0, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 1]]
+
+
+def test_a_buffer_keeps_in_place_and_grows():
+    cache = TreeCache()
+    rows = torch.arange(300.0).view(1, 1, 300, 1)
+    cache.update(rows[:, :, :4], rows[:, :, :4], 0)
+    cache.commit(4)
+    cache.update(rows[:, :, 4:10], -rows[:, :, 4:10], 0)
+    cache.keep(4, [0, 2, 5])
+    keys, values = cache.update(rows[:, :, 10:], -rows[:, :, 10:], 0)
+    assert keys.flatten().tolist() == [0, 1, 2, 3, 4, 6, 9, *range(10, 300)]
+    assert values.flatten().tolist() == [0, 1, 2, 3, -4, -6, -9, *range(-10, -300, -1)]
+
+
+@pytest.mark.parametrize("largest", [1, 1 << 28])
+def test_layers_of_any_shape_keep_the_same_rows(monkeypatch, largest):
+    monkeypatch.setattr("specdec.models.cache.LARGEST_STACK", largest)
+    cache = TreeCache()
+    rows = torch.arange(9.0).view(1, 1, 9, 1)
+    for layer, (heads, size) in enumerate([(1, 2), (1, 2), (3, 4)]):
+        cache.update(rows.expand(1, heads, 9, size), -rows.expand(1, heads, 9, 5), layer)
+    cache.commit(3)
+    for layer in cache.layers:
+        layer.used = 9
+    cache.keep(3, [1, 2, 4])
+    for layer in cache.layers:
+        assert layer.get_seq_length() == 6
+        assert layer.keys[0, -1, :6, -1].tolist() == [0, 1, 2, 4, 5, 7]
+        assert layer.values[0, -1, :6, -1].tolist() == [0, -1, -2, -4, -5, -7]
+
+
+def test_a_windowed_buffer_shows_what_the_window_reaches():
+    layer = BufferLayer(window=4)
+    rows = torch.arange(12.0).view(1, 1, 12, 1)
+    layer.update(rows[:, :, :8], rows[:, :, :8])
+    layer.committed = 8
+    assert layer.get_mask_sizes(2) == (5, 5)
+    keys, _ = layer.update(rows[:, :, 8:10], rows[:, :, 8:10])
+    assert keys.flatten().tolist() == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "mamba"])
+def test_a_saved_model_loads_and_scores_the_same(tmp_path, family):
+    folder = save_checkpoint(tmp_path / family, family)
+    model = load_hf_model(folder, device="cpu")
+    fresh = HFModel(tiny_model(family))
+    rows = []
+    for each in (model, fresh):
+        session = each.session()
+        session.prefill([3, 4, 5])
+        rows.append(session.forward(torch.tensor([6]), [-1]))
+    assert relative_error(*rows) < 1e-5
+    assert (model.capability, model.dtype, model.name) == (
+        fresh.capability,
+        torch.float32,
+        "/".join(folder.parts[-2:]),
+    )
+
+
+def test_dtype_is_taken_by_name_or_as_it_was_saved(tmp_path):
+    folder = save_checkpoint(tmp_path, "llama", torch.bfloat16)
+    assert load_hf_model(folder, device="cpu").dtype == torch.bfloat16
+    assert load_hf_model(folder, device="cpu", dtype="float32").dtype == torch.float32
+    assert load_hf_model(folder, device="cpu", dtype=torch.float16).dtype == torch.float16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "gpu"}, "device = 'gpu'"),
+        ({"device": "cuda:99"}, "device = 'cuda:99'"),
+        ({"dtype": "int3"}, "dtype = 'int3'"),
+        ({"dtype": torch.int8}, r"dtype = torch\.int8"),
+    ],
+)
+def test_unknown_devices_and_dtypes_are_named(tmp_path, arguments, message):
+    save_checkpoint(tmp_path, "llama")
+    with pytest.raises(ValueError, match=message):
+        load_hf_model(tmp_path, **arguments)
+
+
+def test_what_is_missing_in_a_folder_is_named(tmp_path):
+    with pytest.raises(ValueError, match="is not there"):
+        load_hf_model(tmp_path / "nothing")
+    with pytest.raises(ValueError, match=r"no config\.json"):
+        load_hf_model(tmp_path)
+    tiny_config("llama").save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"model\.safetensors is missing"):
+        load_hf_model(tmp_path)
+    torch.save({}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="pickled"):
+        load_hf_model(tmp_path)
+
+
+def test_a_name_that_is_nowhere_is_named(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="'nobody/nothing' is not a local folder"):
+        load_hf_model("nobody/nothing")
+
+
+def test_remote_code_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}}'
+    )
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    (tmp_path / "own.py").write_text("raise SystemExit('was run')")
+    with pytest.raises(ValueError, match="needs code of its own"):
+        load_hf_model(tmp_path)
+
+
+def test_models_of_other_kinds_are_refused():
+    sizes = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    bert = transformers.BertConfig(**sizes, intermediate_size=16, initializer_range=0.5)
+    with pytest.raises(ValueError, match="not causal"):
+        HFModel(transformers.BertForMaskedLM(bert))
+    with pytest.raises(ValueError, match="no logits"):
+        HFModel(transformers.GPT2Model(tiny_config("gpt2")))
+    t5 = transformers.T5Config(vocab_size=20, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    with pytest.raises(ValueError, match="encoder-decoder"):
+        HFModel(transformers.T5ForConditionalGeneration(t5))

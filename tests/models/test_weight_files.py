@@ -1,0 +1,174 @@
+"""Pickled weights are never opened: not by a name in an index, a configuration, an adapter or a link."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import specdec
+from specdec.models import load_hf_model
+from tests.helpers.small_hub import serving
+from tests.helpers.tiny_checkpoints import save_checkpoint
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+TOKENIZER = byte_level_tokenizer()
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """What is unpickled, and which weights are read, while a test runs."""
+    files = []
+
+    def told(kind):
+        def tell(file, *_args, **_options):
+            files.append((kind, str(file)))
+            raise RuntimeError("was opened")
+
+        return tell
+
+    monkeypatch.setattr("torch.load", told("unpickled"))
+    monkeypatch.setattr("transformers.modeling_utils.safe_open", told("read"))
+    return files
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model in two shards, with pickled weights beside them and in the folder around."""
+    folder = tmp_path / "model"
+    save_checkpoint(folder, "llama", vocab_size=len(TOKENIZER))
+    TOKENIZER.save_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    for shard, names in zip(SHARDS, (list(tensors)[:9], list(tensors)[9:]), strict=True):
+        save_file({name: tensors[name] for name in names}, folder / shard, {"format": "pt"})
+    for place in (folder, tmp_path):
+        torch.save(tensors, place / "weights.bin")
+        torch.save(tensors, place / "adapter_model.bin")
+    shutil.copy(folder / SHARDS[1], tmp_path / "outside.safetensors")
+    write_index(folder, SHARDS[1], {name: number >= 9 for number, name in enumerate(tensors)})
+    return folder
+
+
+def write_index(folder, second, is_second=None):
+    """Put the tensors of the second shard into a file of this name."""
+    index = folder / "model.safetensors.index.json"
+    if is_second is None:
+        named = json.loads(index.read_text())["weight_map"]
+        is_second = {name: file == SHARDS[1] for name, file in named.items()}
+    named = {name: second if second_one else SHARDS[0] for name, second_one in is_second.items()}
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": named}))
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def add_link(folder):
+    (folder / "linked.safetensors").symlink_to(folder.parent / "weights.bin")
+    write_index(folder, "linked.safetensors")
+
+
+def replace_by_link(folder):
+    (folder / SHARDS[1]).unlink()
+    (folder / SHARDS[1]).symlink_to(folder.parent / "outside.safetensors")
+
+
+def link_the_index(folder):
+    shutil.move(folder / "model.safetensors.index.json", folder.parent / "index.json")
+    (folder / "model.safetensors.index.json").symlink_to(folder.parent / "index.json")
+
+
+HARMS = {
+    "pickle in the index": lambda folder: write_index(folder, "weights.bin"),
+    "folder above": lambda folder: write_index(folder, "../outside.safetensors"),
+    "pickle above": lambda folder: write_index(folder, "../weights.bin"),
+    "absolute": lambda folder: write_index(folder, str(folder.parent / "weights.bin")),
+    "absolute safetensors": lambda folder: write_index(folder, str(folder.parent / "outside.safetensors")),
+    "below": lambda folder: write_index(folder, "sub/weights.safetensors"),
+    "backslash": lambda folder: write_index(folder, "..\\outside.safetensors"),
+    "line end": lambda folder: write_index(folder, "weights.bin\n.safetensors/../weights.bin"),
+    "nothing": lambda folder: write_index(folder, ""),
+    "number": lambda folder: write_index(folder, 5),
+    "list": lambda folder: write_index(folder, ["weights.bin"]),
+    "missing file": lambda folder: write_index(folder, "model-00003-of-00003.safetensors"),
+    "link to a pickle": add_link,
+    "link out": replace_by_link,
+    "index is a link": link_the_index,
+    "no JSON": lambda folder: (folder / "model.safetensors.index.json").write_text("{"),
+    "no map": lambda folder: (folder / "model.safetensors.index.json").write_text('{"metadata": {}}'),
+    "no metadata": lambda folder: (folder / "model.safetensors.index.json").write_text('{"weight_map": {}}'),
+    "named by the config": lambda folder: change_config(folder, transformers_weights="adapter_model.bin"),
+    "index named by it": lambda folder: change_config(
+        folder, transformers_weights="x.safetensors.index.json"
+    ),
+    "adapter": lambda folder: (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}'),
+    "distributed": lambda folder: (folder / "shard-00001-model-00001-of-00001.safetensors").touch(),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=list(HARMS))
+@pytest.mark.parametrize("load", [load_hf_model, specdec.load_pair], ids=["model", "pair"])
+def test_nothing_is_opened_of_a_folder_that_leads_elsewhere(folder, opened, harm, load):
+    harm(folder)
+    with pytest.raises(ValueError, match=str(folder)):
+        load(folder)
+    assert opened == []
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "../weights.bin", "sub/weights.safetensors"])
+def test_nothing_is_opened_of_a_cached_snapshot_that_leads_elsewhere(folder, opened, name, monkeypatch):
+    write_index(folder, name)
+    cache = folder.parent / "cache"
+    snapshot = cache / "models--tests--model" / "snapshots" / COMMIT
+    shutil.copytree(folder, snapshot)
+    refs = cache / "models--tests--model" / "refs"
+    refs.mkdir()
+    (refs / "main").write_text(COMMIT)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    with pytest.raises(ValueError, match=r"tests/model.*pickled ones are never loaded"):
+        specdec.load_pair("tests/model")
+    assert opened == []
+
+
+@pytest.fixture
+def hub(folder, monkeypatch):
+    with serving({"tests/model": folder}) as hub:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+        monkeypatch.setattr(
+            "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
+            f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+        )
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder.parent / "cache"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+        yield hub
+
+
+@pytest.mark.parametrize("harm", ["pickle in the index", "folder above", "named by the config", "adapter"])
+def test_the_weights_of_a_hub_model_that_leads_elsewhere_are_not_even_fetched(hub, folder, opened, harm):
+    HARMS[harm](folder)
+    with pytest.raises(ValueError, match="tests/model"):
+        specdec.load_pair("tests/model")
+    assert opened == []
+    assert not list((folder.parent / "cache").rglob("*.bin"))
+    assert not list((folder.parent / "cache").rglob(SHARDS[0]))
+
+
+def test_shards_load_from_a_folder_a_linked_folder_and_a_hub(hub, folder):
+    (folder.parent / "linked").symlink_to(folder)
+    for place in (folder, folder.parent / "linked", "tests/model"):
+        assert load_hf_model(place).capability == "tree"
+
+
+def test_a_pickle_beside_good_weights_is_left_alone(tmp_path):
+    save_checkpoint(tmp_path, "llama")
+    (tmp_path / "pytorch_model.bin").write_bytes(b"never read")
+    (tmp_path / "model.safetensors.index.json").write_text("never read")
+    assert load_hf_model(tmp_path).capability == "tree"

@@ -1,0 +1,236 @@
+"""What the page is sent: real rounds of the embedded pair, complete, in order, and safe to show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gradio.utils import is_static_file
+
+import app
+import specdec
+from components.page import assets, serving
+from components.server import run, topologies
+from components.server.settings import Settings
+from tests.conftest import let_closed_runs_end
+
+ROOT = Path(app.__file__).parent
+PANELS = {
+    "controls": "decode.controls",
+    "results": "decode",
+    "projector": "page.projector",
+    "race": "decode.race",
+    "race_lab": "race_lab",
+    "statistics": "decode.statistics",
+    "stepper": "decode.stepper",
+    "text": "decode.text",
+    "tree": "decode.tree",
+    "tree_lab": "tree_lab",
+}
+"""What runs alone with a real run, and where it is."""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.fixture(scope="module")
+def blocks(pair):
+    async def build():
+        return app.build(pair)
+
+    return asyncio.run(build())  # outside a running loop, Gradio opens loops that it never closes
+
+
+def settings(**changes):
+    return Settings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
+
+
+def received(pair, wanted, interval=0.0):
+    return [json.loads(update) for update in run.updates(pair, wanted, interval)]
+
+
+def rounds_in(updates, baseline=False):
+    chosen = [update for update in updates if (update["phase"] == "baseline") == baseline]
+    return [specdec.Round.from_json(json.dumps(round)) for update in chosen for round in update["rounds"]]
+
+
+def emitted(rounds):
+    return [(token.id, token.text, token.kind) for round in rounds for token in round.tokens]
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd", "ar"])
+def test_updates_carry_every_round_of_the_run(pair, method):
+    updates = received(pair, settings(method=method))
+    expected = specdec.generate(pair, "Once upon a time", method=method, max_new_tokens=12, seed=3)
+    assert emitted(rounds_in(updates)) == emitted(expected.rounds)
+    assert [update["seq"] for update in updates] == list(range(len(updates)))
+    assert len({update["run"] for update in updates}) == 1
+    assert updates[-1]["phase"] == "done"
+
+
+def test_rounds_wait_for_the_next_update_and_none_is_lost(pair):
+    slow = received(pair, settings(), interval=3600)
+    # what was asked, the tree, the first rounds, all others where some are left, the end
+    assert len(slow) in (4, 5)
+    assert emitted(rounds_in(slow)) == emitted(rounds_in(received(pair, settings())))
+
+
+def test_rounds_carry_the_detail_that_the_panels_show(pair):
+    for round in rounds_in(received(pair, settings())):
+        assert len(round.steps) == len(round.tokens)
+        assert all(node.q is not None for node in round.nodes)
+
+
+def test_the_baseline_is_measured_on_the_same_prompt_and_seed(pair):
+    updates = received(pair, settings(baseline=True))
+    baseline = rounds_in(updates, baseline=True)
+    assert all(round.seconds.evaluate > 0 and len(round.tokens) == 1 for round in baseline)
+    ids = [id for id, _, _ in emitted(baseline)]
+    assert ids == [id for id, _, _ in emitted(rounds_in(updates))]  # ERSD: drafter invariance
+
+
+def test_lost_updates_can_be_asked_for(pair):
+    updates = list(run.updates(pair, settings(), interval=0.0))
+    name = json.loads(updates[0])["run"]
+    assert run.missing({"run": name, "seq": 2}) == updates[2:]
+    assert run.missing({"run": "unknown", "seq": 0}) == []
+
+
+def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
+    runs, stream = [], specdec.stream
+    monkeypatch.setattr(specdec, "stream", lambda *args, **kw: runs.append(stream(*args, **kw)) or runs[-1])
+    updates = run.updates(pair, settings(max_new_tokens=200), interval=0.0)
+    for _ in range(4):
+        next(updates)
+    updates.close()
+    let_closed_runs_end()
+    assert list(runs[0]) == []  # closed: it yields no more rounds
+    assert runs[0].rounds
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"k": None}, ["k is empty"]),
+        ({"k": 2.5}, ["k = 2.5", "whole number"]),
+        ({"k": 0}, ["k = 0"]),
+        ({"max_new_tokens": 0}, ["length = 0 is not a whole number from 1"]),
+        ({"temperature": -1}, ["temperature = -1"]),
+        ({"top_p": 3}, ["top-p = 3 is not a number from 0 to 1"]),
+        ({"top_k": -2}, ["top-k = -2"]),
+        ({"seed": 1.5}, ["seed = 1.5", "whole number"]),
+        ({"seed": -1}, ["seed = -1"]),
+        ({"method": "best"}, ["method = 'best'"]),
+        ({"topology": "bush"}, ["topology = 'bush'", "specinfer"]),
+        ({"prompt": "word " * 600}, ["prompt", "tokens", "context"]),
+    ],
+)
+def test_a_mistake_is_a_message_that_names_the_value(pair, changes, parts):
+    last = received(pair, settings(**changes))[-1]
+    assert last["phase"] == "error"
+    assert all(part in last["message"] for part in parts), last["message"]
+
+
+def test_a_failure_of_ours_shows_no_internals(pair, monkeypatch, caplog):
+    monkeypatch.setattr(specdec, "stream", lambda *_, **__: 1 / 0)
+    last = received(pair, settings())[-1]
+    assert last["phase"] == "error"
+    assert "division" not in last["message"]
+    assert "a run failed" in caplog.text
+
+
+def test_an_empty_seed_draws_one_and_tells_which(pair):
+    drawn = received(pair, settings(seed=None, max_new_tokens=2))[0]["setup"]["seed"]
+    assert isinstance(drawn, int)
+    assert drawn >= 0
+
+
+@pytest.mark.parametrize("name", topologies.NAMES)
+def test_every_topology_decodes_to_the_same_text(pair, name):
+    expected = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=12, seed=3)
+    updates = received(pair, settings(topology=name, k=6))
+    assert [id for id, _, _ in emitted(rounds_in(updates))] == expected.token_ids
+
+
+def test_the_optimal_topology_has_k_nodes(pair):
+    chosen = run.start(pair, settings(topology="optimal", k=6).checked()).topology
+    assert chosen.num_draft_tokens == 6
+
+
+def test_only_generate_is_public(blocks):
+    assert list(blocks.get_api_info()["named_endpoints"]) == ["/generate"]
+    assert blocks.get_api_info()["unnamed_endpoints"] == {}
+
+
+def test_generate_is_typed(blocks):
+    parameters = blocks.get_api_info()["named_endpoints"]["/generate"]["parameters"]
+    types = {parameter["parameter_name"]: parameter["type"]["type"] for parameter in parameters}
+    assert types == {
+        "prompt": "string",
+        "method": "string",
+        "topology": "string",
+        "k": "integer",
+        "max_new_tokens": "integer",
+        "temperature": "number",
+        "top_k": "integer",
+        "top_p": "number",
+        "seed": "integer",
+        "chat": "boolean",
+    }
+
+
+def test_for_the_model_nobody_waits_in_gradios_own_queue(blocks):
+    limits = {fn.name: fn.concurrency_limit for fn in blocks.fns.values()}
+    assert [limits[name] for name in ("decode", "compared", "generate")] == [None, None, None]
+
+
+def test_no_template_evaluates_data(blocks):
+    for component in blocks.blocks.values():
+        template = getattr(component, "html_template", "")
+        assert "${" not in template.replace("${value}", "") or template == ""
+        if "panel" in (getattr(component, "elem_classes", None) or []):
+            assert "${" not in template
+            assert "{{" not in template
+
+
+def test_scripts_are_public_and_weights_are_not():
+    assert is_static_file(assets.SCRIPTS / "main.js")
+    assert is_static_file(assets.PLOTLY)
+    for private in (assets.ASSETS / "tiny" / "target" / "config.json", ROOT / "app.py", assets.PLOTLY.parent):
+        assert not is_static_file(private), private
+
+
+def test_where_a_model_lies_is_not_shown(pair):
+    assert not any(model["name"].startswith("/") for model in run.models(pair))
+    assert {model["role"] for model in run.models(pair)} == {"target", "draft"}
+
+
+@pytest.mark.parametrize(("name", "module"), PANELS.items())
+def test_every_panel_runs_alone(pair, name, module, monkeypatch):
+    launched = []
+    monkeypatch.setattr(serving, "launch", launched.append)
+    monkeypatch.setattr(specdec, "load_pair", lambda: pair)
+    monkeypatch.delitem(sys.modules, f"components.{module}", raising=False)
+
+    async def start():
+        runpy.run_module(f"components.{module}", run_name="__main__")
+
+    asyncio.run(start())
+    panels = {getattr(block, "elem_id", None) for block in launched[0].blocks.values()}
+    assert {"feed", "generate" if name == "controls" else name} <= panels
+
+
+def test_the_command_line_explains_a_wrong_model():
+    command = [sys.executable, ROOT / "app.py", "--target", "/no/such/folder"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode != 0
+    assert "error: " in ended.stderr
+    assert "/no/such/folder" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,210 @@
+"""The codec laboratory: bits shown are those of the codec, and Bob's tokens are Alice's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import runpy
+
+import pytest
+
+from components.codecs import panel as lab
+from components.codecs import record as codec_record
+from components.page import serving
+from specdec import channel, theory
+
+SENTENCES = lab.recorded()["sentences"]
+NUMBERS = range(len(SENTENCES))
+
+
+@pytest.fixture(params=NUMBERS, scope="module")
+def case(request):
+    """A recorded sentence and its view."""
+    return SENTENCES[request.param], lab.sent({"sentence": request.param, "seed": None})
+
+
+def test_the_record_is_small_and_has_both_codecs():
+    assert codec_record.RECORDED.stat().st_size < 300_000
+    assert {sentence["method"] for sentence in SENTENCES} == set(channel.METHODS)
+
+
+def test_recorded_laws_are_distributions_and_alice_never_chooses_the_other_tokens(case):
+    for at in case[0]["positions"]:
+        assert len(at["texts"]) == len(at["p"]) == len(at["q"])
+        assert sum(at["p"]) == pytest.approx(1, abs=1e-8)
+        assert sum(at["q"]) == pytest.approx(1, abs=1e-8)
+        assert (at["texts"][-1], at["p"][-1]) == (codec_record.OTHER, 0)
+
+
+def test_bobs_token_is_alices_and_the_recorded_one(case):
+    """Bob is given the bits, q and the seed."""
+    sentence, view = case
+    decode, seed = channel.DECODERS[sentence["method"]], lab.recorded()["seed"]
+    for n, (token, at) in enumerate(zip(view["tokens"], sentence["positions"], strict=True)):
+        (index,) = channel.decode_elias_gamma(token["bits"])
+        assert decode(index, at["q"], seed, n) == token["id"] == sentence["sent"][n]
+        assert token["recorded"]
+        assert token["proposals"][: index + 1][-1] == token["text"] or index >= len(token["proposals"])
+
+
+def test_bits_are_those_of_the_codec(case):
+    sentence, view = case
+    kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in sentence["positions"]]
+    law = channel.zipf_law(sum(kls) / len(kls))
+    indices = [token["index"] for token in view["tokens"]]
+    bits = [float(row[1]) for row in view["totals"]]
+    assert bits[0] == pytest.approx(sum(kls), abs=0.05)
+    assert bits[4] == pytest.approx(-sum(math.log2(law[index]) for index in indices), abs=0.05)
+    assert bits[5] == len(channel.encode_elias_gamma(indices))
+    assert bits[6] == 8 * len(channel.encode_indices(indices, law))
+    assert float(view["plot"]["table"]["rows"][-1][1]) == bits[5]
+
+
+def test_recorded_entropies_are_those_of_the_index_laws(case):
+    """The first five positions; simulated ones within their error."""
+    sentence, view = case
+    for at, token in list(zip(sentence["positions"], view["tokens"], strict=True))[:5]:
+        both = channel.index_laws(at["p"], at["q"], sentence["method"])
+        assert token["entropy_with"] == pytest.approx(both.entropy_with, abs=1e-3)
+        assert token["entropy_without"] == pytest.approx(both.entropy_without, abs=0.02)
+        assert both.kl <= both.entropy_with + 1e-6
+
+
+def test_another_seed_sends_other_tokens_that_arrive_all_the_same():
+    view = lab.sent({"sentence": 0, "seed": 123})
+    decode = channel.DECODERS[view["method"]]
+    for n, (token, at) in enumerate(zip(view["tokens"], SENTENCES[0]["positions"], strict=True)):
+        assert decode(token["index"], at["q"], 123, n) == token["id"]
+    assert not all(token["recorded"] for token in view["tokens"])
+
+
+def test_views_are_plain_data():
+    for view in (
+        lab.sent({"sentence": 0, "seed": None}),
+        lab.laws({"method": "greedy_rejection", "p": [1, 2], "q": [2, 1]}),
+        lab.tunstall({"weights": [2, 1], "k": 3, "word": "aab"}),
+    ):
+        assert json.loads(json.dumps(view, allow_nan=False)) == view
+        assert view["plot"]["sentence"].endswith(".")
+
+
+@pytest.mark.parametrize("method", channel.METHODS)
+@pytest.mark.parametrize("preset", lab.PRESETS, ids=lambda preset: preset[0])
+def test_presets_show_the_laws_of_the_theory(method, preset):
+    _, names, p, q = preset
+    view = lab.laws({"method": method, "p": p, "q": q})
+    both = channel.index_laws(view["p"], view["q"], method)
+    rows = view["plot"]["table"]["rows"]
+    assert float(rows[0][1]) == pytest.approx(both.with_replacement[0], abs=1e-4)
+    assert float(rows[0][2]) == pytest.approx(both.without_replacement[0], abs=1e-4)
+    assert len(names) == len(p) == len(q)
+    assert view["below"] == ("below D_KL. That breaks no theorem" in view["plot"]["sentence"])
+
+
+def test_far_apart_laws_show_an_entropy_below_the_divergence():
+    view = lab.laws({"method": "greedy_rejection", "p": [0.01, 0.99], "q": [0.99, 0.01]})
+    assert view["below"]
+    assert "D_KL[P‖Q] = 6.50 bits" in view["plot"]["sentence"]
+    assert "H[R] = 0.14 bits" in view["plot"]["sentence"]
+    assert "log₂ 2 = 1.00" in view["plot"]["sentence"]
+
+
+def test_bounds_name_their_constants():
+    for method, constant in (("greedy_rejection", "2.89"), ("poisson_functional", "4")):
+        key = lab.laws({"method": method, "p": [1, 2], "q": [2, 1]})["plot"]["key"]
+        assert f"log₂(D_KL + 1) + {constant}, Equation" in key
+
+
+@pytest.mark.parametrize(
+    ("weights", "k", "word"),
+    [([0.7, 0.2, 0.1], 7, "aabacaaaab"), ([1, 1], 0, "ab"), ([5, 1, 1, 1, 1, 1, 1, 1], 64, "hgfedcbaaaaa")],
+)
+def test_a_word_comes_back_from_its_phrases(weights, k, word):
+    view = lab.tunstall({"weights": weights, "k": k, "word": word})
+    assert view["decoded"] == word
+    assert "".join(phrase for phrase, _ in view["phrases"]).startswith(word)
+    code = channel.TunstallCode([weight / sum(weights) for weight in weights], k)
+    assert view["header"] + "".join(bits for _, bits in view["phrases"]) == code.encode(
+        [ord(letter) - ord("a") for letter in word]
+    )
+    book = dict(view["codebook"]["rows"])
+    assert all(book[phrase] == bits for phrase, bits in view["phrases"] if phrase in book)
+    assert f"{code.rate:.3f}" in view["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("function", "request_", "message"),
+    [
+        (lab.sent, {"sentence": 99}, "sentence = 99"),
+        (lab.sent, {"sentence": "x"}, "sentence = 'x': should be a valid integer"),
+        (lab.sent, {"sentence": 0, "seed": -1}, "seed = -1"),
+        (
+            lab.laws,
+            {"method": "gsd", "p": [1, 1], "q": [1, 1]},
+            "method = 'gsd': should be 'greedy_rejection' or",
+        ),
+        (
+            lab.laws,
+            {"method": "greedy_rejection", "p": [1], "q": [1, 1]},
+            "p = [1]: list should have at least 2 items",
+        ),
+        (
+            lab.laws,
+            {"method": "greedy_rejection", "p": [1, None], "q": [1, 1]},
+            "p, entry 2 = None: should be a valid number",
+        ),
+        (
+            lab.laws,
+            {"method": "greedy_rejection", "p": [1, 1], "q": [1, -2]},
+            "q, entry 2 = -2: should be greater than or equal to 0",
+        ),
+        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, math.nan]}, "q, entry 2 = nan"),
+        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [0, 0]}, "all weights of Q are 0"),
+        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, 1, 1]}, "P has 2 tokens and Q has 3"),
+        (lab.laws, {"method": "poisson_functional", "p": [1, 1], "q": [1, 0]}, "q[1] is 0 where p is 0.5"),
+        (lab.tunstall, {"weights": [1, 1], "k": 3, "word": "abc"}, "the word has 'c'"),
+        (
+            lab.tunstall,
+            {"weights": [1, 1], "k": 3, "word": ""},
+            "word = '': string should have at least 1 character",
+        ),
+        (
+            lab.tunstall,
+            {"weights": [1, 1], "k": 65, "word": "a"},
+            "k = 65: should be less than or equal to 64",
+        ),
+        (lab.tunstall, {"weights": [1, 1], "k": None, "word": "a"}, "k = None"),
+        (
+            lab.tunstall,
+            {"weights": [1, "x"], "k": 1, "word": "a"},
+            "weights, entry 2 = 'x': should be a valid number",
+        ),
+        (lab.tunstall, {"weights": [1] * 9, "k": 1, "word": "a"}, "list should have at most 8 items, not 9"),
+    ],
+)
+def test_a_mistake_is_a_message_that_names_the_value(function, request_, message):
+    answer = function(request_)
+    assert list(answer) == ["error"]
+    assert message in answer["error"]
+
+
+def test_a_failure_of_ours_shows_no_internals(monkeypatch, caplog):
+    monkeypatch.setattr(channel, "index_laws", lambda *_: 1 / 0)
+    answer = lab.laws({"method": "greedy_rejection", "p": [1, 1], "q": [1, 1]})
+    assert "division" not in answer["error"]
+    assert "laws failed" in caplog.text
+
+
+def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
+    launched = []
+    monkeypatch.setattr(serving, "launch", launched.append)
+
+    async def start():
+        runpy.run_module("components.codecs", run_name="__main__")
+
+    asyncio.run(start())
+    panels = [b for b in launched[0].blocks.values() if getattr(b, "elem_id", None) == "codec_lab"]
+    assert len(panels) == 1
+    assert "${" not in panels[0].html_template
+    assert "{{" not in panels[0].html_template

@@ -1,0 +1,209 @@
+"""Columns of the comparison: one prompt and seed, any method, topology and draft, one after the other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import specdec
+from components.compare import run as compare_run
+from components.compare.drafts import LABELS, Drafts, NoisyDraft
+from components.server import run, turns
+from components.server.lazy import shared
+
+PROMPT = "Tom had a red ball. One day"
+LENGTH = 16
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.fixture(scope="module")
+def known(pair):
+    return Drafts(pair)
+
+
+def column(name="c1", **changes):
+    return {"name": name, "method": "ersd", "topology": "sequence", "k": 4, "draft": "own"} | changes
+
+
+def request(*columns, **changes):
+    shared = {"prompt": PROMPT, "seed": 7, "max_new_tokens": LENGTH, "temperature": 1}
+    return shared | {"columns": list(columns), "reference": True} | changes
+
+
+def follows(known, *columns, **changes):
+    """A request that builds on a reference which the same models have written."""
+    return request(*columns, reference=False, models=run.models(known.pair), **changes)
+
+
+def received(known, wanted):
+    return [json.loads(update) for update in compare_run.updates(known, wanted, interval=0.0)]
+
+
+def texts(updates):
+    """Token ids by column, in the order in which the columns came."""
+    found = {}
+    for update in updates:
+        for round in update["rounds"]:
+            found.setdefault(update["column"], []).extend(token["id"] for token in round["tokens"])
+    return found
+
+
+def test_ersd_writes_what_autoregressive_decoding_writes_whatever_drafts(known):
+    topologies = ["simple", "sequence", "batch", "specinfer"]
+    wanted = [
+        column(f"{draft} {name}", draft=draft, topology=name) for name in topologies for draft in LABELS
+    ]
+    for start in range(0, len(wanted), compare_run.MOST_COLUMNS):
+        columns = wanted[start : start + compare_run.MOST_COLUMNS]
+        found = texts(received(known, request(*columns)))
+        assert len(found) == 1 + len(columns)
+        assert all(text == found[compare_run.REFERENCE] for text in found.values())
+
+
+def test_gsd_writes_another_text_for_each_draft(known):
+    columns = [column(draft, method="gsd", draft=draft) for draft in LABELS]
+    found = texts(received(known, request(*columns)))
+    assert all(len(text) == LENGTH for text in found.values())
+    assert len({tuple(text) for text in found.values()}) == 1 + len(LABELS)
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_the_better_the_draft_the_fewer_target_calls(known, method):
+    columns = [column(draft, method=method, draft=draft) for draft in LABELS]
+    updates = received(known, follows(known, *columns, max_new_tokens=100))
+    calls = {draft: sum(len(u["rounds"]) for u in updates if u.get("column") == draft) for draft in LABELS}
+    assert calls["target"] == 20  # 100 tokens, each time 4 accepted and a bonus
+    assert calls["target"] < calls["own"] < calls["noisy"] < calls["uniform"] <= 100
+
+
+def test_the_reference_comes_first_then_the_columns_in_their_order(known):
+    updates = received(known, request(column("b", method="gsd"), column("a")))
+    order = list(dict.fromkeys(update["column"] for update in updates if "column" in update))
+    assert order == [compare_run.REFERENCE, "b", "a"]
+    assert [update["seq"] for update in updates] == list(range(len(updates)))
+    assert updates[0]["setup"]["seed"] == 7
+    assert [model["dtype"] for model in updates[0]["setup"]["models"]] == ["float32", "float32"]
+    assert updates[-1]["phase"] == "done"
+
+
+def test_a_changed_column_runs_alone(known):
+    first = texts(received(known, request(column())))
+    again = texts(received(known, follows(known, column(draft="uniform", topology="batch"))))
+    assert again == {"c1": first[compare_run.REFERENCE]}
+
+
+def test_a_measured_topology_says_that_it_is_chosen_and_which_it_is(known):
+    updates = received(known, follows(known, column(topology="optimal", k=3)))
+    phases = [update["phase"] for update in updates[1:]]
+    assert phases[: phases.index("running") + 1] == [*["choosing"] * phases.index("running"), "running"]
+    assert updates[1 + phases.index("running")]["tree"]["num_draft_tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"k": 0}, ["k = 0"]),
+        ({"k": None}, ["k is empty"]),
+        ({"k": 1000}, ["k = 1,000", "limit"]),
+        ({"topology": "bush"}, ["topology = 'bush'", "specinfer"]),
+        ({"draft": "nobody"}, ["draft = 'nobody'", "uniform"]),
+        ({"draft": None}, ["draft = None"]),
+        ({"method": "best"}, ["method = 'best'"]),
+    ],
+)
+def test_a_mistake_in_one_column_is_its_own(known, changes, parts):
+    updates = received(known, request(column("wrong", **changes), column("right")))
+    [failed] = [update for update in updates if update["phase"] == "failed"]
+    assert failed["column"] == "wrong"
+    assert all(part in failed["message"] for part in parts)
+    assert len(texts(updates)["right"]) == LENGTH
+    assert updates[-1]["phase"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"prompt": None}, ["prompt"]),
+        ({"prompt": "word " * 1500}, ["prompt", "tokens"]),
+        ({"seed": -1}, ["seed = -1"]),
+        ({"seed": 0.5}, ["seed = 0.5", "whole"]),
+        ({"max_new_tokens": None}, ["length is empty"]),
+        ({"temperature": -1}, ["temperature = -1"]),
+        ({"columns": [column()] * 5}, ["columns", "at most 4"]),
+        ({"columns": "all"}, ["columns", "'all'"]),
+        ({"columns": ["ersd"]}, ["'ersd'", "topology"]),
+        ({"reference": False, "models": [{"name": "another"}]}, ["other models", "Run"]),
+    ],
+)
+def test_a_mistake_in_what_is_shared_ends_the_comparison(known, changes, parts):
+    updates = received(known, request(column(), **changes))
+    assert updates[-1]["phase"] == "error"
+    assert all(part in updates[-1]["message"] for part in parts)
+    assert texts(updates) == {}
+
+
+@pytest.mark.parametrize("wanted", [None, "text", 3, []])
+def test_what_is_no_request_gets_a_message(known, wanted):
+    [update] = received(known, wanted)
+    assert update["phase"] == "error"
+
+
+def test_an_empty_seed_is_drawn_and_told(known):
+    updates = received(known, request(seed=None))
+    drawn = updates[0]["setup"]["seed"]
+    assert texts(received(known, request(seed=drawn))) == texts(updates)
+
+
+def test_a_stopped_comparison_leaves_its_seat(known):
+    updates = compare_run.updates(known, request(column(), max_new_tokens=300), interval=0.0)
+    for _ in range(6):
+        next(updates)
+    assert turns.MODEL.num_seated == 1
+    updates.close()
+    assert turns.MODEL.num_seated == 0
+
+
+def test_a_noisy_draft_scores_with_the_same_errors_everywhere(pair):
+    noisy, plain = NoisyDraft(pair.draft).session(), pair.draft.session()
+    tokens = torch.tensor([5, 6, 7])
+    for session in (noisy, plain):
+        session.prefill([1, 2, 3])
+    errors = noisy.forward(tokens, [-1, 0, 0]) - plain.forward(tokens, [-1, 0, 0])
+    assert torch.allclose(errors, errors[0].expand_as(errors), atol=1e-4)
+    assert errors[0].std().item() == pytest.approx(2, rel=0.1)
+    noisy.keep([0, 2])
+    assert noisy.length == 5
+
+
+def test_a_pair_without_a_draft_still_compares_with_others(pair):
+    alone = Drafts(specdec.ModelPair(pair.target, tokenizer=pair.tokenizer))
+    columns = [column(draft, draft=draft) for draft in LABELS]
+    updates = received(alone, request(*columns))
+    failed = {update["column"]: update["message"] for update in updates if update["phase"] == "failed"}
+    assert set(failed) == {"own", "noisy"}
+    assert all("no" in message and "draft" in message for message in failed.values())
+    assert set(texts(updates)) == {compare_run.REFERENCE, "target", "uniform"}
+
+
+def test_a_lent_gpu_is_for_the_pair_s_own_draft(known, monkeypatch):
+    monkeypatch.setattr("components.server.zero_gpu.lender", lambda pair: pair)
+    assert known.pair_with("own") is known.pair
+    with pytest.raises(ValueError, match="GPU is lent for the pair's own draft"):
+        known.pair_with("target")
+
+
+def test_drafts_follow_the_models_of_the_pair(pair):
+    changing = shared(pair)
+    known = Drafts(changing)
+    begun = known.now()
+    blind = known.pair_with("uniform")
+    assert known.pair_with("uniform") is blind  # what was measured of it is kept
+    changing.exchange(specdec.ModelPair(pair.draft, pair.draft, pair.tokenizer))
+    assert known.pair_with("uniform").target is pair.draft
+    assert begun.pair_with("uniform") is blind

@@ -1,0 +1,261 @@
+"""The laboratory of experiments: what is shown is what was measured, and a wrong file is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+
+import pytest
+
+from components.experiments import files, words
+from components.experiments import views as experiment_views
+from components.page import serving
+from specdec.experiments import Settings, Store, run, summarize
+from tests.helpers.laws import markov_pair
+
+SMALL = Settings(
+    prompts=((0, 1), (1,), (2, 0), (2, 2), (1, 1, 1)),
+    tokens=150,
+    max_new_tokens=12,
+    positions=1,
+    sequence=(1, 2, 4),
+    batch=(1, 2),
+    specinfer=(4, 6),
+    optimal=(1, 4, 8, 12, 16, 24),
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A finished experiment's lines, and its summary."""
+    store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
+    run(markov_pair(3), SMALL, store, quiet=True)
+    return store.path.read_text(), summarize(SMALL, *store.read())
+
+
+@pytest.fixture(scope="module")
+def summary(results):
+    return results[1]
+
+
+def test_the_lines_of_a_run_and_their_summary_show_the_same(results):
+    lines, summary = results
+    assert files.read(lines) == files.read(json.dumps(summary)) == files.read(json.dumps(summary, indent=1))
+
+
+def test_what_a_kill_left_of_a_last_line_is_not_read(results):
+    lines, summary = results
+    assert files.read(lines + lines.splitlines()[-1][:40]) == summary
+
+
+def test_a_view_is_plain_data_with_a_figure_a_sentence_and_a_table_for_each_curve(summary):
+    view = experiment_views.view(summary)
+    assert json.loads(json.dumps(view, allow_nan=False)) == view
+    chosen = [(figure["id"], figure["method"]) for figure in view["figures"]]
+    assert chosen == [
+        ("tokens", "gsd"),
+        ("increments", "gsd"),
+        ("tokens", "ersd"),
+        ("increments", "ersd"),
+        ("acceptance", None),
+        ("difference", None),
+    ]
+    for figure in view["figures"]:
+        assert figure["sentence"].endswith(".")
+        assert figure["place"]
+        assert figure["table"]["rows"]
+        assert {len(row) for row in figure["table"]["rows"]} == {len(figure["table"]["columns"])}
+        assert all(trace["legendgroup"] for trace in figure["figure"]["data"])
+
+
+def test_the_table_of_a_figure_says_what_was_measured(summary):
+    rows = {(row[0], row[1]): row for row in words.tokens_table(summary, "ersd")["rows"]}
+    points = [point for point in summary["points"] if point["method"] == "ersd"]
+    assert len(rows) == len(points)
+    for point in points:
+        row = rows[words.STRATEGIES[point["strategy"]][0], str(point["k"])]
+        assert float(row[2]) == pytest.approx(point["value"], abs=0.005)
+        assert float(row[4]) == pytest.approx(point["prediction"], abs=0.005)
+        assert (row[5] != "–") == (point["strategy"] == "optimal")
+
+
+def test_every_finding_is_told_in_words_with_its_verdict(summary):
+    told = words.findings(summary)
+    assert len(told) == 13
+    for finding, row in zip(summary["findings"], told, strict=True):
+        assert row["verdict"] == {True: "found", False: "not found", None: "not measured"}[finding["found"]]
+        assert row["words"].endswith(".")
+        assert not set(row["words"]) & set("{}_")
+        assert row["words"].startswith("Missing") == (finding["found"] is None)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (6.0563, "6.06"),
+        (-0.0168151, "−0.0168"),
+        (0.000874, "0.000874"),
+        (0, "0"),
+        (12.5, "12.50"),
+        (None, "–"),
+    ],
+)
+def test_numbers_are_told_with_three_significant_digits(value, shown):
+    assert words._number(value) == shown
+
+
+def test_without_shipped_results_the_panel_says_how_to_make_them(monkeypatch, tmp_path):
+    monkeypatch.setattr(files, "SHIPPED", tmp_path / "none.json")
+    assert experiment_views.shipped() == {"error": experiment_views.NO_RESULTS}
+
+
+def test_shipped_results_are_shown(monkeypatch, tmp_path, summary):
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps(summary))
+    monkeypatch.setattr(files, "SHIPPED", path)
+    assert experiment_views.shipped() == experiment_views.view(summary)
+
+
+@pytest.mark.skipif(not files.SHIPPED.is_file(), reason="no results are shipped yet")
+def test_the_shipped_results_can_be_read():
+    assert "error" not in experiment_views.shipped()
+
+
+def changed(summary, *path, value):
+    """The summary's text with one value replaced."""
+    whole = json.loads(json.dumps(summary))
+    at = whole
+    for part in path[:-1]:
+        at = at[part]
+    at[path[-1]] = value
+    return json.dumps(whole)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("points", 0, "value"), "x", "points.0.value = 'x'"),
+        (("points", 1, "k"), -3, "points.1.k = -3"),
+        (("points", 0, "strategy"), "best", "points.0.strategy = 'best'"),
+        (("points",), [], "points = []"),
+        (("acceptance",), {"ar": {}}, "acceptance.ar"),
+        (("bounds", "gsd", "by_k", 0, "minimal"), "1", "bounds.gsd.by_k.0.minimal = '1'"),
+        (("findings", 3, "found"), "yes", "findings.3.found = 'yes'"),
+        (("findings", 0, "numbers"), {"gsd_minus_ersd": 1}, "the numbers of 'batch_1'"),
+        (("findings", 0, "name"), "<b>", "the numbers of '<b>'"),
+        (("differences", 0), None, "differences.0 = None"),
+        (("pair",), 3, "pair = 3"),
+    ],
+)
+def test_what_does_not_fit_in_a_summary_is_named(summary, path, value, message):
+    answer = experiment_views.opened({"name": "mine.json", "text": changed(summary, *path, value=value)})
+    assert answer["error"].startswith("mine.json: ")
+    assert message in answer["error"]
+    assert list(answer) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        (" \n\n", "the file is empty"),
+        ("hello", "line 1: not JSON"),
+        ("[1, 2]", "not a JSON object but list"),
+        ("{}", "no settings and no points"),
+        ('{"points": NaN}', "not JSON"),
+        ("[" * 9000, "not JSON"),
+        ("\udc80\udc81", "not JSON"),
+        ('{"settings": 1}\n', "settings = 1"),
+    ],
+)
+def test_a_file_that_is_no_results_file_is_told(text, message):
+    assert message in experiment_views.opened({"name": "f", "text": text})["error"]
+
+
+def test_a_file_that_is_too_large_is_not_read():
+    answer = experiment_views.opened({"name": "f", "text": "x" * (files.MAX_BYTES + 1)})
+    assert answer == {"error": "f: the file is larger than 20 MB"}
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value", "message"),
+    [
+        (0, "settings", {"tokens": 10**12}, "line 1: settings.tokens = 1000000000000"),
+        (3, "tokens", 0, "line 4: tokens = 0"),
+        (3, "method", "ar", "line 4: method = 'ar'"),
+        (3, "accepted", [1, "2"], "line 4: accepted.1 = '2'"),
+        (3, "prompt", None, "line 4: prompt = None"),
+    ],
+)
+def test_what_does_not_fit_in_a_results_file_is_named_with_its_line(results, line, name, value, message):
+    records = [json.loads(text) for text in results[0].splitlines()]
+    records[line][name] = records[line][name] | value if isinstance(value, dict) else value
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    assert message in experiment_views.opened({"name": "f", "text": text})["error"]
+
+
+def test_results_without_calibration_are_told(results):
+    head = "".join(line + "\n" for line in results[0].splitlines()[:3])
+    assert (
+        "calibration runs are not finished" in experiment_views.opened({"name": "f", "text": head})["error"]
+    )
+
+
+def test_a_request_of_another_form_gives_a_message():
+    assert experiment_views.opened({"name": "f", "text": None}) == {
+        "error": "text = None: should be a valid string"
+    }
+    assert experiment_views.opened(5) == {"error": "the question = 5: should be a valid dictionary"}
+
+
+def test_a_failure_of_ours_shows_no_internals(summary, monkeypatch, caplog):
+    monkeypatch.setattr(experiment_views, "view", lambda _: 1 / 0)
+    answer = experiment_views.opened({"name": "f", "text": json.dumps(summary)})
+    assert "division" not in answer["error"]
+    assert "opened failed" in caplog.text
+
+
+def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
+    launched = []
+    monkeypatch.setattr(serving, "launch", launched.append)
+
+    async def start():
+        runpy.run_module("components.experiments", run_name="__main__")
+
+    asyncio.run(start())
+    panels = [
+        block for block in launched[0].blocks.values() if getattr(block, "elem_id", None) == "experiments_lab"
+    ]
+    assert len(panels) == 1
+    assert "${" not in panels[0].html_template
+    assert "{{" not in panels[0].html_template
+
+
+@pytest.mark.parametrize("name", ["tree", "prompt", "repeat", "tokens", "rounds", "lengths", "accepted"])
+def test_a_run_without_a_field_is_named_by_page_and_command(results, name, tmp_path):
+    lines = results[0].splitlines()
+    run_ = json.loads(lines[3])
+    del run_[name]
+    text = "\n".join([*lines[:3], json.dumps(run_), *lines[4:]]) + "\n"
+    answer = experiment_views.opened({"name": "f", "text": text})["error"]
+    assert "line 4" in answer
+    assert name in answer
+    (tmp_path / "results.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=f"line 4: no '{name}'"):
+        summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
+
+
+def test_a_run_that_is_there_twice_is_named_by_page_and_command(results, tmp_path):
+    lines = results[0].splitlines()
+    text = "\n".join([*lines, lines[2]]) + "\n"
+    said = f"line {len(lines) + 1}: the run of line 3 again"
+    assert said in experiment_views.opened({"name": "f", "text": text})["error"]
+    (tmp_path / "results.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
+
+
+def test_a_folder_is_no_results_file(tmp_path):
+    with pytest.raises(ValueError, match="could not be read"):
+        Store(tmp_path).read()

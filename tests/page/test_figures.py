@@ -1,0 +1,37 @@
+"""The figures' looks: small, transparent, and told apart without colour."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from components.page import figures, lab_figures
+
+FIGURES = [lab_figures.convergence, lab_figures.by_index, lab_figures.tokens_against_k]
+
+
+@pytest.fixture(params=FIGURES, ids=lambda figure: figure.__name__)
+def skeleton(request):
+    return figures.skeleton(request.param())
+
+
+def test_a_skeleton_is_small_plain_json(skeleton):
+    assert json.loads(json.dumps(skeleton)) == skeleton
+    assert len(json.dumps(skeleton)) < 4000  # plotly's default template alone has 7 KB
+    assert "template" not in skeleton["layout"]
+
+
+def test_backgrounds_are_transparent_so_that_dark_mode_stays_dark(skeleton):
+    assert skeleton["layout"]["paper_bgcolor"] == skeleton["layout"]["plot_bgcolor"] == figures.TRANSPARENT
+
+
+def test_traces_are_told_apart_without_colour(skeleton):
+    def look(trace):
+        marker, line = trace.get("marker", {}), trace.get("line", {})
+        shape = marker.get("symbol"), marker.get("pattern", {}).get("shape"), line.get("dash")
+        return trace["type"], trace.get("fill"), line.get("width"), *shape
+
+    named = [trace for trace in skeleton["data"] if trace.get("name") and "measured" not in trace["name"]]
+    looks = [look(trace) for trace in named if trace.get("mode") == "lines" and "exact" not in trace["name"]]
+    assert len(set(looks)) == len(looks)

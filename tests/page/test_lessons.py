@@ -1,0 +1,279 @@
+"""Every number that the lessons state, found once more by another way than the one it was computed by."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from string import Formatter
+
+import pytest
+import torch
+
+import specdec
+from components.decode import traces
+from components.lessons import facts as lesson_facts
+from components.lessons import panel as lessons
+from components.losslessness import run as lossless_run
+from components.race_lab import panel as race_lab
+from components.tree_lab import panel as tree_lab
+from specdec import optimal, theory, topology
+from specdec.methods import verify_gsd
+from specdec.race import winner
+
+TEXTS = json.loads(lessons.TEXTS.read_text())
+FACTS = {name: facts() for name, facts in lesson_facts.LESSONS.items()}
+LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
+QUESTIONS = [
+    pytest.param(lesson, question, id=f"{lesson['id']}-{number}")
+    for lesson in LESSONS.values()
+    for number, question in enumerate(lesson["questions"], start=1)
+]
+RACES = 200_000
+NEAR = 0.006  # five standard errors of a share among so many
+
+
+def accepted(p, q, index=0):
+    """Shares of races in which the child with that index is the accepted one, counted."""
+    p, q = (torch.tensor(law, dtype=torch.float64) for law in (p, q))
+    counted = race_lab.accepted_indices(p, q, RACES, seed=11)
+    return {method: float((of == index).double().mean()) for method, of in counted.items()}
+
+
+def law(listed):
+    """Numbers of a list as the address has it."""
+    return tuple(float(value) for value in listed.split(","))
+
+
+def first(probabilities, e):
+    """The winner of a race, as the decoder finds it."""
+    return int(winner(torch.tensor(probabilities).double().log(), torch.tensor(e).double().log()))
+
+
+def recorded(name):
+    return json.loads((traces.FOLDER / f"{name}.json").read_text())
+
+
+# ---------------------------------------------------------------- form
+
+
+def test_there_are_eight_lessons_of_two_or_three_questions():
+    assert list(LESSONS) == list(lesson_facts.LESSONS)
+    assert len(LESSONS) == 8
+    assert all(2 <= len(lesson["questions"]) <= 3 for lesson in LESSONS.values())
+
+
+@pytest.mark.parametrize(("lesson", "question"), QUESTIONS)
+def test_an_answer_can_be_predicted_and_its_reveal_opens_a_part_of_the_page(lesson, question):
+    if "choices" in question:
+        assert question["answer"] in range(len(question["choices"]))
+    else:
+        least, most, step = question["range"]
+        assert least <= question["answer"] <= most + 1e-9
+        # the slider can come as near as counts as right
+        assert abs(round((question["answer"] - least) / step) * step + least - question["answer"]) <= (
+            question["close"] + 1e-9
+        )
+    for opened in (question["after"], question.get("before", question["after"]), lesson["open"]):
+        assert opened["look"].startswith("#")
+        assert opened["tab"] in TABS
+        assert all(isinstance(value, str) for part in opened["parts"].values() for value in part.values())
+
+
+TABS = re.findall(r'gr\.Tab\(".*?", id="(\w+)"', (lessons.assets.ASSETS.parent / "app.py").read_text())
+
+
+def test_what_a_lesson_leads_to_is_there():
+    assert {"live", "race", "trees", "lessons"} <= set(TABS)
+    assert all(lesson["more"]["tab"] in TABS for lesson in TEXTS if "more" in lesson)
+
+
+PLACES = r"(Lemma|Theorem) \d\.\d|10,000"  # in the paper, and the laboratory's number of races
+
+
+def literal(text):
+    return "".join(part for part, *_ in Formatter().parse(text))
+
+
+def texts_of(value):
+    if isinstance(value, dict):
+        return [text for part in value.values() for text in texts_of(part)]
+    if isinstance(value, list):
+        return [text for part in value for text in texts_of(part)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("lesson", TEXTS, ids=lambda lesson: lesson["id"])
+def test_no_measured_number_is_written_by_hand(lesson):
+    """Decimals and percentages come from the facts alone, in the words and in the set-ups."""
+    for text in texts_of(lesson):
+        assert not re.search(r"\d[.,]\d|\d%", re.sub(PLACES, "", literal(text))), text
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_race():
+    facts = FACTS["race"]
+    assert facts["winner"] == first(facts["p"], facts["e"])
+    assert facts["times"] == pytest.approx([e / p for e, p in zip(facts["e"], facts["p"], strict=True)])
+    assert facts["share"] == pytest.approx(facts["p"][0])
+    assert accepted(facts["p"], (1, 0, 0))["ersd"] == pytest.approx(facts["share"], abs=NEAR)
+    assert facts["doubled_p"][2] == 2 * facts["p"][2]
+    assert math.fsum(facts["doubled_p"]) == pytest.approx(1)
+    assert facts["doubled_time"] == pytest.approx(facts["times"][2] / 2)
+
+
+def test_noise():
+    facts = FACTS["noise"]
+    p, q = facts["p"], facts["q"]
+    assert accepted(p, p)["ersd"] == 1
+    assert facts["equal"] == pytest.approx(1)
+    assert accepted(p, q)["ersd"] == pytest.approx(facts["near"], abs=NEAR)
+    generator = torch.Generator().manual_seed(1)
+    draws = [torch.multinomial(torch.tensor(law), RACES, True, generator=generator) for law in (p, p, q)]
+    assert float((draws[0] == draws[1]).double().mean()) == pytest.approx(facts["equal_apart"], abs=NEAR)
+    assert float((draws[0] == draws[2]).double().mean()) == pytest.approx(facts["near_apart"], abs=NEAR)
+    preset = next(preset for preset in race_lab.presets() if preset.id == "equal")
+    assert preset.p == preset.q == list(p)  # the reveal shows this example
+
+
+def test_acceptance():
+    facts = FACTS["acceptance"]
+    p, q = facts["p"], facts["q"]
+    first, second = accepted(p, q), accepted(p, q, index=1)
+    assert first == pytest.approx({"ersd": facts["ersd"], "gsd": facts["gsd"]}, abs=NEAR)
+    assert second == pytest.approx({"ersd": facts["ersd_second"], "gsd": facts["gsd_second"]}, abs=NEAR)
+    assert facts["ersd_second"] > facts["gsd_second"]  # "catch up"
+    assert facts["gsd"] == pytest.approx(sum(map(min, p, q))) == pytest.approx(1 - facts["tv"])
+    assert facts["ersd_order"] == 2
+    assert facts["bound"] == pytest.approx((1 - facts["tv"]) / (1 + facts["tv"]))
+    assert facts["harmonic"] == pytest.approx(sum(a * b / (a + b) for a, b in zip(p, q, strict=True)))
+
+
+def test_no_pair_of_distributions_lets_gsd_lead_by_more():
+    facts = FACTS["acceptance"]
+    assert facts["lead"] == pytest.approx(3 - 2 * 2**0.5)
+    # ERSD has at least (1 - t) / (1 + t) where GSD has 1 - t: no t leaves more between them
+    assert max(1 - t - (1 - t) / (1 + t) for t in (i / 10_000 for i in range(10_001))) <= facts["lead"] + 1e-9
+    generator = torch.Generator().manual_seed(2)
+    p, q = (torch.rand(500, 4, generator=generator, dtype=torch.float64) ** 4 for _ in "pq")
+    p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
+    leads = theory.gsd_acceptance(p, q) - theory.ersd_acceptance(p, q)
+    assert float(leads.min()) >= -1e-9
+    assert float(leads.max()) <= facts["lead"] + 1e-9
+
+
+def test_rejection_is_what_was_recorded():
+    facts = FACTS["rejection"]
+    round = recorded("early-rejection")["rounds"][facts["round"] - 1]
+    (trial,) = round["steps"][0]["trials"]
+    assert (facts["p"], facts["q"], facts["u"]) == (trial["p"], trial["q"], trial["u"])
+    assert facts["u"] >= facts["ratio"] == pytest.approx(trial["p"] / trial["q"])
+    assert facts["verdict"] == 1
+    assert facts["drafted"] == len(round["nodes"]) == 1 + facts["behind"]
+    assert [node["status"] for node in round["nodes"]] == ["rejected"] + ["unvisited"] * facts["behind"]
+    assert (facts["kept_behind"], facts["emitted"]) == (0, len(round["tokens"]))
+    assert facts["token"] == "“␣He”"
+    assert round["nodes"][0]["text"] == " He"
+
+
+def test_the_residual_is_what_gsd_samples():
+    facts = FACTS["rejection"]
+    p, q = (torch.tensor(law(facts[name])).double().log() for name in ("p_list", "q_list"))
+    written = torch.zeros(3)
+    for number in range(5_000):
+        u = specdec.race.uniform(3, number, 0)
+        verdict = verify_gsd(topology.simple(), [-1, 0], [p, p], [q, q], lambda *_: 1.0, lambda _, u=u: u)
+        written[verdict.token_id] += 1
+    assert written[2] / 5_000 == pytest.approx(facts["residual_c"], abs=0.035)  # five standard errors
+    assert facts["residual_words"] == "a 0%, b 40%, c 60%"
+    assert written[0] == 0
+
+
+def test_trees():
+    facts = FACTS["trees"]
+    for name in ("coin", "good"):
+        first, second = facts[name]
+        assert facts[f"{name}_sequence"] == pytest.approx(1 + first + first * first)
+        assert facts[f"{name}_batch"] == pytest.approx(1 + first + second)
+        best = optimal.optimal_topology(facts[name], 2).paths
+        assert best == (((0,), (0, 0)), ((0,), (1,)))[facts[f"{name}_best"]]
+    pair = facts["pair"]
+    assert facts["pair_best"] == pytest.approx(
+        theory.expected_tokens(pair, optimal.dynamic_program_topology(pair, 8))
+    )
+    assert facts["pair_sequence"] == pytest.approx(sum(pair[0] ** i for i in range(9)))
+    assert facts["pair_batch"] == pytest.approx(1 + sum(pair[:8]))
+
+
+def test_drafter():
+    facts = FACTS["drafter"]
+    p, good, bad, e = (law(facts[name]) for name in ("p_list", "good_list", "bad_list", "e_list"))
+    assert first(p, e) == first(good, e) == facts["written"]
+    assert facts["names"].split(",")[first(bad, e)] == facts["proposed"] == "sofa"
+    assert facts["target_time"] == pytest.approx(e[0] / p[0])
+    for name, q in (("good", good), ("bad", bad)):
+        assert accepted(p, q)["ersd"] == pytest.approx(facts[name], abs=NEAR)
+
+
+def test_the_target_alone_writes_ersd_s_text_and_not_gsd_s():
+    facts = FACTS["drafter"]
+    ersd, gsd = recorded("parting-ersd"), recorded("parting-gsd")
+    setting = {"max_new_tokens": ersd["max_new_tokens"], "seed": ersd["seed"]}
+    alone = specdec.generate(specdec.load_pair(), ersd["prompt"], method="ar", **setting)
+    texts = [[token["id"] for round in run["rounds"] for token in round["tokens"]] for run in (gsd, ersd)]
+    assert [ids == alone.token_ids for ids in texts] == [False, True]
+    assert facts["same_as_alone"] == 1
+    assert gsd["seed"] == ersd["seed"]
+    assert gsd["prompt"] == ersd["prompt"]
+
+
+def test_lossless():
+    facts = FACTS["lossless"]
+    p, q = facts["p"], facts["q"]
+    generator = torch.Generator().manual_seed(5)
+    draft = torch.multinomial(torch.tensor(q), RACES, True, generator=generator)
+    ratio = torch.tensor(p) / torch.tensor(q)
+    kept = torch.rand(RACES, generator=generator) < ratio[draft]
+    assert float((kept & (draft == 0)).double().mean()) == pytest.approx(facts["kept_a"], abs=NEAR)
+    assert float((~kept).double().mean()) == pytest.approx(facts["rejected"], abs=NEAR)
+    again = torch.multinomial(torch.tensor(p), RACES, True, generator=generator)
+    wrong = torch.where(kept, draft, again)
+    assert float((wrong == 0).double().mean()) == pytest.approx(facts["wrong_a"], abs=NEAR)
+    assert facts["written_a"] == pytest.approx(p[0])
+    assert facts["residual_a"] == 0
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_the_check_notices_the_mistake_and_nothing_else(broken):
+    settings = lossless_run.Settings(method="gsd", fault="kept-target", broken=broken, decodes=1000).checked()
+    check = lossless_run.new_check(settings)
+    for _ in range(settings.decodes):
+        check.decode()
+    assert (check.chi_square().p_value < FACTS["lossless"]["alarm"]) == broken
+    assert settings.decodes <= FACTS["lossless"]["decodes"]  # with more it is only clearer
+
+
+def test_limit():
+    facts, pair = FACTS["limit"], lesson_facts.measured()
+    assert facts["k_largest"] == tree_lab.MOST == 4 * facts["k_quarter"] == 2 * facts["k_half"]
+    trees = {k: theory.expected_tokens(pair, optimal.optimal_topology(pair, k)) for k in (16, 96, 192, 384)}
+    assert facts["tokens_small"] == pytest.approx(trees[facts["k_small"]])
+    assert facts["tokens_largest"] == pytest.approx(trees[384])
+    assert facts["gain_first"] == pytest.approx(trees[192] - trees[96])
+    assert facts["gain_second"] == pytest.approx(trees[384] - trees[192])
+    assert facts["gain_order"] == 1
+    assert facts["gain_second"] == pytest.approx(facts["gain_first"], rel=0.1)  # "about the same again"
+    assert facts["sequence_limit"] == pytest.approx(theory.expected_tokens(pair, topology.sequence(384)))
+    assert facts["tokens_largest"] < facts["lemma"] < facts["theorem"]
+    assert facts["wish"] > facts["lemma"]
+    assert facts["reachable"] == 1
+
+
+def test_limits_are_those_that_the_laboratory_shows():
+    facts = FACTS["limit"]
+    grown = tree_lab.grown({"acceptance": list(lesson_facts.measured())})
+    k, lemma, theorem = grown["bounds"][-1]
+    assert (k, lemma, theorem) == (384, pytest.approx(facts["lemma"]), pytest.approx(facts["theorem"]))
+    assert grown["tokens"]["optimal"][384] == pytest.approx(facts["tokens_largest"])

@@ -1,0 +1,506 @@
+"""The Decode tab as a player, in a browser: recorded runs, time, links between panels, saving and opening."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+import specdec
+from components.decode import traces
+from tests.conftest import SLOW, enter, generate, ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = '</script><img src=x onerror="window.hacked=1">'
+MAKE = """({ rounds, width, below }) => {
+  // Rounds of width * (1 + below) nodes: one child of the root is accepted, then a correction.
+  const step = (path, kind, id, won, leading) =>
+    ({ path, position: 0, leading, winner_q: won, winner_p: won, trials: [], token_id: id, kind });
+  return Array.from({ length: rounds }, (_, number) => {
+    const won = number % width;
+    const nodes = [];
+    for (let i = 0; i < width; i++) {
+      const status = i === won ? "accepted" : "rejected";
+      nodes.push({ path: [i], token_id: i, text: ` t${i}x${number % 7}`, status, q: 0.1, p: 0.2 });
+    }
+    for (let i = 0; i < width; i++) for (let j = 0; j < below; j++) {
+      const status = i === won ? "rejected" : "unvisited";
+      nodes.push({ path: [i, j], token_id: 99 + j, text: ` b${j}y${number % 5}`, status, q: 0.1, p: null });
+    }
+    const leading = Array.from({ length: 16 }, (_, k) => ({
+      token_id: (won + k) % width, text: ` t${k}`, exponential: 0.1 * (k + 1), q: 0.1, p: 0.2,
+      arrival_q: (k + 1) * (1 + (number % 3)), arrival_p: 0.5 * (k + 1),
+    }));
+    return {
+      number, position: 0, nodes, text: "", finish: null,
+      tokens: [
+        { id: won, text: ` t${won}`, kind: "accepted" },
+        { id: 999, text: " end", kind: "correction" },
+      ],
+      steps: [step([], "accepted", won, won, leading), step([won], "correction", 999, won, leading)],
+      seconds: { draft: 0.01, evaluate: 0.02, verify: 0.001, rest: 0.001 },
+    };
+  });
+}"""
+SHOW = """({ rounds, width, below }) => {
+  const tree = { paths: [], num_draft_tokens: width, depth: 2 };
+  const setup = { method: "ersd", prompt: "P", seed: 1, models: [], ...tree };
+  const run = { setup, prefillSeconds: 0, rounds: (MAKE)({ rounds, width, below }) };
+  window.specdec.store.show(run, { name: "file", title: "made", look: "", twin: null });
+}""".replace("MAKE", MAKE)
+
+
+def state(page):
+    return page.evaluate("window.specdec.store.state")
+
+
+def place(page):
+    """Round and decision that are selected."""
+    return page.evaluate(
+        "(({ selected, decision }) => [selected.round, decision])(window.specdec.store.state)"
+    )
+
+
+def settled(page):
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def open_trace(page, name):
+    """A recorded run at its start, not playing."""
+    before = state(page)["run"]  # it may be the same recorded run, which is loaded once more
+    page.locator("#replay .choose").select_option(name)
+    page.wait_for_function(
+        """([before, name]) => {
+          const { run, recorded } = window.specdec.store.state;
+          return run !== before && recorded?.name === name;
+        }""",
+        arg=[before, name],
+    )
+    page.locator("#text h2").click()
+    page.keyboard.press("Home")  # it stops to play, too
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
+    settled(page)
+    return specdec.Generation.from_json((traces.FOLDER / f"{name}.json").read_text())
+
+
+def decisions(run):
+    """What a run consists of, in order: (round, what), computed from its record."""
+    for round in run.rounds:
+        if round.nodes:
+            yield round.number, "draft"
+        for token, step in zip(round.tokens, round.steps, strict=True):
+            trials = step.trials if run.method == "gsd" else ()
+            yield from ((round.number, "rejected") for trial in trials if not trial.accepted)
+            yield round.number, token.kind
+
+
+def test_a_recorded_run_plays_by_itself_and_asks_no_model(browser, url):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(SLOW)
+    page = context.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(url)
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
+    page.wait_for_function("window.specdec.store.state.selected.round >= 2")
+    assert page.evaluate("document.body.dataset.phase") == "idle"
+    assert state(page)["recorded"]["name"] == traces.entries()[0]["name"]
+    assert not any("/queue/join" in address and "fn_index" in address for address in asked)
+    assert any(address.endswith("traces/opening.json") for address in asked)
+    expect(page.locator(".run-status")).to_contain_text("Your turn")
+    context.close()
+
+
+def test_with_reduced_motion_nothing_plays(browser, url):
+    context = browser.new_context(reduced_motion="reduce")
+    context.set_default_timeout(SLOW)
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
+    before = place(page)
+    page.wait_for_timeout(1000)
+    assert place(page) == before
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["early-rejection", "opening"])
+def test_the_keys_walk_through_every_decision_in_order(page, name):
+    run = open_trace(page, name)
+    expected = list(decisions(run))[:40]
+    found = []
+    for _ in expected:
+        page.wait_for_timeout(0)
+        kind = page.evaluate("window.specdec.store.selectedDecision().kind")
+        found.append((place(page)[0], kind))
+        page.keyboard.press("ArrowRight")
+    assert found == expected
+    page.keyboard.press("Shift+ArrowLeft")
+    assert place(page)[0] == expected[-1][0] - 1 or len(expected) < 40
+    page.keyboard.press("End")
+    assert place(page)[0] == len(run.rounds) - 1
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Home")
+    assert place(page) == [0, 0]
+
+
+def test_keys_belong_to_the_prompt_while_somebody_writes(page):
+    open_trace(page, "opening")
+    page.locator("#prompt textarea").click()
+    for key in ("ArrowRight", "Shift+ArrowRight", "End", " "):
+        page.keyboard.press(key)
+    settled(page)
+    assert place(page) == [0, 0]
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
+
+
+def test_space_plays_and_pauses(page):
+    open_trace(page, "opening")
+    page.keyboard.press(" ")
+    page.wait_for_function("window.specdec.store.state.selected.round >= 1")
+    page.keyboard.press(" ")
+    before = place(page)
+    page.wait_for_timeout(900)
+    assert place(page) == before
+
+
+def test_what_comes_next_is_hidden_and_keeps_its_place(page):
+    run = open_trace(page, "early-rejection")
+    where = "document.querySelector('#text .tokens').getBoundingClientRect().height"
+    height = page.evaluate(where)
+    visible = page.locator("#text .tokens .token >> visible=true")
+    expect(visible).to_have_count(0)
+    page.keyboard.press("ArrowRight")  # the test that fails
+    settled(page)
+    expect(visible).to_have_count(1)
+    assert visible.all_inner_texts() == [run.rounds[0].nodes[0].text]
+    expect(page.locator("#tree .drawing .node.unvisited")).to_have_count(3)
+    page.keyboard.press("ArrowRight")
+    settled(page)
+    expect(visible).to_have_count(2)
+    assert page.evaluate(where) == height
+
+
+def test_a_sentence_says_the_rule_with_its_numbers(page):
+    run = open_trace(page, "early-rejection")
+    trial = run.rounds[0].steps[0].trials[0]
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#race .verdict")).to_contain_text("≥ p/q")
+    words = page.locator("#race .verdict").inner_text()
+    u, ratio = re.search(r"u = (\S+) ≥ p/q = (\S+): rejected", words).groups()
+    assert float(u) == pytest.approx(trial.u, rel=5e-3)
+    assert float(ratio) == pytest.approx(trial.ratio, rel=5e-3)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#race .verdict")).to_contain_text("drawn from the residual")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("wide-tree", r"wins the target's race \(e/p = [\d.]+\); it was drafted as child 7: accepted"),
+        ("nobody-drafted", r"wins the target's race .*; nobody drafted it: correction"),
+        ("long-run", r"nothing was drafted below this path: bonus"),
+    ],
+)
+def test_show_it_goes_to_what_the_title_says(page, name, words):
+    open_trace(page, name)
+    page.get_by_role("button", name="Show it").click()
+    expect(page.locator("#race .verdict")).to_contain_text(re.compile(words))
+
+
+def test_what_belongs_together_lights_up_by_pointer_and_by_keyboard(page):
+    open_trace(page, "opening")
+    page.keyboard.press("Shift+ArrowRight")
+    settled(page)
+    lit = "[...document.querySelectorAll('.lit')].map((e) => e.closest('.block.panel').id).sort()"
+    page.locator("#text .tokens .token.accepted").first.hover()
+    contains = f"ids => {{ const lit = {lit}; return ids.every((id) => lit.includes(id)); }}"
+    page.wait_for_function(contains, arg=["text", "tree", "race", "statistics"])
+    rows = page.locator("#statistics tr.lit")
+    expect(rows).to_have_count(2)
+    assert any(row.startswith("drafted and accepted") for row in rows.all_inner_texts())
+    page.locator("#text h2").hover()
+    page.mouse.move(0, 0)
+    page.wait_for_function("document.querySelectorAll('.lit').length === 0")
+    page.locator("#tree .figure").focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function(contains, arg=["text", "tree"])
+    expect(page.locator("#tree .inspected")).to_contain_text("q = ")
+    page.locator("#statistics .acceptance tbody tr").first.focus()
+    page.wait_for_function("document.querySelectorAll('#text .tokens .token.lit').length > 3")
+
+
+def test_a_link_opens_a_recorded_run_and_the_address_follows_the_choice(blank, url):
+    page = blank
+    page.goto(f"{url}/?trace=wide-tree")
+    page.wait_for_function("window.specdec?.store.state.recorded?.name === 'wide-tree'")
+    open_trace(page, "parting-gsd")
+    expect(page).to_have_url(re.compile("trace=parting-gsd"))
+    page.get_by_role("button", name="The same with ERSD").click()
+    page.wait_for_function("window.specdec.store.state.setup.method === 'ersd'")
+    expect(page).to_have_url(re.compile("trace=parting-ersd"))
+
+
+def test_an_unknown_link_is_explained(blank, url):
+    blank.goto(f"{url}/?trace=no-such-run")
+    blank.wait_for_function("document.querySelector('.replay-error')?.textContent.includes('no-such-run')")
+
+
+def test_play_at_a_finished_run_starts_it_over(page):
+    generate(page)
+    page.locator("#stepper .play").click()
+    page.wait_for_function("document.querySelector('#stepper output').textContent.startsWith('round 1 of')")
+
+
+def test_the_menu_of_what_can_be_saved_closes(page):
+    menu = page.locator("details.save")
+    for close in (lambda: page.keyboard.press("Escape"), lambda: page.locator("h1").click()):
+        menu.locator("summary").click()
+        expect(menu).to_have_attribute("open", "")
+        close()
+        expect(menu).not_to_have_attribute("open", "")
+
+
+def test_a_live_run_is_kept_beside_a_recorded_one(page):
+    enter(page.locator("#length input[type=number]"), "8")
+    generate(page)
+    ids = [token["id"] for round in state(page)["rounds"] for token in round["tokens"]]
+    open_trace(page, "long-run")
+    page.locator("#replay .choose").select_option("own")
+    page.wait_for_function("window.specdec.store.state.recorded === null")
+    assert [token["id"] for round in state(page)["rounds"] for token in round["tokens"]] == ids
+
+
+def test_time_can_be_walked_while_a_run_is_streaming(page):
+    enter(page.locator("#length input[type=number]"), "300")
+    page.locator("#generate").click()
+    page.wait_for_function(
+        "window.specdec.store.state.recorded === null && window.specdec.store.state.rounds.length > 3"
+    )
+    page.locator("#text h2").click()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert place(page) == [0, 1]
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    assert place(page) == [0, 1]
+    assert len(state(page)["rounds"]) > 50
+
+
+def save(page, kind):
+    if page.locator("#replay .save[open]").count() == 0:
+        page.locator("#replay .save summary").click()
+    with page.expect_download() as download:
+        page.locator(f"[data-save={kind}]").click()
+    return download.value
+
+
+def test_a_live_run_is_saved_as_the_decoder_would_record_it(page, tmp_path):
+    enter(page.locator("#length input[type=number]"), "12")
+    generate(page)
+    save(page, "json").save_as(tmp_path / "run.json")
+    saved = specdec.Generation.from_json((tmp_path / "run.json").read_text())
+    again = specdec.generate(
+        specdec.load_pair(),
+        saved.prompt,
+        method=saved.method,
+        topology=specdec.Topology(saved.paths),
+        max_new_tokens=12,
+        seed=saved.seed,
+    )
+    assert saved.token_ids == again.token_ids
+    assert saved.prompt_ids == again.prompt_ids
+    assert saved.prefill_seconds > 0
+
+
+def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, browser, tmp_path):
+    run = open_trace(page, "early-rejection")
+    page.evaluate("text => { window.specdec.store.state.rounds[0].tokens[0].text = text; }", HOSTILE)
+    save(page, "html").save_as(tmp_path / "run.html")
+    trace = (traces.FOLDER / "early-rejection.json").stat().st_size
+    assert (tmp_path / "run.html").stat().st_size < trace + 300_000
+    context = browser.new_context(offline=True)
+    context.set_default_timeout(SLOW)
+    offline = context.new_page()
+    asked, errors = [], []
+    offline.on("request", lambda request: asked.append(request.url))
+    offline.on("pageerror", lambda error: errors.append(str(error)))
+    offline.goto(f"file://{tmp_path}/run.html")
+    offline.wait_for_function("window.specdec?.store.state.selected.round >= 1")
+    offline.keyboard.press("End")
+    settled(offline)
+    offline.wait_for_function("document.querySelectorAll('#tree .drawing .node').length > 0")
+    first, *others = offline.locator("#text .tokens .token:not(.rejected)").evaluate_all(
+        "all => all.map((e) => e.textContent)"
+    )
+    assert first == HOSTILE
+    assert others == [token.text for round in run.rounds for token in round.tokens][1:]
+    assert [address for address in asked if not address.startswith(("file:", "data:"))] == []
+    assert errors == []
+    assert offline.evaluate("window.hacked") is None
+    context.close()
+
+
+def test_figures_are_saved_as_pictures(page, tmp_path):
+    open_trace(page, "wide-tree")
+    page.get_by_role("button", name="Show it").click()
+    expect(page.locator("#race .verdict")).to_contain_text("drafted as child 7")
+    settled(page)
+    for panel in ("tree", "race"):
+        save(page, f"{panel}-svg").save_as(tmp_path / "figure.svg")
+        text = (tmp_path / "figure.svg").read_text()
+        assert text.startswith("<svg")
+        assert "illy" in text
+        assert "var(" not in text
+        save(page, f"{panel}-png").save_as(tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def opened(page, tmp_path, text):
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    page.locator("#replay input[type=file]").set_input_files(path)
+
+
+def test_a_saved_trace_is_opened_again(page, tmp_path):
+    text = (traces.FOLDER / "long-run.json").read_text()
+    opened(page, tmp_path, text)
+    page.wait_for_function("window.specdec.store.state.recorded?.title === 'trace.json'")
+    assert state(page)["setup"]["prompt"] == json.loads(text)["prompt"]
+    expect(page.locator(".replay-error")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value.update(method="best"), 'method is "best"; it should be one of ar, gsd, ersd'),
+        (lambda value: value.update(rounds=[]), "rounds is []; it should be at least one round"),
+        (lambda value: value["rounds"][2]["tokens"][0].update(kind=7), "rounds[2].tokens[0].kind is 7"),
+        (
+            lambda value: value["rounds"][0]["nodes"][0].update(path=[0, 5]),
+            "rounds[0].nodes[0].path is [0,5]",
+        ),
+        (lambda value: value["rounds"][1]["steps"].pop(), "rounds[1].steps is"),
+        (lambda value: value.pop("seed"), "seed is missing"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_explained(page, tmp_path, change, message):
+    value = json.loads((traces.FOLDER / "long-run.json").read_text())
+    change(value)
+    opened(page, tmp_path, json.dumps(value))
+    page.wait_for_function(
+        "message => document.querySelector('.replay-error').textContent.includes(message)", arg=message
+    )
+
+
+@pytest.mark.parametrize(("text", "message"), [("no json", "is not JSON"), (" " * 5_000_001, "at most 5 MB")])
+def test_a_file_that_is_no_trace_is_explained(page, tmp_path, text, message):
+    opened(page, tmp_path, text)
+    page.wait_for_function(
+        "message => document.querySelector('.replay-error').textContent.includes(message)", arg=message
+    )
+
+
+def metrics(session, clean=True):
+    if clean:
+        session.send("HeapProfiler.collectGarbage")
+    return {entry["name"]: entry["value"] for entry in session.send("Performance.getMetrics")["metrics"]}
+
+
+def test_ten_rounds_a_second_of_384_nodes_leave_the_main_thread_half_idle(page):
+    """A round takes less than half of a tenth of a second, however few a busy machine plays in one."""
+    page.set_viewport_size({"width": 1280, "height": 1600})  # both drawings in sight
+    page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
+    page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
+    page.locator("#stepper .speed").select_option("fastest")
+    session = page.context.new_cdp_session(page)
+    # processor time of the thread: on a shared machine the clock also counts the others' work
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.evaluate(
+        """() => {
+          window.shift = 0;
+          window.moved = [];
+          const add = (list) => list.getEntries().forEach((entry) => {
+            if (entry.hadRecentInput) return;
+            window.shift += entry.value;
+            window.moved.push(...entry.sources.map(({ node }) => node?.outerHTML?.slice(0, 80)));
+          });
+          new PerformanceObserver(add).observe({ type: "layout-shift" });
+        }"""
+    )
+    page.locator("#stepper .play").click()
+    page.wait_for_function("window.specdec.store.state.selected.round >= 20")
+    elements = "document.querySelectorAll('*').length"
+    before, count, start = metrics(session), page.evaluate(elements), place(page)[0]
+    played = "start => window.specdec.store.state.selected.round >= start + 60"
+    page.wait_for_function(played, arg=start)
+    busy = metrics(session, clean=False)["TaskDuration"] - before["TaskDuration"]
+    rounds = place(page)[0] - start
+    after = metrics(session)
+    assert busy / rounds < 0.05
+    assert abs(page.evaluate(elements) - count) < 120
+    assert after["Nodes"] - before["Nodes"] < 500
+    assert after["JSEventListeners"] - before["JSEventListeners"] < 20
+    assert after["JSHeapUsedSize"] - before["JSHeapUsedSize"] < 3e6
+    assert page.evaluate("window.shift") < 0.01, page.evaluate("window.moved")
+
+
+def test_a_seek_costs_less_than_a_tenth_of_a_second(page):
+    """Measured at 28 to 57 ms of the main thread on a busy machine; a redraw by plotly took 150."""
+    page.set_viewport_size({"width": 1280, "height": 1600})
+    page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
+    page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    seeks = 10
+    costs = []
+    for _ in range(3):  # the quickest of three: others work on this machine too
+        before = metrics(session)["TaskDuration"]
+        page.evaluate(
+            """async (seeks) => {
+              for (let i = 0; i < seeks; i++) {
+                window.specdec.store.seek((i * 97) % 300);
+                await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+              }
+            }""",
+            seeks,
+        )
+        costs.append((metrics(session, clean=False)["TaskDuration"] - before) / seeks)
+    assert min(costs) < 0.1, costs
+
+
+def test_labels_of_a_large_tree_never_touch_and_come_back_when_it_is_zoomed(page):
+    page.evaluate(SHOW, {"rounds": 2, "width": 16, "below": 23})
+    page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
+    labels = """() => [...document.querySelectorAll("#tree .drawing .node text")]
+      .filter((text) => text.textContent !== "")
+      .map((text) => text.getBoundingClientRect()).map(({ x, y }) => [Math.round(x), y])"""
+    shown = page.evaluate(labels)
+    assert 20 < len(shown) < 200
+    by_column = {}
+    for x, y in shown:
+        by_column.setdefault(x, []).append(y)
+    gaps = [b - a for ys in by_column.values() for a, b in zip(sorted(ys), sorted(ys)[1:], strict=False)]
+    assert min(gaps) > 11
+    nodes = page.locator("#tree .drawing .node")
+    for _ in range(6):
+        page.locator("#tree [data-zoom=in]").click()
+    page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length < 60")
+    settled(page)
+    assert len(page.evaluate(labels)) > 0.8 * nodes.count() or nodes.count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser, url, theme):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    context.set_default_timeout(SLOW)
+    page = context.new_page()
+    page.goto(f"{url}/?__theme={theme}&trace=parting-gsd")
+    ready(page)
+    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
+    page.locator("#replay .save summary").click()
+    settled(page)
+    assert serious_findings(page) == []
+    context.close()

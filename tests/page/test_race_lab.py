@@ -1,0 +1,159 @@
+"""The race laboratory's arithmetic: what it shows is what the decoder and the theory say."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from components.race_lab import panel as race_lab
+from specdec import theory
+from specdec.methods import verify_ersd, verify_gsd
+from specdec.race import Stream, arrivals, log_exponentials
+from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
+from specdec.topology import batch
+
+PRESETS = {preset.name: preset for preset in race_lab.presets()}
+FALSE_ALARM = 1e-6
+
+
+def tensors(preset):
+    return torch.tensor(preset.p, dtype=torch.float64), torch.tensor(preset.q, dtype=torch.float64)
+
+
+def noise(races, size, seed=3):
+    log_e = log_exponentials(seed, range(races), size)
+    uniforms = torch.exp(-log_exponentials(seed, range(races), size, stream=Stream.ACCEPT).exp())
+    return log_e, uniforms
+
+
+def verified(method, p, q, log_e, uniforms):
+    """The accepted child index of one race, decided by the decoder's own verification."""
+    drafted = arrivals(q.log()[None], log_e[None], len(p))[0]
+    topology = batch(len(drafted))
+    token_ids = [-1, *drafted]
+    log_p = [p.log()] * len(token_ids)
+    if method == "ersd":
+        later = torch.zeros(len(p), dtype=torch.float64)
+        verdict = verify_ersd(topology, token_ids, log_p, torch.stack([log_e, later]))
+    else:
+        verdict = verify_gsd(
+            topology,
+            token_ids,
+            log_p,
+            [q.log()] * len(token_ids),
+            lambda _, index: float(uniforms[index]),
+            lambda _: 0.5,  # which token the residual gives is not looked at
+        )
+    return verdict.rows[0] - 1 if verdict.rows else len(p)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_vectorised_verification_decides_as_the_decoder_does(name):
+    p, q = tensors(PRESETS[name])
+    log_e, uniforms = noise(200, len(p))
+    ersd = ersd_accepted_indices(p, q, log_e).tolist()
+    gsd = gsd_accepted_indices(p, q, log_e, uniforms).tolist()
+    assert ersd == [verified("ersd", p, q, log_e[i], uniforms[i]) for i in range(200)]
+    assert gsd == [verified("gsd", p, q, log_e[i], uniforms[i]) for i in range(200)]
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_measured_acceptance_by_index_is_the_exact_one(name, method):
+    """χ² over 200,000 races, a false alarm in a million."""
+    p, q = tensors(PRESETS[name])
+    exact = race_lab.exact({"p": p.tolist(), "q": q.tolist()})["by_index"][method]
+    races = 200_000
+    counts = torch.bincount(race_lab.accepted_indices(p, q, races, 5)[method], minlength=len(p) + 1).double()
+    expected = races * torch.tensor([*exact, max(0.0, 1 - math.fsum(exact))], dtype=torch.float64)
+    rare = expected < 5
+    assert counts[rare].sum() <= 40
+    excess = ((counts - expected)[~rare] ** 2 / expected[~rare]).sum()
+    assert chi2_tail(float(excess), int((~rare).sum()) - 1) > FALSE_ALARM
+
+
+def chi2_tail(value, freedom):
+    if freedom < 1:
+        return 1.0 if value < 1e-6 else 0.0
+    return float(torch.special.gammaincc(torch.tensor(freedom / 2.0), torch.tensor(value / 2.0)))
+
+
+def test_gsd_with_the_draft_s_own_noise_fails_the_same_test():
+    """Negative control: uniforms must not come from the drafting race."""
+    p, q = tensors(PRESETS["Adversarial, q ∝ 1 / p"])
+    log_e, _ = noise(100_000, len(p))
+    shared = gsd_accepted_indices(p, q, log_e, torch.exp(-log_e.exp()))
+    exact = float(theory.gsd_acceptance(p, q))
+    assert abs((shared == 0).double().mean() - exact) > 6 * math.sqrt(exact * (1 - exact) / 100_000)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_exact_acceptance_lies_between_its_bounds(name):
+    preset = PRESETS[name]
+    result = race_lab.exact({"p": preset.p, "q": preset.q})
+    assert max(result["harmonic"], result["tv_bound"]) <= result["ersd"] + 1e-12
+    assert result["ersd"] <= result["gsd"] + 1e-12
+    assert result["by_index"]["ersd"][0] == pytest.approx(result["ersd"])
+    assert result["by_index"]["gsd"][0] == pytest.approx(result["gsd"])
+
+
+def test_the_running_rate_ends_at_the_rate_of_all_races_within_its_interval():
+    result = race_lab.simulated({"p": [0.5, 0.3, 0.2], "q": [0.2, 0.3, 0.5], "seed": 1})
+    for method in ("ersd", "gsd"):
+        measured = result["measured"][method]
+        assert measured["running"][-1] == [race_lab.RACES, *measured["by_index"][0]]
+        assert [n for n, *_ in measured["running"]] == race_lab.checkpoints(race_lab.RACES)
+        assert all(low <= rate <= high for _, rate, low, high in measured["running"])
+    assert race_lab.simulated({"p": [0.5, 0.3, 0.2], "q": [0.2, 0.3, 0.5], "seed": 1}) == result
+
+
+def test_gsd_has_its_largest_lead_where_the_preset_says():
+    lead = 3 - 2 * math.sqrt(2)
+    preset = PRESETS["GSD's largest lead"]
+    result = race_lab.exact({"p": preset.p, "q": preset.q})
+    assert result["gsd"] - result["ersd"] == pytest.approx(lead)
+    pairs = torch.distributions.Dirichlet(torch.full((4,), 0.3, dtype=torch.float64))
+    torch.manual_seed(0)
+    p, q = pairs.sample((5000,)), pairs.sample((5000,))
+    assert (theory.gsd_acceptance(p, q) - theory.ersd_acceptance(p, q)).max() <= lead + 1e-12
+
+
+def test_the_paper_s_figure_is_drawn_with_its_arrival_times():
+    preset = race_lab.presets()[0]
+    assert preset.tokens == ["floor", "mat", "chair", "table", "sofa"]
+    times = [[e / x for e, x in zip(preset.e, law, strict=True)] for law in (preset.q, preset.p)]
+    assert times[0] == pytest.approx([1.4, 0.6, 2.1, 1.1, 1.8], abs=0.006)
+    assert times[1] == pytest.approx([1.7, 0.7, 1.3, 0.9, 2.2], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_distributions_that_the_sliders_can_show(name):
+    preset = PRESETS[name]
+    assert race_lab.FEWEST <= len(preset.tokens) <= race_lab.MOST
+    assert len(preset.tokens) == len(preset.p) == len(preset.q) == len(set(preset.tokens))
+    assert sum(preset.p) == pytest.approx(1, abs=1e-12)
+    assert sum(preset.q) == pytest.approx(1, abs=1e-12)
+
+
+def test_disjoint_supports_accept_nothing():
+    result = race_lab.exact({"p": [1.0, 0.0], "q": [0.0, 1.0]})
+    assert result["ersd"] == result["gsd"] == 0
+    assert result["by_index"] == {"ersd": [0.0, 0.0], "gsd": [0.0, 0.0]}
+    assert result["kl"] is None
+    json.dumps(result, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("request_", "parts"),
+    [
+        ({"p": [0.5, 0.6], "q": [0.5, 0.5]}, ["p is not a distribution", "1.1"]),
+        ({"p": [0.5, 0.5], "q": [1.0]}, ["q = [1.0]: list should have at least 2 items, not 1"]),
+        ({"p": [0.1] * 10, "q": [0.1] * 10}, ["p = [0.1, ", "at most 8 items, not 10"]),
+        ({"p": [0.5, 0.5], "q": [0.5, None]}, ["q, entry 2 = None: should be a valid number"]),
+        ({"q": [0.5, 0.5]}, ["p: field required"]),
+    ],
+)
+def test_what_is_no_distribution_is_named(request_, parts):
+    for answer in (race_lab.exact(request_), race_lab.simulated(request_)):
+        assert all(part in answer["error"] for part in parts), answer

@@ -1,0 +1,117 @@
+"""The tree laboratory's trees: grown in the queue's order, and optimal at every k."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from components.tree_lab import panel as tree_lab
+from specdec import optimal, theory, topology
+
+PRESETS = {preset.name: preset for preset in tree_lab.presets()}
+FALLING = [0.6, 0.2, 0.08, 0.05]
+INCREASING = [0.5, 0.02, 0.4]
+
+
+def vector(preset):
+    """R as the browser sends it: the sliders' rates, then the tail."""
+    return [*preset.rates, *(preset.rates[-1] * preset.tail**i for i in range(1, 25))]
+
+
+MEASURED = vector(tree_lab.presets()[0])
+
+
+def paths_of(rows):
+    paths = [()]
+    for parent, child_index in rows[1:]:
+        paths.append((*paths[parent], child_index))
+    return paths[1:]
+
+
+@pytest.mark.parametrize(
+    "rates", [FALLING, [0.5, 0.25, 0.125], [0.9], [0.5, 0.5], vector(tree_lab.presets()[0])]
+)
+def test_every_prefix_of_the_pop_order_is_the_optimal_tree(rates):
+    order = tree_lab.grown({"acceptance": rates})["order"]
+    for k in (1, 2, 3, 7, 16, 61, 200, tree_lab.MOST):
+        prefix = topology.Topology(paths_of(order[: k + 1]))  # raises where it is no tree
+        assert prefix == optimal.optimal_topology(rates, k)
+
+
+def test_the_queue_pops_nodes_in_falling_acceptance():
+    parents, indices = optimal.pop_order(FALLING, 300)
+    reached = [1.0]
+    for parent, index in zip(parents[1:], indices[1:], strict=True):
+        reached.append(reached[parent] * FALLING[index])
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(reached))
+    assert optimal.most_expected_tokens(FALLING, 300) == pytest.approx(np.cumsum(reached))
+
+
+def test_vectors_that_increase_have_no_pop_order_and_say_so():
+    with pytest.raises(ValueError, match="increases"):
+        optimal.pop_order(INCREASING, 4)
+    result = tree_lab.grown({"acceptance": INCREASING})
+    assert result["order"] is None
+    assert result["algorithm"] == "dynamic program"
+
+
+@pytest.mark.parametrize("rates", [FALLING, INCREASING])
+def test_tokens_of_every_topology_are_the_theory_s(rates):
+    tokens = tree_lab.grown({"acceptance": rates})["tokens"]
+    for k in (1, 2, 5, 12, 40):
+        trees = {
+            "optimal": optimal.optimal_topology(rates, k),
+            "sequence": topology.sequence(k),
+            "batch": topology.batch(k),
+            "specinfer": topology.specinfer(k),
+        }
+        for name, tree in trees.items():
+            assert tokens[name][k] == pytest.approx(theory.expected_tokens(rates, tree)), (name, k)
+    assert all(len(values) == tree_lab.MOST + 1 for values in tokens.values())
+
+
+def test_the_best_tree_of_one_k_is_the_dynamic_program_s_where_the_queue_falls_short():
+    rows = tree_lab.best_tree({"acceptance": INCREASING, "k": 4})["rows"]
+    assert sorted(paths_of(rows)) == sorted(optimal.dynamic_program_topology(INCREASING, 4).paths)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_tree_passes_the_bounds(name):
+    result = tree_lab.grown({"acceptance": vector(PRESETS[name])})
+    assert "error" not in result
+    for k, lemma, theorem in result["bounds"]:
+        for bound in (lemma, theorem):
+            assert bound is None or result["tokens"]["optimal"][k] <= bound + 1e-9
+    json.dumps(result, allow_nan=False)
+
+
+def test_measured_presets_are_the_embedded_pair_s():
+    acceptance = json.loads(tree_lab._MEASURED.read_text())["acceptance"]["by_index"]
+    for method in ("ersd", "gsd"):
+        preset = PRESETS[f"Embedded pair, {method.upper()}"]
+        assert preset.rates == acceptance[method]
+        assert math.fsum(vector(preset)) <= 1
+
+
+def test_without_measurements_the_other_presets_remain(monkeypatch, tmp_path):
+    monkeypatch.setattr(tree_lab, "_MEASURED", tmp_path / "missing.json")
+    names = [preset.name for preset in tree_lab.presets()]
+    assert names == [name for name in PRESETS if not name.startswith("Embedded")]
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "part"),
+    [
+        ([0.9, 0.9], "sum to at most 1"),
+        ([0.0, 0.0], "acceptance = [0.0, 0.0]: no child is ever accepted"),
+        ([-0.1, 0.5], "must be in [0, 1]"),
+        ([], "acceptance = []: list should have at least 1 item"),
+        ("half", "acceptance = 'half': should be a valid list"),
+        ([0.001] * 65, "at most 64 items, not 65"),
+    ],
+)
+def test_what_is_no_acceptance_is_named(acceptance, part):
+    assert part in tree_lab.grown({"acceptance": acceptance})["error"]
+    assert part in tree_lab.best_tree({"acceptance": acceptance, "k": 3})["error"]

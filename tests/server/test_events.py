@@ -1,0 +1,85 @@
+"""What is let into Gradio's queue: so many events of an address, and none that nobody listens to."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from fastapi import HTTPException
+
+from components.guard import events, limits
+
+
+def sent_from(address):
+    return SimpleNamespace(scope={"client": (address, 1), "headers": []})
+
+
+class Queue:
+    """As much of Gradio's queue as the bounds touch; its events never end by themselves."""
+
+    def __init__(self):
+        self.stopped = False
+        self.event_ids_to_events, self.pending_messages_per_session = {}, {}
+        self.pending_event_ids_session = {}
+
+    async def push(self, body, request, username):
+        number = str(len(self.event_ids_to_events))
+        event = SimpleNamespace(_id=number, session_hash=body.session_hash, fn=SimpleNamespace(_id=0))
+        self.event_ids_to_events[number] = event
+        self.pending_event_ids_session.setdefault(body.session_hash, set()).add(number)
+        return True, number, "success"
+
+    async def clean_events(self, *, session_hash):
+        pass
+
+
+def pushed(bounded, address, session=None):
+    return bounded.push(SimpleNamespace(session_hash=session), sent_from(address), None)
+
+
+def test_an_address_has_so_many_events_at_a_time_and_a_class_all_it_needs():
+    async def visit():
+        bounded = events.Events(Queue())
+        most = limits.current().events_per_address
+        for _ in range(most):
+            await pushed(bounded, "192.0.2.1")
+        with pytest.raises(HTTPException) as refused:
+            await pushed(bounded, "192.0.2.1")
+        assert (refused.value.status_code, str(most) in refused.value.detail) == (429, True)
+        await pushed(bounded, "192.0.2.2")
+        del bounded.queue.event_ids_to_events["7"]  # one is through
+        await pushed(bounded, "192.0.2.1")
+        return most
+
+    assert asyncio.run(visit()) >= 3 * 40  # three events of each of forty students
+
+
+@pytest.mark.parametrize("session", ["tab", None])
+def test_a_session_that_nobody_listens_to_is_forgotten_and_another_is_not(monkeypatch, session):
+    monkeypatch.setattr(events, "EVERY", 0.001)
+
+    async def visit():
+        queue = Queue()
+        bounded = events.Events(queue)
+        await pushed(bounded, "192.0.2.1", session)
+        await pushed(bounded, "192.0.2.1", "heard")
+        listening = asyncio.create_task(queue.pending_messages_per_session["heard"].get())
+        while len(queue.pending_messages_per_session) > 1:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert list(queue.pending_messages_per_session) == list(queue.pending_event_ids_session) == ["heard"]
+        assert [event.session_hash for event in queue.event_ids_to_events.values()] == ["heard"]
+        listening.cancel()
+        while queue.pending_messages_per_session:  # it has left
+            await asyncio.sleep(0.001)
+        queue.stopped = True
+
+    asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+def test_looks_are_counted_not_seconds():
+    """A server that is too busy to look has not waited for anybody."""
+    messages = events.Messages()
+    assert [messages.look() for _ in range(events.PATIENCE)] == [False] * events.PATIENCE
+    assert messages.look()

@@ -1,0 +1,624 @@
+"""What a request must be before Gradio sees it: a name, a route, a body within its bounds, and its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import brotli
+import httpx
+import pytest
+from gradio_client import Client
+
+from components.guard import addresses, connections, guard, hosts, limits, pace, routes
+from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused
+from components.guard.line import Line
+from components.guard.pace import Purses
+from tests.stress.visitors import ROOT, Site, client, serving
+
+SMALL = Bounds(size=1000, seconds=5, each=3, all=5)
+
+
+@pytest.fixture(scope="module")
+def site():
+    with serving("--seats", "1", "--new-tokens", "300") as (address, _):
+        yield Site(address)
+
+
+@pytest.fixture
+def bounds():
+    """Changes the limits in force for one test."""
+    before = limits.current()
+    yield lambda **changes: limits.use(replace(before, **changes))
+    limits.use(before)
+
+
+def get(site, path, **headers):
+    return httpx.get(f"{site.address}{path}", headers=headers, timeout=30)
+
+
+# ---------------------------------------------------------------- routes
+
+UNUSED = [
+    *("GET /gradio_api/deep_link?session_hash=a", "POST /gradio_api/upload", "GET /gradio_api/openapi.json"),
+    *("POST /gradio_api/process_recording", "GET /gradio_api/dev/reload", "GET /openapi.json", "GET /docs"),
+    *("GET /gradio_api/proxy=http://127.0.0.1:1/", "GET /gradio_api/file=http://127.0.0.1:1/x", "GET /redoc"),
+    *("GET /gradio_api/file=HTTPS://example.org/x", "GET /gradio_api/file/etc/passwd", "GET /monitoring"),
+    *("GET /monitoring/summary", "GET /gradio_api/upload_progress?upload_id=1", "GET /gradio_api/token"),
+    *("POST /login", "GET /logout", "GET /pwa_icon/9999", "POST /gradio_api/stream/1", "GET /svelte/a.js"),
+    *("GET /gradio_api/stream/a/b/1/playlist.m3u8", "POST /gradio_api/run/generate", "GET /gradio_api/mcp"),
+    *("POST /gradio_api/api/generate", "POST /gradio_api/call/decode", "GET /gradio_api/runs", "GET //"),
+    *("GET /gradio_api/heartbeat/" + "a" * 65, "GET /assets//index.js", "GET /assets/../theme.css"),
+    "GET /gradio_api/custom_component/a/client/b/c",
+]
+
+
+@pytest.mark.parametrize("request_line", UNUSED)
+def test_what_the_page_does_not_use_is_not_there(site, request_line):
+    method, path = request_line.split()
+    answer = raw(site, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 404"), answer[:80]
+    assert answer.endswith(b'{"detail": "there is nothing here"}')
+
+
+def raw(site, *parts, pause=0.0, until_closed=True):
+    """What the server answers to these bytes until it closes the connection."""
+
+    async def asked():
+        host, port = site.address.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            for part in parts:
+                writer.write(part if isinstance(part, bytes) else part.encode())
+                await writer.drain()
+                await asyncio.sleep(pause)
+            async with asyncio.timeout(30):
+                return await (reader.read() if until_closed else reader.read(65536))
+        finally:
+            writer.close()
+
+    return asyncio.run(asked())
+
+
+def test_another_method_is_told_which_ones_there_are(site):
+    answer = httpx.delete(f"{site.address}/config")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_every_route_of_the_table_is_one_that_gradio_has_or_ours(site):
+    """The table holds nothing that is left over: each route answers something else than 404."""
+    paths = [
+        *("/", "/config", "/gradio_api/info", "/theme.css", "/gradio_api/theme.css", "/manifest.json"),
+        *("/favicon.ico", "/robots.txt", "/gradio_api/startup-events", "/gradio_api/app_id"),
+        *("/gradio_api/queue/status", f"/gradio_api/file={ROOT}/assets/js/main.js"),
+        *(re.findall(r'"\.?(/(?:assets|static)/[^"]+)"', get(site, "/").text)[:2]),
+    ]
+    assert {path: get(site, path).status_code for path in paths} == dict.fromkeys(paths, 200)
+    posts = ("queue/join", "cancel", "reset", "component_server", "call/generate", "call/v2/generate")
+    asked = {
+        path: httpx.post(f"{site.address}/gradio_api/{path}", content="{}").status_code for path in posts
+    }
+    assert not {404, 405} & set(asked.values())
+    streams = ("results", "queue/data", "heartbeat/a", "call/generate/a")
+    used = [*paths, *(f"/gradio_api/{path}" for path in (*posts, *streams))]
+    assert [r.path.pattern for r in routes.ROUTES if not any(map(r.path.fullmatch, used))] == []
+
+
+def test_the_public_client_finds_what_it_needs(site):
+    visitor = Client(site.address, verbose=False)
+    whole = visitor.submit("Once upon a time", max_new_tokens=4, api_name="/generate")
+    assert whole.result(timeout=60)
+    rounds = list(whole.outputs())
+    assert sum(len(json.loads(round)["tokens"]) for round in rounds) == 4
+    visitor.submit("Once", max_new_tokens=300, api_name="/generate").cancel()
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(("127.0.0.1:1", 200), ("localhost", 200), ("[::1]:7860", 200), ("192.168.1.7", 200)),
+        *(("page.localhost", 200), ("LOCALHOST:80", 200), ("localhost.", 200), ("evil.example", 421)),
+        *(("127.0.0.1.evil.example:7860", 421), ("localhost.evil.example", 421), ("1e1", 421)),
+        *(("a b", 400), ('"', 400), ("[::1", 400), ("a" * 500, 400), ("evil.example/127.0.0.1", 400)),
+    ],
+)
+def test_only_known_names_are_answered(site, host, status):
+    for path in ("/", "/gradio_api/queue/status", "/gradio_api/nothing"):
+        answer = raw(site, f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+        expected = 404 if status == 200 and "nothing" in path else status
+        assert answer.startswith(f"HTTP/1.1 {expected}".encode()), answer[:80]
+
+
+def test_names_can_be_stated_and_behind_a_proxy_any_is_taken(monkeypatch):
+    options = SimpleNamespace(names="page.example.org, other.example:80", host="box.example")
+    names = hosts.from_options(options, {"SPACE_HOST": "someone-space.hf.space"})
+    expected = {"page.example.org", "other.example", "box.example", "someone-space.hf.space"}
+    assert names == expected
+    monkeypatch.setattr(hosts, "_names", names)
+    assert all(map(hosts.known, expected))
+    assert not hosts.known("evil.example")
+    monkeypatch.setattr(addresses, "_current", addresses.Proxies(1))
+    assert hosts.known("evil.example")
+
+
+def test_a_stated_name_that_is_none_is_told():
+    with pytest.raises(ValueError, match="names = 'http://page' is not a name"):
+        hosts.from_options(SimpleNamespace(names="http://page", host=None), {})
+
+
+# ---------------------------------------------------------------- heads of answers
+
+
+def test_pages_say_who_may_frame_them_and_what_they_may_load(site):
+    page = get(site, "/")
+    policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
+    assert policy["frame-ancestors"].split() == ["'self'", *guard._HUB.split()]
+    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'self'"
+    assert policy["object-src"] == "'none'"
+    sources = " ".join(value for name, value in policy.items() if name != "frame-ancestors")
+    assert "http" not in sources
+    for path in ("/", "/config", "/theme.css", "/gradio_api/queue/status", "/gradio_api/nothing"):
+        assert get(site, path).headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_shared_page_may_load_what_its_template_names():
+    assert guard._TUNNEL.encode() in guard._policy(shared=True)
+    import gradio
+
+    template = ROOT.joinpath(gradio.__path__[0], "templates", "frontend", "share.html").read_text()
+    assert guard._TUNNEL in template
+
+
+def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_same(site):
+    path = f"/gradio_api/file={ROOT}/assets/js/main.js"
+    first = get(site, path)
+    assert first.headers["cache-control"] == "no-cache"
+    again = get(site, path, **{"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        *(("bytes=0-1,4-5", 416), ("bytes=0-,0-", 416), ("bytes=", 416), ("bytes=a-b", 416)),
+        *(("bytes=0-" + "9" * 5000, 416), ("bytes=0-9", 200), ("bytes=5-", 200), ("bytes=-5", 200)),
+        *(("lines=1-2", 416), ("bytes=²-³", 416), ("bytes=0-1-2", 416)),
+    ],
+)
+def test_more_than_one_range_is_refused_and_one_gets_the_whole(site, asked, status):
+    for path in ("/theme.css", f"/gradio_api/file={ROOT}/assets/js/main.js", "/gradio_api/queue/status"):
+        answer = raw(
+            site,
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: ".encode()
+            + asked.encode()
+            + b"\r\n\r\n",
+        )
+        assert answer.startswith(f"HTTP/1.1 {status}".encode()), answer[:60]
+
+
+# ---------------------------------------------------------------- bodies
+
+
+def body_of(chunks, bounds=SMALL, stated=None, pause=0.0):
+    """A body read by `Arriving`: what it gives or raises. chunks: the last one ends it, None never comes."""
+    coming = list(chunks)
+
+    async def receive():
+        await asyncio.sleep(pause)
+        chunk = coming.pop(0)
+        if chunk is None:
+            await asyncio.sleep(3600)
+        return {"type": "http.request", "body": chunk, "more_body": bool(coming)}
+
+    headers = [] if stated is None else [(b"content-length", str(stated).encode())]
+    reading = Arriving().read({"headers": headers}, receive, "a", bounds)
+    return asyncio.run(asyncio.wait_for(reading, 20)), coming
+
+
+def test_a_body_within_its_bounds_arrives_whole():
+    assert body_of([b"x" * 400, b"", b"y" * 600]) == (b"x" * 400 + b"y" * 600, [])
+
+
+def test_a_body_is_ended_at_the_limit_and_not_at_its_end():
+    chunks = [b"x" * 600] * 50
+    with pytest.raises(Refused, match="larger than 1,000 bytes") as refused:
+        body_of(chunks)
+    assert refused.value.status == 413
+    with pytest.raises(Refused, match="larger than 1,000 bytes"):
+        body_of([None], stated=1001)  # by its head alone: nothing is waited for
+
+
+def test_a_body_that_does_not_come_is_given_up():
+    with pytest.raises(Refused, match=r"within 0\.1 seconds") as refused:
+        body_of([b"x", None], replace(SMALL, seconds=0.1))
+    assert refused.value.status == 408
+
+
+def test_a_body_that_trickles_is_given_up():
+    with pytest.raises(Refused, match=r"within 0\.2 seconds"):
+        body_of([b"x"] * 500, replace(SMALL, seconds=0.2), pause=0.01)
+
+
+def test_a_client_that_leaves_is_no_error_of_ours():
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(ConnectionError):
+        asyncio.run(Arriving().read({"headers": []}, receive, "a", SMALL))
+
+
+async def stalled():
+    await asyncio.sleep(3600)
+
+
+async def whole():
+    return {"type": "http.request", "body": b"{}", "more_body": False}
+
+
+@pytest.mark.parametrize("attackers", [1, 2, 7])
+def test_stalled_bodies_push_each_other_out_and_nobody_elses(attackers):
+    """However many stall, of however many addresses, a body that arrives at once is read."""
+
+    async def run():
+        arriving = Arriving()
+        stalls = [
+            asyncio.ensure_future(arriving.read({"headers": []}, stalled, f"bad {n % attackers}", SMALL))
+            for n in range(20)
+        ]
+        await asyncio.sleep(0)
+        for visitor in ("bad 0", "good"):
+            assert await arriving.read({"headers": []}, whole, visitor, SMALL) == b"{}"
+        await asyncio.sleep(0.05)
+        ended = [stall for stall in stalls if stall.done()]
+        assert len(stalls) - len(ended) <= SMALL.all
+        assert {stall.exception().status for stall in ended} == {408}
+        for stall in stalls:
+            stall.cancel()
+        await asyncio.gather(*stalls, return_exceptions=True)
+        assert arriving._bodies == {}
+
+    asyncio.run(run())
+
+
+def posted(site, path, body, **headers):
+    answer = httpx.post(
+        f"{site.address}/gradio_api/{path}",
+        content=body,
+        headers={"content-type": "application/json"} | headers,
+        timeout=30,
+    )
+    return answer.status_code, answer.json()["detail"] if answer.status_code >= 400 else answer.json()
+
+
+@pytest.mark.parametrize("path", ["queue/join", "component_server", "call/generate", "cancel", "reset"])
+def test_what_is_too_much_is_refused_on_every_route(site, path):
+    assert posted(site, path, b" " * 250_001) == (413, "the request is larger than 250,000 bytes")
+    status, told = posted(site, path, b"[" + b"1," * MANY_VALUES + b"1]")
+    assert (status, told) == (413, f"the request has more than {MANY_VALUES:,} values")
+    assert posted(site, path, b"{}", **{"content-type": "multipart/form-data; boundary=x"})[0] == 415
+
+
+@pytest.mark.parametrize("name", ["session_hash", "event_id"])
+@pytest.mark.parametrize("value", ["a" * 65, "a" * 200_000, "ä", "a b", "", 5, ["a"], {"a": 1}, "a\u0000"])
+@pytest.mark.parametrize("path", ["queue/join", "component_server", "cancel"])
+def test_a_name_that_would_be_kept_is_short_and_plain(site, name, value, path):
+    body = {
+        "session_hash": "a",
+        "event_id": "a",
+        "fn_index": 0,
+        "data": [],
+        "component_id": 1,
+        "fn_name": "x",
+    }
+    status, told = posted(site, path, json.dumps(body | {name: value}))
+    assert (status, told) == (400, "session_hash and event_id are at most 64 letters, digits, _ and -")
+
+
+def test_so_is_one_in_a_query(site):
+    for session in ("a" * 65, "a%20b", "", "a&session_hash=" + "b" * 65):
+        assert get(site, f"/gradio_api/queue/data?session_hash={session}").status_code == 400
+
+
+def test_an_address_may_hold_a_set_up_but_not_more(site):
+    assert get(site, "/?prompt=" + "x" * 20_000).status_code == 200
+    assert get(site, "/?prompt=" + "x" * 40_000).status_code == 414
+
+
+def test_a_chunked_body_without_end_is_ended_by_the_server(site):
+    head = "POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
+    answer = raw(site, head, *[chunk] * 12)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in answer.lower()
+
+
+# ---------------------------------------------------------------- connections
+
+
+class Connection:
+    """uvicorn's view of one: it has asked for nothing yet, asks, is answered, or is kept for the next."""
+
+    def __init__(self, state, host="a"):
+        self.cycle = None if state == "new" else SimpleNamespace(response_complete=state != "asks")
+        self.timeout_keep_alive_task = "timer" if state == "kept" else None
+        self.client, self.aborted = (host, 1), []
+        self.transport = SimpleNamespace(abort=lambda: self.aborted.append(True))
+
+
+def test_connections_whose_head_does_not_come_are_ended_and_no_others(bounds):
+    bounds(head_seconds=10)
+    now = [0.0]
+    watch = connections.Watch(lambda: now[0])
+    each = {state: Connection(state) for state in ("new", "asks", "answered", "kept")}
+    for second in range(12):
+        now[0] = second
+        watch.look(set(each.values()))
+        if second < 10:
+            assert not any(c.aborted for c in each.values())
+    assert [state for state, c in each.items() if c.aborted] == ["new", "answered"]
+
+
+def test_a_connection_that_asks_in_time_begins_to_wait_anew(bounds):
+    bounds(head_seconds=10)
+    now = [0.0]
+    watch, slow = connections.Watch(lambda: now[0]), Connection("new")
+    for second in range(40):
+        now[0] = second
+        slow.cycle = SimpleNamespace(response_complete=second % 9 != 0)
+        watch.look({slow})
+    assert slow.aborted == []
+
+
+def test_an_address_has_so_many_connections_and_those_that_came_last_go(bounds, monkeypatch):
+    bounds(connections_per_visitor=3)
+    watch, open_ones = connections.Watch(), []
+    for _ in range(6):
+        open_ones += [Connection("asks"), Connection("asks", "b")]
+        watch.look(set(open_ones[:8]))
+    assert [bool(c.aborted) for c in open_ones[:6]] == [False] * 6
+    assert all(c.aborted for c in open_ones[6:8])
+    behind = [Connection("asks") for _ in range(9)]
+    monkeypatch.setattr(addresses, "_current", addresses.Proxies(1))
+    connections.Watch().look(set(behind))
+    assert not any(c.aborted for c in behind)
+
+
+def test_the_server_ends_connections_without_a_request():
+    with serving("--head-seconds", "1") as (address, _):
+        served = SimpleNamespace(address=address)
+        assert raw(served, "GET / HTTP/1.1\r\nHost: localhost\r\n") == b""
+        answer = raw(served, "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 404")
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_questions_are_computed_a_few_at_once_and_in_turn_by_address():
+    """Whoever asks a hundred times waits behind themselves."""
+
+    async def run():
+        line, order, at_once, most = Line(2), [], 0, 0
+
+        async def ask(address):
+            nonlocal at_once, most
+            async with line.place(address, 200):
+                at_once += 1
+                most = max(most, at_once)
+                await asyncio.sleep(0.001)
+                order.append(address)
+                at_once -= 1
+
+        many = [asyncio.ensure_future(ask("many")) for _ in range(100)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(ask(f"one {n}") for n in range(5)), *many)
+        return order, most
+
+    order, most = asyncio.run(run())
+    assert most == 2
+    assert order.count("many") == 100
+    assert max(order.index(f"one {n}") for n in range(5)) < 14
+
+
+def test_who_leaves_the_line_is_forgotten_and_a_full_one_is_told():
+    async def run():
+        line = Line(1)
+        waiting = []
+        async with line.place("a", 3):
+            for _ in range(3):
+                waiting.append(asyncio.ensure_future(line.place("a", 3).__aenter__()))
+                await asyncio.sleep(0)
+            with pytest.raises(Refused, match="3 of your questions wait already"):
+                async with line.place("a", 3):
+                    pass
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        async with asyncio.timeout(5):
+            async with line.place("b", 3):
+                return line._free
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_place_that_was_called_and_left_at_once_goes_to_the_next():
+    async def run():
+        line = Line(1)
+        first = line.place("a", 3)
+        await first.__aenter__()
+        second = asyncio.ensure_future(line.place("b", 3).__aenter__())
+        await asyncio.sleep(0)
+        await first.__aexit__(None, None, None)  # b is called ...
+        second.cancel()  # ... and leaves before it knows
+        await asyncio.gather(second, return_exceptions=True)
+        async with asyncio.timeout(5):
+            async with line.place("c", 3):
+                return True
+
+    assert asyncio.run(run())
+
+
+# ---------------------------------------------------------------- pace
+
+
+def test_an_address_may_come_all_at_once_and_then_at_its_pace(bounds):
+    bounds(units=1000, units_per_second=100)
+    now = [0.0]
+    purses = Purses(lambda: now[0])
+    assert [purses.pay("a", 200) for _ in range(5)] == [0.0] * 5
+    assert purses.pay("a", 200) == pytest.approx(2)
+    assert purses.pay("b", 200) == 0
+    now[0] += 2
+    assert purses.pay("a", 100) == pytest.approx(1)
+    now[0] += 1000
+    assert [purses.pay("a", 500) for _ in range(3)] == pytest.approx([0, 0, 5])
+
+
+def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(bounds):
+    bounds(units=100, units_per_second=100)
+    now = [0.0]
+    purses = Purses(lambda: now[0])
+    for _ in range(100):
+        purses.pay("a", 500)
+    with pytest.raises(Refused, match="too many requests from your address") as refused:
+        asyncio.run(purses.wait("a", 1))
+    assert refused.value.status == 429
+    now[0] += 2 * pace.LONGEST + 0.1
+    asyncio.run(purses.wait("a", 1))
+
+
+def test_purses_of_invented_addresses_are_forgotten(bounds):
+    purses = Purses()
+    for number in range(2 * pace._ADDRESSES):
+        purses.pay(str(number), 1)
+    assert len(purses._purses) == pace._ADDRESSES
+
+
+def test_a_class_behind_one_address_arrives_at_once():
+    """Forty pages with all their files, twice: nobody waits."""
+    purses, page = Purses(lambda: 0.0), routes.found("GET", "/")
+    file = routes.found("GET", "/assets/a.js")
+    assert max(purses.pay("a", cost.cost) for _ in range(80) for cost in (page, *[file] * 150)) == 0
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def page_of(site, **headers):
+    return get(site, "/", **headers)
+
+
+def test_a_page_is_made_for_the_address_under_which_it_was_asked_for(site):
+    def root(answer):
+        return json.loads(re.search(r"window\.gradio_config = (\{.*?\});</script>", answer.text)[1])["root"]
+
+    for _ in range(2):
+        assert root(page_of(site)) == site.address
+        assert root(page_of(site, host="localhost:99")) == "http://localhost:99"
+        forwarded = {"x-forwarded-host": "page.example.org", "x-forwarded-proto": "https"}
+        assert root(page_of(site, **forwarded)) == "https://page.example.org"
+        assert get(site, "/config", **forwarded).json()["root"] == "https://page.example.org"
+        assert "https://page.example.org" in get(site, "/gradio_api/info", **forwarded).text
+        assert "page.example.org" not in get(site, "/gradio_api/info").text
+    assert "made-once" not in page_of(site).text
+
+
+@pytest.mark.parametrize("forged", ['x"><script>', "x'+alert(1)+'", "a b", "\\u003c", "é"])
+def test_no_address_can_write_into_the_page(site, forged):
+    answer = raw(
+        site,
+        f"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Forwarded-Host: {forged}\r\n\r\n",
+    )
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 200"))
+    assert forged.encode() not in answer
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("br, gzip", "br"),
+        ("gzip", "gzip"),
+        ("", None),
+        ("br;q=0, gzip", "gzip"),
+        ("GZIP;q=0.5", None),
+        ("x", None),
+    ],
+)
+def test_pages_and_files_come_packed_as_the_visitor_can_take_them(site, accepted, encoding):
+    unpack = {"br": brotli.decompress, "gzip": gzip.decompress, None: bytes}[encoding]
+    for path in ("/", "/config", "/theme.css", f"/gradio_api/file={ROOT}/assets/js/main.js"):
+        plain = get(site, path, **{"accept-encoding": "identity"})
+        with httpx.stream("GET", site.address + path, headers={"accept-encoding": accepted}) as answer:
+            packed = b"".join(answer.iter_raw())
+        assert answer.headers.get("content-encoding") == encoding
+        assert int(answer.headers["content-length"]) == len(packed)
+        assert unpack(packed) == plain.content
+        head = httpx.head(site.address + path, headers={"accept-encoding": accepted})
+        assert (head.headers["content-length"], head.content) == (answer.headers["content-length"], b"")
+
+
+def test_the_page_is_what_gradio_writes(site):
+    """Everything but its root: compared with the app's own answer, as the config tells it."""
+    config = json.loads(re.search(r"window\.gradio_config = (\{.*?\});</script>", page_of(site).text)[1])
+    own = get(site, "/config").json()
+    same = ("version", "app_id", "title", "theme_hash", "api_prefix", "root")
+    assert {name: config[name] for name in same} == {name: own[name] for name in same}
+    assert len(config["components"]) == len(own["components"]) > 50
+    assert get(site, "/?page=nothing&deep_link=x&__theme=dark").text == page_of(site).text
+
+
+def test_a_file_that_was_changed_is_served_as_it_is_now(tmp_path):
+    """Whoever works on a script needs no new server."""
+    made = []
+
+    async def app(scope, receive, send):
+        made.append(scope["path"])
+        body = (tmp_path / "a.js").read_bytes()
+        start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+    async def ask(guarded):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        blocks = SimpleNamespace(share=False, custom_mount_path=None)
+        of = SimpleNamespace(get_blocks=lambda: blocks, root_path="")
+        scope = {"type": "http", "method": "GET", "path": f"/gradio_api/file={tmp_path}/a.js", "app": of}
+        scope |= {"query_string": b"", "headers": [(b"host", b"localhost")], "client": ("a", 1)}
+        await guarded(scope, whole, send)
+        return sent[1]["body"]
+
+    async def run():
+        guarded = guard.Guard(app, fresh=("/x",))
+        (tmp_path / "a.js").write_text("old")
+        assert [await ask(guarded) for _ in range(2)] == [b"old"] * 2
+        (tmp_path / "a.js").write_text("new")
+        import os
+
+        os.utime(tmp_path / "a.js", ns=(1, 1))
+        assert [await ask(guarded) for _ in range(2)] == [b"new"] * 2
+        assert len(made) == 2
+
+    asyncio.run(run())
+
+
+def test_many_pages_at_once_are_one_page_made(site):
+    async def run():
+        async with client(site.address) as http:
+            start = asyncio.get_running_loop().time()
+            answers = await asyncio.gather(*(http.get("/") for _ in range(60)))
+            return {answer.text for answer in answers}, asyncio.get_running_loop().time() - start
+
+    texts, seconds = asyncio.run(run())
+    assert len(texts) == 1
+    assert seconds < 3  # 60 of Gradio's own took longer than that even on an idle machine

@@ -1,0 +1,86 @@
+"""The page is there before its models: a pair that is loaded at its first use, and only once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from components.server.lazy import _ALL_THREADS, LazyPair, present, shared
+from tests.conftest import answering
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_nothing_is_loaded_before_the_first_use():
+    loads = []
+    pair = LazyPair(lambda: loads.append(1) or SimpleNamespace(target="t"))
+    assert (pair.loaded, loads) == (False, [])
+    assert pair.target == "t"
+    assert (pair.loaded, loads) == (True, [1])
+
+
+def test_visitors_who_come_together_load_once():
+    loads = []
+
+    def load():
+        time.sleep(0.05)
+        loads.append(1)
+        return SimpleNamespace(target="t")
+
+    pair = LazyPair(load)
+    visitors = [threading.Thread(target=lambda: pair.target) for _ in range(5)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    assert loads == [1]
+
+
+def test_a_failure_reaches_everybody_and_the_next_try_may_succeed():
+    pair = LazyPair(answering([ValueError("no weights"), SimpleNamespace(target="t")]))
+    with pytest.raises(ValueError, match="no weights"):
+        _ = pair.target
+    assert pair.target == "t"
+
+
+def test_a_pair_is_exchanged_for_all_later_uses():
+    pair = LazyPair(lambda: SimpleNamespace(target="old"))
+    begun = present(pair)
+    pair.exchange(SimpleNamespace(target="new"))
+    assert (begun.target, pair.target, present(pair).target) == ("old", "new", "new")
+
+
+def test_a_pair_in_memory_is_shared_as_it_is():
+    pair = SimpleNamespace(target="t")
+    lazy = shared(pair)
+    assert lazy.loaded
+    assert lazy.load() is pair
+    assert shared(lazy) is lazy
+
+
+@pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])
+def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
+    with torch.device("meta"):
+        module = torch.nn.Linear(width, width)
+    before = torch.get_num_threads()
+    try:
+        present(SimpleNamespace(target=SimpleNamespace(module=module)))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_page_does_not_wait_for_transformers():
+    code = (
+        "import app, sys; from components.server.lazy import LazyPair; app.build(LazyPair(lambda: None)); "
+        "sys.exit('transformers' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, check=False)
+    assert ended.returncode == 0

@@ -1,0 +1,106 @@
+"""Limits come from one place, and each says its name and value where it bites."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+import specdec
+from components.guard import limits
+from components.server import run
+from components.server.settings import Settings
+
+NAMES = [limit.name for limit in fields(limits.Limits)]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.fixture
+def bounds():
+    """Changes the limits in force for one test."""
+    before = limits.current()
+    yield lambda **changes: limits.use(replace(before, **changes))
+    limits.use(before)
+
+
+def options(arguments, environment=None):
+    parser = argparse.ArgumentParser()
+    limits.add_options(parser, limits.from_environment(environment or {}))
+    return limits.from_options(parser.parse_args(arguments))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_limit_is_an_option_and_a_variable(name):
+    option, variable = "--" + name.replace("_", "-"), f"SPECDEC_{name.upper()}"
+    assert getattr(options([option, "17"]), name) == 17
+    assert getattr(options([], {variable: "18"}), name) == 18
+    assert getattr(options([option, "17"], {variable: "18"}), name) == 17
+    assert options([]) == limits.Limits()
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "8"])
+def test_a_limit_is_a_whole_number_from_one_up(value):
+    with pytest.raises(ValueError, match=r"seats = .* is not a whole number from 1 up"):
+        limits.Limits(seats=value)
+
+
+def test_a_variable_that_is_no_number_is_named():
+    with pytest.raises(ValueError, match="SPECDEC_SEATS = 'many' is not a whole number"):
+        limits.from_environment({"SPECDEC_SEATS": "many"})
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "message"),
+    [
+        ({"new_tokens": 10}, {"max_new_tokens": 11}, "length = 11 tokens is above the limit of 10"),
+        ({"draft_tokens": 3}, {"k": 4}, "k = 4 is above the limit of 3"),
+        (
+            {"prompt_characters": 5},
+            {"prompt": "123456"},
+            "prompt = 6 characters is above the limit of 5",
+        ),
+        (
+            {"prompt_tokens": 2},
+            {"prompt": "Once upon a time"},
+            "prompt = 4 tokens is above the limit of 2",
+        ),
+    ],
+)
+def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
+    bounds(**limit)
+    settings = Settings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | asked))
+    last = json.loads(list(run.updates(pair, settings))[-1])
+    assert last["phase"] == "error"
+    assert last["message"].removesuffix(" here") == message
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"prompt": None}, "prompt = None is not a text"),
+        ({"prompt": {"a": "x" * 1000}}, "prompt = {'a'"),
+        ({"method": ["ersd"]}, "method = ['ersd'] is none of ar, gsd, ersd"),
+        ({"method": "../x", "topology": "context"}, "method = '../x' is none of ar, gsd, ersd"),
+        ({"topology": "x" * 10**6}, f"topology = '{'x' * 59} is none of simple, sequence, batch"),
+        ({"temperature": float("nan")}, "temperature = nan is not a number from 0 to 2⁶⁴ − 1"),
+        ({"k": float("inf")}, "k = inf is not a whole number from 1 to 2⁶⁴ − 1"),
+        ({"k": 2.5}, "k = 2.5 is not a whole number"),
+        ({"seed": 10**400}, f"seed = 1{'0' * 59} is not a whole number from 0 to 2⁶⁴ − 1"),
+        ({"seed": 1e99}, "seed = 1e+99 is not a whole number from 0 to 2⁶⁴ − 1"),
+        ({"seed": -1}, "seed = -1 is not a whole number from 0 to 2⁶⁴ − 1"),
+        ({"top_k": True}, "top-k = True is not a whole number from 0"),
+        ({"top_p": "0.5"}, "top-p = '0.5' is not a number from 0 to 1"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
+    settings = Settings(**({"prompt": "Once", "max_new_tokens": 4} | asked))
+    last = json.loads(list(run.updates(pair, settings))[-1])
+    assert last["phase"] == "error"
+    assert last["message"].startswith(message)
+    assert len(last["message"]) < 200

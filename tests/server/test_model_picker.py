@@ -1,0 +1,571 @@
+"""Models from folders and from a hub, through the same code and through the page, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import inspect
+import json
+import threading
+import time
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+
+import app
+import specdec
+from components.decode import models as models_panel
+from components.server import access, known_pairs, run
+from components.server.access import FIXED, LISTED, OWN, Access
+from components.server.lazy import LazyPair, present, shared
+from components.server.loading import Cancelled, Choice, Loading
+from components.server.settings import Settings
+from specdec.models import source
+from tests.helpers.small_hub import CHUNK, serving
+from tests.helpers.tiny_checkpoints import save_checkpoint
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+TOKENIZER = byte_level_tokenizer()
+SIZE = len(TOKENIZER)
+FAMILIES = ("llama", "gpt2", "qwen3", "gemma3")
+FILE = "{repo_id}/resolve/{revision}/{filename}"
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
+
+
+def save(folder, family, seed=0, tokenizer=TOKENIZER, **changes):
+    save_checkpoint(folder, family, seed=seed, vocab_size=len(tokenizer), **changes)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A folder with a target and a draft of each family, and a pair that chats."""
+    root = tmp_path_factory.mktemp("models")
+    for family in FAMILIES:
+        save(root / f"{family}-target", family)
+        save(root / f"{family}-draft", family, seed=1)
+    chatting = byte_level_tokenizer()
+    chatting.chat_template = TEMPLATE
+    save(root / "chat", "llama", tokenizer=chatting)
+    save(root / "other", "llama", tokenizer=byte_level_tokenizer(280))
+    return root
+
+
+@pytest.fixture
+def hub(root, tmp_path, monkeypatch):
+    """A hub with two models and an empty cache; nothing beyond this machine is asked."""
+    models = {"tests/target": root / "llama-target", "tests/draft": root / "llama-draft"}
+    with serving(models) as hub:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.url}/{FILE}")
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", CHUNK)  # 10 MB else
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return specdec.load_pair()
+
+
+def loaded(choice, pair, load=None):
+    """What the page would say after this choice was loaded."""
+    page = Loading(pair, load)
+    page.begin(choice)
+    page.join()
+    return page.state()
+
+
+def own(root, target, draft, rule=OWN):
+    return Access(rule, root).choice(OWN, target, draft, "float32", "cpu")
+
+
+def event_of(blocks, name, *values):
+    """What one event of the page tells the view, as a visitor's browser would get it."""
+    event = next(fn for fn in blocks.fns.values() if fn.name == name)
+    return json.loads(event.fn(*values)[0])
+
+
+def watched(blocks):
+    """What the browser gets that asks again and again, past the queue, until nothing is loaded any more."""
+    [watching] = [block for block in blocks.blocks.values() if getattr(block, "elem_id", None) == "loads"]
+    states = [asyncio.run(watching.state())]
+    while states[-1]["status"] in ("loading", "cancelling"):
+        time.sleep(0.01)
+        states.append(asyncio.run(watching.state()))
+    return states
+
+
+@pytest.fixture(scope="module")
+def served(root, embedded):
+    """The whole page, on the embedded pair at first, and the pair that it shares."""
+    pair = shared(embedded)
+
+    async def build():
+        return app.build(pair, Access(OWN, root))
+
+    return asyncio.run(build()), pair
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family):
+    blocks, pair = served
+    begun = event_of(blocks, "begin", OWN, f"{family}-target", f"{family}-draft", "float32", "cpu")
+    assert begun["status"] == "loading"
+    states = watched(blocks)
+    assert states[-1]["status"] == "ready", states[-1]
+    assert [model["name"].split("/")[-1] for model in states[-1]["models"]] == [
+        f"{family}-target",
+        f"{family}-draft",
+    ]
+    texts = {}
+    for method in ("ar", "ersd", "gsd"):
+        settings = Settings("the cat", method=method, k=3, max_new_tokens=20, seed=5)
+        updates = [json.loads(update) for update in run.updates(pair, settings)]
+        assert updates[-1]["phase"] == "done", updates[-1]
+        texts[method] = [token["id"] for u in updates for r in u["rounds"] for token in r["tokens"]]
+    assert texts["ersd"] == texts["ar"]
+    assert texts["gsd"]
+
+
+def test_the_pair_before_is_freed_and_a_run_ends_with_what_it_began(root):
+    pair = LazyPair(lambda: specdec.load_pair(root / "llama-target", root / "llama-draft"))
+    target = weakref.ref(pair.load().target.module)
+    running = run.start(pair, Settings("the cat", max_new_tokens=12, seed=1).checked())
+    first = next(running)
+    assert loaded(own(root, "gpt2-target", "gpt2-draft"), pair)["status"] == "ready"
+    assert present(pair).target.name.endswith("gpt2-target")
+    whole = [first, *running]
+    alone = specdec.generate(
+        running.pair, "the cat", topology=specdec.topology.sequence(4), max_new_tokens=12, seed=1
+    )
+    assert [token.id for round in whole for token in round.tokens] == alone.token_ids
+    assert target() is not None
+    del running, alone, whole, first
+    gc.collect()
+    assert target() is None
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "message"),
+    [
+        ("llama-target", "other", "different tokenizers"),
+        ("nothing-there", "llama-draft", "not a local folder"),
+        ("", "llama-draft", "target is empty"),
+        ("llama-target", "", "draft is empty"),
+        ("../models", "llama-draft", "not in the folder"),
+        ("/etc", "llama-draft", "not in the folder"),
+        ("a b c", "llama-draft", "no hub id"),
+        ("a\0b", "llama-draft", "not a name"),
+        ("a\ud800b", "llama-draft", "not a name"),
+        ("x" * 300, "llama-draft", "no hub id"),
+        ("x" * 2000, "llama-draft", "not a name"),
+        (None, "llama-draft", "target = None"),
+        ("llama-target", ["llama-draft"], "draft = ['llama-draft']"),
+        ("x/y/z", "llama-draft", "no hub id"),
+        ("<img src=x onerror=alert(1)>", "llama-draft", "hub id"),
+    ],
+)
+def test_what_can_not_be_loaded_leaves_the_old_pair_and_says_why(
+    root, embedded, monkeypatch, target, draft, message
+):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    pair = shared(embedded)
+    try:
+        told = loaded(own(root, target, draft), pair)["message"]
+    except ValueError as error:
+        told = str(error)
+    assert message in told
+    assert str(root) not in told
+    assert pair.load() is embedded
+
+
+def break_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
+        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder: break_config(folder, model_type="unheard-of"), "config.json"),
+        (lambda folder: break_config(folder, num_attention_heads="many"), "config.json"),
+        (lambda folder: break_config(folder, hidden_size=64), "other sizes"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "broken"),
+    ],
+    ids=["weights", "broken", "config", "type", "values", "sizes", "tokenizer", "truncated"],
+)
+def test_a_broken_folder_is_explained_without_its_place(root, embedded, tmp_path, harm, message):
+    save(tmp_path / "models" / "bad", "llama")
+    save(tmp_path / "models" / "draft", "llama")
+    harm(tmp_path / "models" / "bad")
+    state = loaded(own(tmp_path / "models", "bad", "draft"), shared(embedded))
+    assert state["status"] == "failed"
+    assert message in state["message"]
+    assert "bad" in state["message"]
+    assert str(tmp_path) not in state["message"]
+    assert "Traceback" not in state["message"]
+
+
+def test_a_model_is_fetched_from_a_hub_with_its_bytes_reported(hub):
+    told = []
+    pair = specdec.load_pair("tests/target", "tests/draft", dtype="float32", report=told.append)
+    assert (pair.target.name, pair.draft.name) == ("tests/target", "tests/draft")
+    fetched = [
+        progress for progress in told if (progress.stage, progress.name) == ("fetching", "tests/target")
+    ]
+    assert [progress.done for progress in fetched] == sorted(progress.done for progress in fetched)
+    weights = (hub.models["tests/target"] / "model.safetensors").stat().st_size
+    assert weights < fetched[-1].done == fetched[-1].total < 2 * weights
+    assert {progress.stage for progress in told} == {"asking", "fetching", "reading", "checking"}
+    a = specdec.generate(pair, "the cat", method="ar", max_new_tokens=12, seed=2)
+    assert specdec.generate(pair, "the cat", max_new_tokens=12, seed=2).token_ids == a.token_ids
+
+
+def test_what_was_fetched_serves_without_a_network(hub, monkeypatch):
+    specdec.load_pair("tests/target", "tests/draft")
+    sent = hub.sent
+    specdec.load_pair("tests/target", "tests/draft")
+    assert hub.sent - sent < 100_000  # lists of files, no weights
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert specdec.load_pair("tests/target", "tests/draft").target.name == "tests/target"
+
+
+def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded, monkeypatch):
+    hub.shutdown()
+    hub.server_close()
+    start = time.monotonic()
+    state = loaded(Choice("t", "tests/target", "tests/draft", "cpu"), shared(embedded))
+    assert time.monotonic() - start < source.TIMEOUT + 30  # 30: what a busy machine may add
+    assert "the hub is out of reach: there is no network here, no answer from it" in state["message"]
+    assert "rrno" not in state["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device"), "the disk says 'No space left on device'"),
+        (OSError(-2, "Name or service not known"), "the hub is out of reach"),
+        (ConnectionResetError(104, "Connection reset by peer"), "the hub is out of reach"),
+        (TimeoutError("timed out"), "the hub is out of reach"),
+    ],
+)
+def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch, error, words):
+    def breaks(*_args, **_options):
+        raise error
+
+    monkeypatch.setattr(source, "hf_hub_download", breaks)
+    state = loaded(Choice("t", "tests/target", "tests/draft", "cpu"), shared(embedded))
+    assert words in state["message"]
+    assert "try again" in state["message"]
+    assert "rrno" not in state["message"]
+
+
+def test_a_hub_that_answers_with_a_failure_is_told_with_its_status():
+    class AnswerError(Exception):
+        response = SimpleNamespace(status_code=503)
+
+    assert (
+        source._obstacle(AnswerError("503 Server Error: for url https://..."))
+        == "the hub answers with status 503 now"
+    )
+
+
+def test_two_loads_at_once_report_their_own_weights(root):
+    """The one hook for progress that transformers has would give those of one to the other."""
+    names = [str(root / name) for name in ("llama-target", "gpt2-target")]
+    told = {name: [] for name in names}
+    begun = threading.Barrier(2)
+
+    def load(name):
+        def report(progress):
+            if progress.stage == "reading":
+                told[name].append(progress)
+                time.sleep(0.01)  # so that both would read at once
+
+        begun.wait(60)
+        specdec.load_pair(name, report=report)
+
+    threads = [threading.Thread(target=load, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in names:
+        counted = told[name][1:]  # the first says only that reading begins
+        assert {progress.name for progress in told[name]} == {name}
+        assert [progress.done for progress in counted] == list(range(counted[-1].total))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("tests/unknown", "not found on the hub"), ("tests/gated", "gated"), ("tests/pickled", "safetensors")],
+)
+def test_a_hub_says_no(hub, embedded, tmp_path, name, message):
+    gated, pickled = tmp_path / "gated", tmp_path / "pickled"
+    save(gated, "llama")
+    save(pickled, "llama")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    hub.models |= {"tests/gated": gated, "tests/pickled": pickled}
+    hub.gated.add("tests/gated")
+    state = loaded(Choice("t", name, "tests/draft", "cpu"), shared(embedded))
+    assert state["status"] == "failed"
+    assert message in state["message"]
+
+
+def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
+    hub.seconds_per_chunk = 0.05
+    pair = shared(embedded)
+    page = Loading(pair)
+    page.begin(Choice("slow", "tests/target", "tests/draft", "cpu", "float32"))
+    while page.state().get("done", 0) < 60_000:
+        assert page.active, page.state()
+        time.sleep(0.01)
+    with pytest.raises(ValueError, match="slow is being loaded"):
+        page.begin(Choice("another"))
+    settings = Settings("Once", max_new_tokens=4, seed=1)
+    assert json.loads(list(run.updates(pair, settings))[-1])["phase"] == "done"  # the old pair goes on
+    page.cancel()
+    assert page.state()["status"] in ("cancelling", "cancelled")
+    page.join()
+    assert (page.state()["status"], pair.load()) == ("cancelled", embedded)
+    hub.seconds_per_chunk = 0.0
+    page.begin(Choice("slow", "tests/target", "tests/draft", "cpu", "float32"))
+    page.join()
+    assert page.state()["status"] == "ready"
+
+
+def test_reading_weights_is_cancelled_between_two_of_them(root):
+    def stop_at(progress):
+        told.append(progress)
+        if progress.stage == "reading" and progress.done == 3:
+            raise Cancelled
+
+    told = []
+    with pytest.raises(Cancelled):
+        specdec.load_pair(root / "llama-target", report=stop_at)
+    assert told[-1].total > 3
+
+
+def test_two_visitors_can_not_load_at_once(embedded):
+    go_on = threading.Event()
+
+    def load(*_args, report, **_options):
+        go_on.wait(10)
+        return embedded
+
+    page = Loading(shared(embedded), load)
+    page.begin(Choice("one"))
+    with pytest.raises(ValueError, match="one is being loaded"):
+        page.begin(Choice("two"))
+    go_on.set()
+    page.join()
+    page.begin(Choice("two"))
+    page.join()
+    assert page.state()["title"] == "two"
+
+
+def test_folders_beside_the_servers_own_files_are_not_among_those_it_offers(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(app.__file__).parent)
+    for name in ("assets/tiny", "specdec"):
+        with pytest.raises(ValueError, match="no folder among the models of this server"):
+            own(tmp_path, name, "Qwen/Qwen3-0.6B")
+    assert own(tmp_path, "Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B").target == "Qwen/Qwen3-8B"
+
+
+def test_only_listed_pairs_where_the_rule_says_so():
+    listed = Access(LISTED)
+    for known in known_pairs.PAIRS:
+        choice = listed.choice(known.name, "ignored", "ignored", "auto", "auto")
+        assert choice.target == (known.target and known.target.hub_id)
+    for name in (OWN, "qwen", "", None, ["embedded"], {}):
+        with pytest.raises(ValueError, match=r"listed|none of|not a name"):
+            listed.choice(name, "/etc", "/etc", "auto", "auto")
+    with pytest.raises(ValueError, match="fixed"):
+        Access(FIXED).choice("embedded", "", "", "auto", "auto")
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "rule"),
+    [
+        ([], {}, OWN),
+        (["--host", "127.0.0.1"], {}, OWN),
+        (["--host", "0.0.0.0"], {}, LISTED),
+        (["--share"], {}, LISTED),
+        ([], {"GRADIO_SERVER_NAME": "0.0.0.0"}, LISTED),
+        ([], {"SPACE_ID": "someone/space"}, FIXED),
+        (["--proxy", "1"], {}, FIXED),
+        (["--proxy", "0"], {}, OWN),
+        (["--proxy", "1", "--models", "listed"], {}, LISTED),
+        (["--models", "listed"], {"SPACE_ID": "someone/space"}, LISTED),
+        ([], {"SPACE_ID": "someone/space", "SPECDEC_MODELS": "fixed"}, FIXED),
+        (["--models", "own", "--share"], {}, OWN),
+        (["--models", "own"], {"SPACES_ZERO_GPU": "true"}, FIXED),
+    ],
+)
+def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, rule):
+    found = allowed(options, environment)
+    assert found.rule == rule
+    local = options in ([], ["--host", "127.0.0.1"], ["--proxy", "0"]) and not environment
+    assert (found.key is None) == (local or rule == FIXED)
+    assert found.key is None or (len(found.key) >= 16 and found.key not in repr(found))
+    assert (
+        allowed([*options, "--models", "listed", "--models-key", "mellon-mellon"], {}).key == "mellon-mellon"
+    )
+
+
+def allowed(options, environment):
+    parser = argparse.ArgumentParser()
+    for option in ("--host", "--proxy"):
+        parser.add_argument(option)
+    parser.add_argument("--share", action="store_true")
+    access.add_options(parser, environment)
+    return access.from_options(parser.parse_args(options), environment)
+
+
+def test_a_key_is_long_enough():
+    with pytest.raises(ValueError, match="models-key has 3 characters; give at least 8"):
+        Access(LISTED, key="key")
+
+
+@pytest.fixture
+def public(root, embedded):
+    """A page that others can reach, its pair, and a load that goes on until it is told to end."""
+    go_on, pair = threading.Event(), shared(embedded)
+
+    def load(*_args, report, **_options):
+        while not go_on.wait(0.01):
+            report(SimpleNamespace(_asdict=lambda: {"stage": "reading"}))
+        return embedded
+
+    async def build():
+        with gr.Blocks() as blocks:
+            models_panel.panel(pair, Access(OWN, root, key="open-sesame"))
+        return blocks
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("components.server.lazy.load", load)
+        yield asyncio.run(build())
+        go_on.set()
+
+
+WANTED = (OWN, "llama-target", "llama-draft", "float32", "cpu")
+
+
+@pytest.mark.parametrize("key", ["", "open", None, 5, ["open-sesame"], "\ud800", "open-sesame "])
+def test_without_the_key_nothing_is_loaded_for_everybody(public, key):
+    told = event_of(public, "begin", *WANTED, key)
+    assert "the key is not the one" in told["refused"]
+    assert told["status"] == "rest"
+
+
+def test_strangers_can_not_cancel_a_load(public):
+    [watching] = [block for block in public.blocks.values() if getattr(block, "elem_id", None) == "loads"]
+    ticket = event_of(public, "begin", *WANTED, "open-sesame")["ticket"]
+    for asked in ({}, {"ticket": "x"}, {"ticket": "\ud800", "key": "x"}, {"key": 5}, None, {"ticket": None}):
+        assert "error" in watching.cancel(asked)
+    assert asyncio.run(watching.state())["status"] == "loading"
+    assert "ticket" not in asyncio.run(watching.state())
+    assert watching.cancel({"ticket": ticket})["status"] in ("cancelling", "cancelled")
+    assert watched(public)[-1]["status"] == "cancelled"
+    event_of(public, "begin", *WANTED, "open-sesame")
+    assert "error" in watching.cancel({"ticket": ticket})  # that was of another load
+    assert watching.cancel({"key": "open-sesame"})["status"] in ("cancelling", "cancelled")
+    assert watched(public)[-1]["status"] == "cancelled"
+
+
+def test_the_key_is_not_in_the_address_of_the_page(embedded):
+    async def build():
+        with gr.Blocks():
+            return models_panel.panel(shared(embedded), Access(OWN, key="open-sesame"))
+
+    assert set(asyncio.run(build())) == {"pair", "target", "draft", "dtype", "device", "chat"}
+
+
+def test_watchers_hold_nothing_and_cancelling_goes_past_the_queue(public):
+    events = [fn for fn in public.fns.values() if fn.fn]
+    assert not any(inspect.isgeneratorfunction(fn.fn) or inspect.isasyncgenfunction(fn.fn) for fn in events)
+    [cancel] = [block for block in public.blocks.values() if getattr(block, "elem_id", None) == "cancel-load"]
+    assert all(fn.fn is None for fn in public.fns.values() if (cancel._id, "click") in fn.targets)
+
+
+def test_a_refused_choice_is_told_and_nothing_is_loaded(served):
+    blocks, pair = served
+    before = pair.load()
+    told = event_of(blocks, "begin", OWN, "../elsewhere", "x", "float32", "cpu")
+    assert "not in the folder" in told["refused"]
+    assert pair.load() is before
+
+
+@pytest.mark.parametrize(("rule", "names"), [(OWN, 6), (LISTED, 5), (FIXED, 0)])
+def test_the_page_offers_what_the_rule_allows(embedded, rule, names):
+    async def build():  # outside a running loop, Gradio opens loops that it never closes
+        with gr.Blocks() as blocks:
+            models_panel.panel(shared(embedded), Access(rule))
+        return blocks
+
+    blocks = asyncio.run(build())
+    pairs = [block for block in blocks.blocks.values() if getattr(block, "elem_id", None) == "pair"]
+    assert sum(len(pair.choices) for pair in pairs) == names
+    assert any(fn.name == "begin" for fn in blocks.fns.values()) == bool(names)
+
+
+def test_a_pair_that_does_not_fit_is_refused_before_it_is_fetched(hub, embedded, monkeypatch):
+    monkeypatch.setattr("specdec.models.memory.free", lambda where: 100_000)
+    state = loaded(Choice("big", "tests/target", "tests/draft", "cpu", "float32"), shared(embedded))
+    assert "not enough memory" in state["message"]
+    assert hub.sent < (hub.models["tests/target"] / "model.safetensors").stat().st_size
+
+
+def test_a_full_disk_is_told_before_the_download(hub, embedded, monkeypatch):
+    monkeypatch.setattr(source.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    state = loaded(Choice("big", "tests/target", "tests/draft", "cpu", "float32"), shared(embedded))
+    assert "on disk" in state["message"]
+
+
+def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
+    pair = specdec.load_pair(root / "chat", root / "llama-draft")
+    assert pair.chats
+    assert pair.chat_text("the cat") == "<user>the cat<assistant>"
+    assert pair.chat_prompt("the cat") == TOKENIZER.encode("<user>the cat<assistant>")
+    settings = Settings("the cat", max_new_tokens=8, seed=3, chat=True)
+    setup = [json.loads(update) for update in run.updates(pair, settings)][1]["setup"]
+    assert setup["prompt"] == pair.chat_text("the cat")
+    assert setup["prompt_ids"] == pair.chat_prompt("the cat")
+    plain = [json.loads(update) for update in run.updates(embedded, settings)][1]["setup"]
+    assert plain["prompt"] == "the cat"
+    with pytest.raises(ValueError, match="no chat template"):
+        embedded.chat_prompt("the cat")
+
+
+def test_the_panel_tells_about_each_known_pair():
+    for known in known_pairs.PAIRS:
+        about = models_panel._about(known.name, "cpu")
+        if known.target is not None:
+            assert known.target.hub_id in about
+            assert known.target.licence in about
+            assert about.count("GB") >= 4
+    assert "vocabulary" in models_panel._about(OWN, "cpu")
+    for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
+        with pytest.raises(gr.Error, match=r"(pair|device) = .* is none of"):
+            models_panel._about(pair, device)
+
+
+def test_a_failure_of_ours_shows_no_internals(embedded, caplog):
+    def fails(*_args, **_options):
+        raise RuntimeError("/srv/secret")
+
+    state = loaded(Choice("x"), shared(embedded), fails)
+    assert state["status"] == "failed"
+    assert "secret" not in state["message"]
+    assert "secret" in caplog.text

@@ -1,0 +1,47 @@
+"""A port that is taken is told in one line."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+import app
+from components.guard import ports
+
+
+@pytest.fixture
+def taken():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+def test_a_taken_port_ends_the_server_with_one_line(taken, monkeypatch):
+    monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
+    with pytest.raises(SystemExit) as ended:
+        app.main(["--port", str(taken)])
+    told = "another program listens there already at 127.0.0.1; choose another one with --port"
+    assert ended.value.code == f"error: port = {taken}: {told}"  # a text is printed, and the status is 1
+
+
+@pytest.mark.parametrize("port", [70_000, -1])
+def test_what_is_no_port_is_named(port):
+    with pytest.raises(ValueError, match=f"port = {port} is not a number from 0 to 65,535"):
+        ports.check(None, port)
+
+
+def test_an_address_of_another_machine_is_named():
+    with pytest.raises(ValueError, match="port = 80: this machine has no such address at nowhere"):
+        ports.check("nowhere.invalid", 80)
+
+
+def test_a_free_port_and_none_are_fine(taken):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ports.check(None, port)
+    ports.check("[::1]" if socket.has_ipv6 else None, None)
+    ports.check(None, None)

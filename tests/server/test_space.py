@@ -1,0 +1,273 @@
+"""The files of a Space fit together: front matter, versions, sizes, models; and how it borrows a GPU."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import gradio as gr
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import specdec
+from components.guard import limits
+from components.server import known_pairs, run, zero_gpu
+from components.server.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+README = (ROOT / "README.md").read_text()
+LARGEST = 10_000_000
+"""Bytes of a file beyond which a Space wants it in large-file storage."""
+COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+
+
+@pytest.fixture(scope="module")
+def front_matter():
+    return yaml.safe_load(README.split("---\n")[1])
+
+
+@pytest.fixture(scope="module")
+def requirements():
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return {each.name: each.specifier for each in map(Requirement, filter(None, lines))}
+
+
+def test_the_front_matter_is_complete_and_short_enough(front_matter):
+    required = {"title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "python_version", "app_file"}
+    assert required <= set(front_matter)
+    assert front_matter["sdk"] == "gradio"
+    assert {front_matter["colorFrom"], front_matter["colorTo"]} <= COLOURS
+    assert 0 < len(front_matter["short_description"]) <= 60
+    assert re.fullmatch(r"\d+[mh]", front_matter["startup_duration_timeout"])
+    assert all(re.fullmatch(r"[a-z0-9-]+", tag) for tag in front_matter["tags"])
+
+
+def test_what_the_front_matter_names_is_there(front_matter):
+    assert (ROOT / front_matter["app_file"]).is_file()
+    thumbnail = front_matter.get("thumbnail", "app.py")
+    assert thumbnail.startswith("https://") or (ROOT / thumbnail).is_file()
+
+
+def test_versions_agree(front_matter, requirements):
+    assert front_matter["sdk_version"] in requirements["gradio"]
+    wanted = re.search(r"Python (3\.\d+) or newer", README)
+    assert tuple(map(int, front_matter["python_version"].split("."))) >= tuple(map(int, wanted[1].split(".")))
+    assert all(version(name) in specifier for name, specifier in requirements.items())
+
+
+@pytest.mark.parametrize("torch", ["2.8.0", "2.9.1", "2.10.0", "2.11.0"])
+def test_torch_of_zero_gpu_is_allowed(requirements, torch):
+    assert torch in requirements["torch"]
+
+
+def test_models_of_the_front_matter_are_the_listed_ones(front_matter):
+    pairs = [pair for pair in known_pairs.PAIRS if pair.target is not None]
+    listed = {model.hub_id for pair in pairs for model in (pair.target, pair.draft)}
+    assert set(front_matter["models"]) == listed
+    assert {entry.split()[0] for entry in front_matter.get("preload_from_hub", [])} <= listed
+
+
+def test_every_file_is_small_enough_for_a_space():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout: which files are shipped is unknown")
+    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    sizes = {file: file.stat().st_size for file in files if file.is_file()}
+    assert len(sizes) > 50
+    assert {str(file): size for file, size in sizes.items() if size > LARGEST} == {}
+
+
+# What follows runs with a stand-in for Hugging Face's package `spaces`, which works on their machines only.
+# It does what is ours to get right: a generator under a duration, with everything pickled on its way.
+
+
+class Spaces(SimpleNamespace):
+    """The stand-in. asked: seconds that were asked for. refusal: an error instead of a GPU."""
+
+    def __init__(self):
+        super().__init__(asked=[], refusal=None, broken=None)
+
+    def GPU(self, task, duration):  # noqa: N802 - as in `spaces`
+        def borrowed(*args):
+            self.asked.append(duration(*args))
+            if self.refusal is not None:
+                raise self.refusal
+            for update in task(*pickle.loads(pickle.dumps(args))):
+                if self.broken is not None:
+                    raise self.broken
+                yield pickle.loads(pickle.dumps(update))
+
+        return borrowed
+
+
+@pytest.fixture
+def spaces(monkeypatch):
+    spaces = Spaces()
+    monkeypatch.setitem(sys.modules, "spaces", spaces)
+    return spaces
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    """The embedded pair twice: one for the GPU, and one to compare it with."""
+    return specdec.load_pair(), specdec.load_pair()
+
+
+@pytest.fixture
+def lent(spaces, pairs):
+    """A pair that borrows a GPU for each of its runs, and has measured nothing yet."""
+    pair = pairs[0]
+    pair.trials.clear()
+    zero_gpu._lenders[pair] = zero_gpu.Lender(pair, run.start_here)
+    return pair
+
+
+def updates(pair, **changes):
+    settings = Settings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
+    return [json.loads(update) for update in run.updates(pair, settings, 0.0)]
+
+
+def texts(updates):
+    return [
+        "".join(round["text"] for u in updates if u["phase"] == phase for round in u["rounds"])
+        for phase in ("running", "baseline")
+    ]
+
+
+def quota(message="You have exceeded your free ZeroGPU quota (14s requested vs. 3s left)."):
+    return gr.Error(message, title="ZeroGPU quota exceeded", print_exception=False)
+
+
+@pytest.mark.parametrize("topology", ["sequence", "context"])
+def test_a_borrowed_run_is_the_same_run(lent, pairs, spaces, topology):
+    wanted = {"topology": topology, "k": 6, "baseline": True}
+    here, there = updates(pairs[1], **wanted), updates(lent, **wanted)
+    assert texts(there) == texts(here)
+    assert [u["phase"] for u in there[-1:]] == ["done"]
+    assert there[-1]["prefill_seconds"] > 0
+    assert len(spaces.asked) == 2
+
+
+def test_seconds_are_few_and_grow_with_the_length(lent, spaces):
+    for length in (8, 120, 160):
+        run.start(lent, Settings("Once", max_new_tokens=length, seed=1).checked()).close()
+    assert spaces.asked == sorted(spaces.asked)
+    assert zero_gpu.LEAST == spaces.asked[0] < spaces.asked[-1] <= zero_gpu.MOST
+
+
+def test_acceptance_is_measured_in_the_first_run_only(lent, spaces):
+    for _ in range(2):
+        updates(lent, topology="optimal", k=4)
+    first, second = spaces.asked
+    assert first > second
+    assert lent.trials
+
+
+def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
+    spaces.refusal = quota()
+    told = updates(lent)
+    message = next(update["message"] for update in told if "message" in update)
+    assert "14s requested vs. 3s left" in message
+    assert "embedded story models, on the CPU" in message
+    assert told[-1]["phase"] == "done"
+    assert texts(told)[0]
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("ZeroGPU quota exceeded", "used up"),
+        ("ZeroGPU illegal duration", "used up"),
+        ("ZeroGPU pending credits exceeded", "used up"),
+        ("ZeroGPU queue timeout", "not free"),
+        ("ZeroGPU client error", "not free"),
+    ],
+)
+def test_refusals_are_told_in_plain_words(lent, spaces, title, words):
+    spaces.refusal = gr.Error("why", title=title, print_exception=False)
+    with pytest.raises(zero_gpu.NoGpuError, match=f"{words}.*why"):
+        run.start(lent, Settings("Once", seed=1).checked())
+
+
+def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
+    spaces.broken = gr.Error("GPU task aborted", title="ZeroGPU worker error", print_exception=False)
+    last = updates(lent)[-1]
+    assert last["phase"] == "error"
+    assert "fewer tokens" in last["message"]
+    assert "GPU task aborted" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ("refusal", gr.Error("no quota", title="ZeroGPU quota exceeded", print_exception=False)),
+        ("broken", gr.Error("over", title="ZeroGPU worker error", print_exception=False)),
+    ],
+)
+def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs, spaces, what, error):
+    """Neither when it is asked for nor on the way."""
+    wanted, told = {"baseline": True, "method": "ersd"}, []
+    whole = texts(updates(pairs[1], **wanted))
+    for update in run.updates(lent, Settings("Once upon a time", max_new_tokens=12, seed=3, **wanted), 0.0):
+        told.append(json.loads(update))
+        if told[-1]["phase"] == "baseline":
+            setattr(spaces, what, error)
+    assert told[-1]["phase"] == "done"
+    assert "Plain decoding could not be measured" in told[-1]["message"]
+    assert texts(told)[0] == whole[0]
+    assert len(texts(told)[1]) < len(whole[1])
+
+
+def test_a_mistake_of_the_visitor_comes_back_in_full(lent, spaces):
+    message = updates(lent, prompt="word " * 600)[-1]["message"]
+    assert "prompt" in message
+    assert "tokens" in message
+
+
+def test_stopping_gives_the_gpu_back(lent, spaces):
+    borrowed = run.start(lent, Settings("Once", max_new_tokens=40, seed=1).checked())
+    next(borrowed)
+    borrowed.close()
+    assert list(borrowed._updates) == []
+
+
+def test_a_space_loads_its_pair_checks_it_on_the_cpu_and_moves_it(spaces, monkeypatch):
+    moved = []
+    monkeypatch.setattr("specdec.models.HFModel.to", lambda model, device: moved.append((model.name, device)))
+    monkeypatch.setattr(limits, "_current", limits.Limits())
+    folder = specdec.loading.EMBEDDED
+    pair = zero_gpu.load(folder / "target", folder / "draft", "float32", run.start_here)
+    assert moved == [("tiny/target", "cuda"), ("tiny/draft", "cuda")]
+    assert zero_gpu.lender(pair) is not None
+    most = Settings("Once", max_new_tokens=limits.current().new_tokens, topology="sequence")
+    assert zero_gpu.lender(pair).seconds(most, "ersd", True) == zero_gpu.MOST
+
+
+def test_a_space_without_its_models_falls_back_to_the_embedded_pair(spaces, monkeypatch, caplog):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    pair = zero_gpu.load(None, None, "auto", run.start_here)
+    assert (pair.target.name, str(pair.target.device)) == ("tiny/target", "cpu")
+    assert zero_gpu.lender(pair) is None
+    assert known_pairs.BY_NAME[zero_gpu.DEFAULT].target.hub_id in caplog.text
+
+
+@pytest.mark.parametrize(("value", "there"), [("true", True), ("1", True), ("", False), ("false", False)])
+def test_zero_gpu_is_known_by_its_variable(value, there):
+    assert zero_gpu.here({"SPACES_ZERO_GPU": value}) == there
+    assert not zero_gpu.here({})
+
+
+def test_a_moved_model_scores_what_it_did(pairs):
+    pair = pairs[1]
+    settings = {"max_new_tokens": 12, "seed": 3}
+    before = specdec.generate(pair, "Once upon a time", **settings)
+    pair.target.to("cpu")
+    assert pair.target.lean is not None
+    assert specdec.generate(pair, "Once upon a time", **settings).token_ids == before.token_ids

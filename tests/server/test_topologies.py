@@ -1,0 +1,147 @@
+"""Laws of the page's topologies: trees in an address, and measurements that neighbours share."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import specdec
+from components.guard import limits
+from components.server import topologies
+from components.server.settings import Settings
+from specdec.decoding import auto
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from tests.helpers.laws import markov_pair, random_table
+
+
+@st.composite
+def trees(draw, most=20):
+    """Any tree: each node hangs below one that is there already."""
+    nodes = [()]
+    for parent in draw(st.lists(st.integers(0, 10**6), max_size=most)):
+        above = nodes[parent % len(nodes)]
+        nodes.append((*above, sum(path[:-1] == above for path in nodes if path)))
+    return specdec.Topology(nodes[1:])
+
+
+@given(trees())
+def test_a_tree_in_an_address_is_that_tree(tree):
+    assert topologies.read(topologies.written(tree)) == tree
+
+
+def test_a_tree_is_written_by_its_children():
+    assert topologies.written(specdec.Topology([(0,), (1,), (0, 0)])) == "2.1"
+    assert topologies.written(specdec.Topology([])) == "0"
+    assert topologies.written(specdec.topology.sequence(3)) == "1.1.1"
+
+
+@given(st.text(st.sampled_from("0123456789. -x"), max_size=12))
+def test_any_text_is_a_tree_or_says_why_not(text):
+    try:
+        tree = topologies.read(text)
+    except ValueError as error:
+        said = str(error)
+    else:
+        said = f"tree = {topologies.written(tree)}"
+        assert topologies.read(topologies.written(tree)) == tree
+    assert said.startswith("tree = ")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "like 3.1.1"),
+        ("1.0.1", "nodes that are not there"),
+        ("0.1", "nodes that are not there"),
+        ("1..1", "like 3.1.1"),
+        ("65", "tree = 65"),
+        ("9999.9999", "tree = 19,998"),
+        ("٣", "like 3.1.1"),
+        ("1\n", "like 3.1.1"),
+    ],
+)
+def test_what_is_no_tree_is_named(text, part):
+    with pytest.raises(ValueError, match=part):
+        topologies.read(text)
+
+
+def test_a_tree_larger_than_the_limit_is_refused():
+    most = limits.current().draft_tokens
+    assert topologies.read(str(most)).num_draft_tokens == most
+    with pytest.raises(ValueError, match=f"above the limit of {most}"):
+        topologies.read(str(most + 1))
+
+
+@pytest.mark.parametrize("name", topologies.MEASURED)
+def test_a_tree_that_is_given_is_not_measured(name):
+    pair = markov_pair(6)
+    tree = topologies.topology(pair, name, 4, tree="2.1", method="gsd", temperature=0.5, top_k=0, top_p=0.9)
+    assert tree.paths == ((0,), (1,), (0, 0))
+    assert not pair.trials
+    assert not topologies.has_to_measure(Settings("", "gsd", name, tree="2.1"))
+    assert topologies.has_to_measure(Settings("", "gsd", name))
+
+
+SAMPLINGS = [
+    {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    for temperature in (0.0, 0.7, 1.0, 1.6)
+    for top_p in (0.05, 0.5, 0.9, 1.0)
+    for top_k in (0, 1, 5)
+]
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+@pytest.mark.parametrize("name", [name for name in topologies.NAMES if name != "context"])
+def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
+    """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
+    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 48)
+    monkeypatch.setattr(auto, "_REPEATS", 1)
+    pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
+    for sampling in SAMPLINGS:
+        tree = topologies.topology(pair, name, 5, method=method, **sampling)
+        run = {"max_new_tokens": 6, "seed": 3, **sampling}
+        g = specdec.generate(pair, [1], method=method, topology=tree, **run)
+        plain = specdec.generate(pair, [1], method="ar", **run)
+        assert len(g.token_ids) == 6
+        assert g.token_ids == plain.token_ids or (method == "gsd" and sampling["temperature"] > 0)
+
+
+def test_neighbours_share_a_measurement(monkeypatch):
+    monkeypatch.setattr(auto, "_TRIAL_TOKENS", 16)
+    pair = markov_pair(6)
+    for temperature, top_p in itertools.product((0.66, 0.7, 0.72, 0.74), (0.88, 0.9, 0.91)):
+        sampling = {"temperature": temperature, "top_k": 0, "top_p": top_p}
+        topologies.topology(pair, "optimal", 4, method="ersd", **sampling)
+    assert len(pair.trials) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [
+        (Sampling(), Sampling()),
+        (Sampling(0), Sampling(0)),
+        (Sampling(0.7, 0, 0.9), Sampling(0.7, 0, 0.9)),
+        (Sampling(0.66, 50, 0.93), Sampling(0.7, 64, 0.95)),
+        (Sampling(100, 10**6, 0.001), Sampling(2, 0, 0.05)),
+        (Sampling(1, 1), Sampling(1, 1)),
+    ],
+)
+def test_the_neighbour_is_a_sampling_nearby(asked, measured):
+    assert topologies.neighbour(asked) == measured
+    assert topologies.neighbour(measured) == measured
+
+
+def test_measuring_can_be_left_between_its_steps():
+    pair = markov_pair(6)
+    steps = topologies.steps(pair, "optimal", 4, method="gsd", temperature=1.0, top_k=0, top_p=1.0)
+    assert sum(1 for _ in itertools.islice(steps, 10)) == 10
+
+
+def test_a_pair_without_a_draft_is_told_before_anything_is_measured():
+    pair = specdec.ModelPair(markov_pair(6).target)
+    with pytest.raises(ValueError, match="needs a draft"):
+        topologies.topology(pair, "optimal", 4, method="gsd")

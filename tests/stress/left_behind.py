@@ -1,0 +1,151 @@
+"""What visitors leave behind in a server, counted from within: its objects are told as JSON.
+
+Run as `python -m tests.stress.left_behind`: the page in a process of its own, with one seat and with
+visitors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import resource
+import time
+from collections import Counter
+from typing import Any
+
+import httpx
+
+import app
+import specdec
+from components.guard import events, limits
+from components.page import serving
+from components.server import turns
+from specdec.models.cache import cached_tree_masks
+from tests.stress.load import alone
+from tests.stress.visitors import PLAIN, Site, client, stream
+
+MANY = 60
+"""Visitors, more than a server with so few seats has threads."""
+IDLE = 3.0
+"""Seconds of nobody's."""
+PATIENCE = 60.0
+"""Seconds until a run that nobody reads must be gone; it takes a round."""
+
+
+async def ask(site: Site, http: httpx.AsyncClient, session: str) -> None:
+    """What a tab asks when it has missed an update: the least that Gradio remembers a visitor for."""
+    body = {"session_hash": session, "component_id": site.components["feed"], "fn_name": "missing"}
+    answer = await http.post("/gradio_api/component_server", json=body | {"data": {"run": "", "seq": 0}})
+    assert answer.json() == []
+
+
+async def read(site: Site, http: httpx.AsyncClient) -> None:
+    """A run, to its end."""
+    visit = await site.generate(http, length=8)
+    assert not visit.failure, visit.failure
+
+
+async def leave(site: Site, http: httpx.AsyncClient) -> None:
+    """A run whose tab is closed in the middle."""
+    settings = site.defaults | PLAIN | {"length": 400}
+    async for message in stream(http, site.decode, list(settings.values())):
+        if message["msg"] == "process_generating" and '"number"' in str(message):
+            return
+
+
+async def remembered(site: Site, http: httpx.AsyncClient, holder: Any) -> dict[str, Any]:
+    """How many of `MANY` visitors Gradio still knows, by either of its lists."""
+    for visitor in range(MANY):
+        await ask(site, http, f"visitor-{visitor}")
+    return {"sessions": len(holder.session_data), "times": len(holder.time_last_used)}
+
+
+async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
+    """Whether a run writes its text though Gradio forgets its visitor again and again."""
+    capacity, holder.capacity = holder.capacity, 1
+    running = asyncio.create_task(site.generate(http, length=64))
+    while not running.done():
+        await ask(site, http, "another-visitor")
+    holder.capacity = capacity
+    visit = await running
+    return not visit.failure and visit.token_ids == alone(specdec.load_pair(), visit)
+
+
+async def remaining(site: Site, http: httpx.AsyncClient) -> Counter[str]:
+    """Objects that five runs leave behind, by type, beside what was kept from the two before."""
+    for visit in (read, leave):
+        await visit(site, http)
+    before = await ours()
+    for visit in (read, leave, read, leave, read):
+        await visit(site, http)
+    end = time.monotonic() + PATIENCE
+    while (left := await ours() - before) and time.monotonic() < end:
+        await asyncio.sleep(0.1)
+    return left
+
+
+async def ours() -> Counter[str]:
+    """Live objects of the decoder and of the page, and tensors, by type, when no run has a seat."""
+    end = time.monotonic() + PATIENCE
+    while turns.MODEL.num_seated and time.monotonic() < end:
+        await asyncio.sleep(0.01)
+    cached_tree_masks.cache_clear()  # of a bounded number, and of the trees that a run came to
+    gc.collect()
+    names = (f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects())
+    return Counter(name for name in names if name.startswith(("specdec.", "components.", "torch.Tensor")))
+
+
+def wakes() -> float:
+    """How often a second the server's threads wake while nobody asks for anything."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    time.sleep(IDLE)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before) / IDLE
+
+
+async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
+    """Runs that nobody listens to, of as many tabs as there are places: how many looks they last, and what
+    Gradio keeps of them."""
+    every, events.EVERY = events.EVERY, 0.02
+    data = list((site.defaults | PLAIN | {"length": 400}).values())
+    for tab in ("unheard-1", "unheard-2"):
+        body = {"fn_index": site.decode, "data": data, "session_hash": tab}
+        (await http.post("/gradio_api/queue/join", json=body)).raise_for_status()
+    end = time.monotonic() + PATIENCE
+    kept = [queue.pending_messages_per_session, queue.pending_event_ids_session, turns.MODEL._seated]
+    while (turns.MODEL.num_seated or "unheard-2" in kept[0]) and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    events.EVERY = every
+    return {
+        "seated": turns.MODEL.num_seated,
+        "waiting": turns.MODEL.num_waiting,
+        "kept": [tab for tab in ("unheard-1", "unheard-2") for where in kept[:2] if tab in where],
+        "events": len(queue.event_ids_to_events),
+    }
+
+
+async def visited(site: Site, blocks: Any) -> dict[str, Any]:
+    """All counts."""
+    async with client(site.address) as http:
+        return {
+            "heartbeat": site.config["connect_heartbeat"],
+            "threads": blocks.max_threads,
+            "remembered": await remembered(site, http, blocks.app.state_holder),
+            "forgotten_goes_on": await forgotten(site, http, blocks.app.state_holder),
+            "remaining": await remaining(site, http),
+            "unheard": await unheard(site, http, blocks._queue),
+        }
+
+
+def main() -> None:
+    """Serve, visit, count, tell."""
+    limits.use(limits.Limits(seats=1, waiting=1, checks=1, checks_waiting=1))
+    blocks = app.build()
+    serving.launch(blocks, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    found = {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
+    blocks.close(verbose=False)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

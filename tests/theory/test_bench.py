@@ -1,0 +1,321 @@
+"""Laws of the benchmark: paired ratios, pairs of the asked agreement, equal work on both sides."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import time
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from specdec.bench import bandwidth, overhead
+from specdec.bench.command import bench, main, parser
+from specdec.bench.contestants import Calls, Contestant, Job, Sample, ours, theirs, without_end
+from specdec.bench.field import AUTOREGRESSIVE
+from specdec.bench.measure import fastest, interleaved
+from specdec.bench.profile import Parts, profile, share_of_verification
+from specdec.bench.ratios import median_rate, paired_ratio
+from specdec.bench.report import profile_table, rows, table
+from specdec.bench.synthetic import PRESETS, Shape, synthetic_pair
+from specdec.decoding.run import generate
+from specdec.models import HFModel
+from specdec.models.markov import MarkovSession
+from specdec.probs import Sampling
+from specdec.race import Races
+from specdec.theory import gsd_acceptance
+from specdec.topology import sequence
+from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    pair, reached = synthetic_pair(PRESETS["tiny"], torch.float32)
+    return without_end(pair), reached
+
+
+def test_a_ratio_is_the_median_of_pairs_and_its_interval_holds_it():
+    ratio = paired_ratio([2.0, 4.0, 6.0, 9.0, 100.0], [1.0, 2.0, 3.0, 3.0, 50.0])
+    assert ratio.value == 2.0
+    assert ratio.low == 2.0 <= ratio.value <= ratio.high <= 3.0
+
+
+def test_a_busy_moment_that_hits_both_sides_leaves_the_ratio_alone():
+    busy = [1.0, 10.0, 3.0]
+    assert paired_ratio([2 * b for b in busy], busy) == (2.0, 2.0, 2.0)
+
+
+def test_one_pair_has_no_interval_and_unequal_lists_none_at_all():
+    assert paired_ratio([3.0], [2.0]).value == 1.5
+    assert math.isnan(paired_ratio([3.0], [2.0]).low)
+    with pytest.raises(ValueError, match="2 and 1 runs"):
+        paired_ratio([1.0, 2.0], [1.0])
+
+
+def test_the_rate_is_the_median_of_runs():
+    assert median_rate([10, 10, 10], [1.0, 2.0, 5.0]) == 5.0
+
+
+@pytest.mark.parametrize("acceptance", [0.6, 0.85])
+def test_a_synthetic_pair_reaches_its_acceptance_on_fresh_text(acceptance):
+    pair, reached = synthetic_pair(PRESETS["tiny"]._replace(acceptance=acceptance), torch.float32, seed=1)
+    assert reached == pytest.approx(acceptance, abs=0.02)
+    ids = torch.randint(257, (4, 128), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        p, q = (
+            model.module(input_ids=ids).logits.double().softmax(-1) for model in (pair.target, pair.draft)
+        )
+    assert gsd_acceptance(p, q).mean() == pytest.approx(acceptance, abs=0.08)
+
+
+def test_without_disturbance_the_target_says_what_the_draft_says():
+    pair, _ = synthetic_pair(PRESETS["tiny"], torch.float32)
+    with torch.no_grad():
+        for layer in pair.target.module.model.layers[1:]:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+        ids = torch.arange(20)[None]
+        p, q = (model.module(input_ids=ids).logits for model in (pair.target, pair.draft))
+    assert (p - q).abs().max() < 1e-3 * q.abs().max()
+
+
+def test_the_presets_have_the_sizes_that_they_are_named_after():
+    def parameters(shape: Shape, vocab_size: int) -> int:
+        attention = shape.width * shape.head_size * 2 * (shape.heads + shape.kv_heads)
+        return shape.layers * (attention + 3 * shape.width * shape.inner) + 2 * vocab_size * shape.width
+
+    for name, millions, ratio in (("66m", 66, 12.2), ("8b", 8030, 6.0)):
+        target, draft = (parameters(shape, PRESETS[name].vocab_size) for shape in PRESETS[name][:2])
+        assert target / 1e6 == pytest.approx(millions, rel=0.01)
+        assert target / draft == pytest.approx(ratio, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acceptance": 1.5}, "acceptance = 1.5"),
+        ({"draft": Shape(3, 32, 48, 2, 2, 16)}, "draft layers = 3"),
+        ({"draft": Shape(1, 32, 48, 2, 2, 8)}, "draft head_size = 8"),
+        ({"target": Shape(3, 64, 96, 3, 2, 16)}, "heads = 3 is no multiple"),
+        ({"vocab_size": 0}, "vocabulary 0"),
+    ],
+)
+def test_a_pair_that_can_not_be_built_is_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        synthetic_pair(PRESETS["tiny"]._replace(**changes), torch.float32)
+
+
+def test_both_sides_make_the_same_number_of_tokens_and_count_target_calls(tiny):
+    pair, job = tiny[0], Job([5, 6, 7], 3, 12)
+    plain = theirs(pair, Sampling())(job)
+    own = ours(pair, "ar", None, Sampling())(job)
+    assert (plain.tokens, plain.target_calls) == (own.tokens, own.target_calls) == (12, 12)
+    for sample in (plain, own):
+        assert sum(sample.stages.values()) == pytest.approx(sample.seconds)
+        assert min(sample.stages.values()) >= 0
+
+
+def test_greedy_texts_are_the_same_on_both_sides(tiny, monkeypatch):
+    pair, texts = tiny[0], []
+    module, original = pair.target.module, tiny[0].target.module.generate
+
+    def recorded(*args, **kwargs):
+        texts.append(original(*args, **kwargs))
+        return texts[-1]
+
+    monkeypatch.setattr(module, "generate", recorded)
+    theirs(pair, Sampling(temperature=0))(Job([5, 6, 7], 0, 12))
+    own = generate(pair, [5, 6, 7], method="ar", max_new_tokens=12, temperature=0)
+    assert texts[0][0, 3:].tolist() == own.token_ids
+
+
+def test_a_watched_model_is_left_as_it_was(tiny):
+    module = tiny[0].target.module
+    calls = Calls()
+    with calls.watch(module):
+        module(input_ids=torch.tensor([[1]]))
+    module(input_ids=torch.tensor([[1]]))
+    assert calls.count == 1
+    assert "forward" not in vars(module)
+
+
+def contestant(name: str, seconds: float, order: list[str]) -> Contestant:
+    def run(job: Job) -> Sample:
+        order.append(name)
+        parts = {"draft": 0.0, "target": seconds, "verify": 0.0, "rest": 0.0}
+        return Sample(seconds, seconds, job.tokens, job.tokens, parts)
+
+    return Contestant(name, "specdec", "float32", torch.get_num_threads(), run)
+
+
+def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
+    order: list[str] = []
+    each = [contestant(name, 1.0, order) for name in "abc"]
+    samples = interleaved(each, [Job([0], seed, 4 + seed) for seed in range(3)])
+    assert order == list("abcbcacab")
+    assert [sample.tokens for sample in samples["b"]] == [4, 5, 6]
+
+
+def test_the_fastest_of_a_trial_is_taken():
+    each = [contestant("slow", 2.0, []), contestant("fast", 0.5, [])]
+    best, rates = fastest(each, [Job([0], 0, 10)])
+    assert best.name == "fast"
+    assert rates == {"slow": 5.0, "fast": 20.0}
+
+
+def test_the_table_has_a_line_for_each_with_ratios_and_milliseconds():
+    each = [contestant(AUTOREGRESSIVE, 2.0, []), contestant("specdec ERSD auto", 0.5, [])]
+    samples = interleaved(each, [Job([0], seed, 10) for seed in range(2)])
+    found = rows(each, samples, {one.name: 3 << 20 for one in each})
+    assert found[1]["ratio"]["autoregressive"]["value"] == 4.0
+    assert found[1]["ratio"]["assisted"] is None
+    assert found[1]["ms_per_round"]["target"] == 50.0
+    lines = table(found).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert len(lines) == 4
+    assert "| 4.00 (4.00 to 4.00) |" in lines[3]
+    assert "3 MiB" in lines[3]
+
+
+@pytest.fixture
+def small_copies(monkeypatch):
+    monkeypatch.setattr(bandwidth, "BYTES", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_copies")
+def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads(tiny):
+    pair = tiny[0]
+    shape, vocabulary = PRESETS["tiny"].target, PRESETS["tiny"].vocab_size
+    attention = shape.width * shape.head_size * 2 * (shape.heads + shape.kv_heads)
+    layer = attention + 3 * shape.width * shape.inner + 2 * shape.width
+    read = 4 * (shape.layers * layer + vocabulary * shape.width + 2 * shape.width)
+    assert bandwidth.bytes_per_token(pair.target) == read
+    each = [contestant(name, 1.0, []) for name in (AUTOREGRESSIVE, "specdec ERSD auto")]
+    limits = bandwidth.limits(each, {"float32": pair})
+    assert list(limits) == [AUTOREGRESSIVE]
+    limit = limits[AUTOREGRESSIVE]
+    assert limit["tokens_per_second"] == pytest.approx(limit["bandwidth"] / read)
+    assert 1e8 < limit["bandwidth"] < 1e13
+    samples = interleaved(each, [Job([0], seed, 10) for seed in range(2)])
+    found = rows(each, samples, {one.name: 0 for one in each})
+    shares = bandwidth.with_shares(found, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
+    assert [row.get("bandwidth_share") for row in shares] == [0.25, None]
+    assert "autoregressive 25% of 40 GB/s" in bandwidth.line(shares, {AUTOREGRESSIVE: {"bandwidth": 40e9}})
+
+
+def test_a_tied_embedding_is_read_as_a_whole():
+    model = HFModel(tiny_model("llama", tie_word_embeddings=True))
+    assert bandwidth.bytes_per_token(model) == 4 * model.module.num_parameters()
+
+
+@pytest.mark.usefixtures("small_copies")
+def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
+    for name, layers in (("target", 3), ("draft", 1)):
+        save_checkpoint(tmp_path / name, "llama", seed=layers, num_hidden_layers=layers, vocab_size=300)
+        byte_level_tokenizer().save_pretrained(tmp_path / name)
+    (tmp_path / "prompts.txt").write_text("once upon a time\n")
+    names = ["--target", "target", "--draft", "draft", "--prompt-file", "prompts.txt", "--json", "bench.json"]
+    paths = [name if name.startswith("--") else str(tmp_path / name) for name in names]
+    main(["--smoke", "--dtype", "float32", "--device", "cpu", "--sequences", "2", "--optimal", "3", *paths])
+    printed = capsys.readouterr().out
+    result = json.loads((tmp_path / "bench.json").read_text())
+    for row in result["rows"]:
+        assert row["name"] in printed
+        assert row["tokens_per_second"] > 0
+        assert row["peak_bytes"] > 1 << 20
+    kinds = {row["name"].split(",")[0] for row in result["rows"]}
+    assert {"transformers assisted", "transformers prompt lookup", "specdec ERSD auto"} <= kinds
+    assert {"torch", "transformers", "processor", "load"} <= set(result["machine"])
+    shares = [row["name"] for row in result["rows"] if row.get("bandwidth_share", 0) > 0]
+    assert shares == [AUTOREGRESSIVE, "specdec autoregressive"]
+    said = next(line for line in printed.splitlines() if "memory bandwidth" in line)
+    assert all(name in said for name in shares)
+
+
+def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny):
+    pair, job = tiny[0], Job([5, 6, 7], 3, 12)
+    each = Contestant("ours", "specdec", "float32", 1, ours(pair, "gsd", sequence(2), Sampling()))
+    parts = profile(pair, each, job)
+    outside = sum(parts[name] for name in ("races", "verify", "draft's choices", "keep", "rest"))
+    assert parts["outside forwards"] == pytest.approx(outside)
+    assert min(parts[name] for name in ("target forward", "draft forward", "rest")) > 0
+    assert "session" not in vars(pair.target)
+    assert not hasattr(Races.at, "__wrapped__")
+
+
+def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
+    pair, opened = tiny[0], []
+    session = pair.target.session
+    monkeypatch.setattr(pair.target, "session", lambda: opened.append(session()) or opened[-1])
+    each = Contestant("ours", "specdec", "float32", 1, ours(pair, "ar", None, Sampling()))
+    gc.disable()  # what only a collection finds keeps its cache until then
+    try:
+        profile(pair, each, Job([5, 6, 7], 3, 4))
+        alive = [weakref.ref(each) for each in opened]
+        opened.clear()
+        assert [each() for each in alive] == [None] * len(alive)
+    finally:
+        gc.enable()
+    assert alive
+
+
+def test_verifications_share_is_of_the_whole_round():
+    parts = {"races": 1.0, "verify": 2.0, "target forward": 50.0, "rest": 7.0, "outside forwards": 10.0}
+    assert share_of_verification(parts) == pytest.approx(5.0)
+    assert "5.0%" in profile_table({"ours": parts})
+
+
+def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, capsys, monkeypatch):
+    forward = MarkovSession.forward
+
+    def slow(*arguments):
+        end = time.process_time() + 0.04
+        while time.process_time() < end:
+            pass
+        return forward(*arguments)
+
+    monkeypatch.setattr(MarkovSession, "forward", slow)
+    # its 250 tokens would take long with such forwards
+    monkeypatch.setattr(overhead, "measure_acceptance", lambda *_, **__: np.array([0.6, 0.2, 0.1]))
+    arguments = ["--vocabulary", "64", "--tokens", "12", "--repeats", "1"]
+    overhead.main([*arguments, "--json", str(tmp_path / "overhead.json")])
+    found = json.loads((tmp_path / "overhead.json").read_text())["milliseconds"]
+    names = [f"{method} {tree}" for method in ("ERSD", "GSD") for tree in ("sequence(4)", "optimal(8)")]
+    assert [row["name"] for row in found] == names
+    assert all(name in capsys.readouterr().out for name in names[:1])
+    # a round has five forwards of 40 ms, after each of which a processor is slow to find its way again
+    assert all(0 < row["least"] < 30 for row in found)
+
+
+def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
+    ticks = iter([0.0, 1.0, 3.0, 4.0])  # outer from 0 to 4, inner from 1 to 3
+    monkeypatch.setattr("time.process_time", lambda: next(ticks))
+    parts = Parts()
+    inner = parts.timed("inner", lambda: None)
+    parts.timed("outer", inner)()
+    assert parts.milliseconds == {"inner": 2000.0, "outer": 2000.0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--synthetic", "9b"], "synthetic = '9b'"),
+        (["--synthetic", "tiny", "--target", "x"], "no target or draft"),
+        (["--synthetic", "tiny", "--target-shape", "1,2"], "six numbers"),
+        (["--dtype", "int3"], "dtype = 'int3'"),
+        (["--threads", "0"], "threads = '0'"),
+        (["--tokens", "1"], "tokens"),
+        (["--prompts", "4000"], "prompts = 4000"),
+        (["--prompt-file", "/nowhere"], "prompt-file = '/nowhere'"),
+        (["--temperature", "-1"], "temperature = -1"),
+        (["--synthetic", "8b", "--cuda-graphs"], "cuda_graphs = True: device = 'cpu' is no CUDA device"),
+        (["--cuda-graphs"], "cuda_graphs = True: device = 'cpu' is no CUDA device"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bench(parser().parse_args(["--dtype", "float32", "--device", "cpu", *arguments]))

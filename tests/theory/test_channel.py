@@ -1,0 +1,499 @@
+"""Channel simulation and Tunstall codes: the receiver gets what was sent, with the right law and price."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specdec import channel, theory
+from specdec.channel import (
+    TunstallCode,
+    decode_indices,
+    encode_indices,
+    index_laws,
+    simulation,
+    transmit,
+    zipf_law,
+)
+from specdec.channel import report as channel_report
+from specdec.methods import RULES, verify_ersd, verify_gsd
+from specdec.race import log_exponentials, uniform
+from specdec.topology import batch
+from tests.helpers.laws import FALSE_ALARM, chi_square_p_value
+
+METHODS = ["greedy_rejection", "poisson_functional"]
+ENCODE = {
+    "greedy_rejection": channel.greedy_rejection_encode,
+    "poisson_functional": channel.poisson_functional_encode,
+}
+DECODE = {
+    "greedy_rejection": channel.greedy_rejection_decode,
+    "poisson_functional": channel.poisson_functional_decode,
+}
+P, Q = (0.1, 0.45, 0.05, 0.3, 0.1), (0.4, 0.1, 0.3, 0.1, 0.1)
+EXTREME = ((0.01, 0.99), (0.99, 0.01))
+
+
+@cache
+def messages(method, count=4000, p=P, q=Q):
+    return [ENCODE[method](p, q, seed=5, position=position) for position in range(count)]
+
+
+def law_of(probabilities):
+    """As `chi_square_p_value` wants it: outcomes are tuples; what is missing is one more."""
+    missing = max(0.0, 1 - float(sum(probabilities)))
+    return {(i,): float(x) for i, x in enumerate(probabilities)} | {("beyond",): missing}
+
+
+# Channel simulation
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_index_alone_gives_the_receiver_the_sample(method):
+    """Shared: q, seed and position. The receiver's functions take no p."""
+    rng = np.random.default_rng(0)
+    for position in range(200):
+        p, q = rng.dirichlet(np.full(7, 0.5)), rng.dirichlet(np.full(7, 2.0))
+        index, token_id = ENCODE[method](p, q, 11, position)
+        assert DECODE[method](index, q, 11, position) == token_id
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_another_seed_gives_other_samples(method):
+    """Negative control of shared randomness."""
+    sent = messages(method, 200)
+    received = [DECODE[method](message.index, Q, 6, position) for position, message in enumerate(sent)]
+    assert received != [message.token_id for message in sent]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_samples_have_the_law_p(method):
+    """χ², false alarm 1e-6; the law q fails it."""
+    samples = [(message.token_id,) for message in messages(method)]
+    assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
+    assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
+
+
+def test_greedy_rejection_index_has_its_law_and_not_that_without_replacement():
+    """χ², false alarm 1e-6."""
+    laws = index_laws(P, Q, "greedy_rejection", 64)
+    indices = [(message.index,) for message in messages("greedy_rejection")]
+    assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
+    within = [(index,) for (index,) in indices if index < 5]
+    without = {(i,): float(x) for i, x in enumerate(laws.without_replacement)}
+    assert chi_square_p_value(within, without) < FALSE_ALARM
+
+
+def test_poisson_functional_index_has_ersds_law():
+    """χ², false alarm 1e-6; GSD's law fails it."""
+    indices = [(message.index,) for message in messages("poisson_functional")]
+    ersd, gsd = theory.ersd_acceptance_by_index(P, Q, 5), theory.gsd_acceptance_by_index(P, Q, 5)
+    assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(ersd)}) > FALSE_ALARM
+    assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(gsd)}) < FALSE_ALARM
+
+
+def gsd_batch(seed, position, proposals, children, rules=RULES):
+    """Child index that GSD's verification accepts in a batch of these proposals; None where none is."""
+    log_p, log_q = (torch.tensor(law, dtype=torch.float64).log() for law in (P, Q))
+    verdict = verify_gsd(
+        batch(children),
+        [0, *proposals],
+        [log_p] * (children + 1),
+        [log_q] * (children + 1),
+        uniform=lambda _, index: uniform(seed, position, index, channel.Stream.TEST),
+        residual_uniform=lambda _: 0.5,  # which token the residual gives is not looked at
+        rules=rules,
+    )
+    return verdict.rows[0] - 1 if verdict.rows else None
+
+
+def test_greedy_rejection_sampling_is_gsd_with_drafts_with_replacement():
+    """Same seeds, same index, by the decoder's own verification; with its update of q it is another."""
+    children = 40
+    runs = []
+    for position in range(300):
+        proposals = [channel.greedy_rejection_decode(i, Q, 5, position) for i in range(children)]
+        runs.append((channel.greedy_rejection_encode(P, Q, 5, position).index, proposals))
+    kept = RULES._replace(log_rest=lambda *_: 0.0)
+    same, tree = (
+        [gsd_batch(5, position, proposals, children, rules) for position, (_, proposals) in enumerate(runs)]
+        for rules in (kept, RULES)
+    )
+    wanted = [index if index < children else None for index, _ in runs]
+    assert same == wanted
+    assert len(set(same)) > 5
+    assert tree != wanted
+
+
+def test_poisson_functional_representation_is_ersd():
+    """Same race, same index, by the decoder's own verification of a batch of all tokens."""
+    log_p = torch.tensor(P, dtype=torch.float64).log()
+    for position in range(300):
+        race = log_exponentials(5, [position], 5, stream=channel.Stream.POISSON)
+        drafted = [channel.poisson_functional_decode(i, Q, 5, position) for i in range(5)]
+        verdict = verify_ersd(batch(5), [0, *drafted], [log_p] * 6, race.expand(2, -1))
+        message = channel.poisson_functional_encode(P, Q, 5, position)
+        assert verdict.rows == (message.index + 1,)
+        assert drafted[message.index] == message.token_id
+
+
+def poisson_process_index(rng, p, q):
+    """The representation as first defined: points of a Poisson process marked with samples of q."""
+    time, best, index = 0.0, math.inf, -1
+    for number in itertools.count():
+        time += rng.exponential()
+        if time * (q / p).min() > best:
+            return index
+        mark = rng.choice(len(q), p=q)
+        if time * q[mark] / p[mark] < best:
+            best, index = time * q[mark] / p[mark], number
+    raise AssertionError
+
+
+def test_poisson_functional_law_with_replacement_is_a_mixture_of_geometric_ones():
+    """χ² against 6,000 simulated processes, false alarm 1e-6; the law without replacement fails it."""
+    rng = np.random.default_rng(2)
+    laws = index_laws(P, Q, "poisson_functional", 400)
+    indices = [(poisson_process_index(rng, np.array(P), np.array(Q)),) for _ in range(6000)]
+    assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
+    within = [(index,) for (index,) in indices if index < 5]
+    without = {(i,): float(x) for i, x in enumerate(laws.without_replacement)}
+    assert chi_square_p_value(within, without) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_only_the_law_with_replacement_has_an_entropy_of_at_least_kl(method):
+    bound = {
+        "greedy_rejection": theory.greedy_rejection_entropy_bound,
+        "poisson_functional": theory.pfr_entropy_bound,
+    }[method]
+    rng = np.random.default_rng(3)
+    pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
+    for p, q in pairs:
+        laws = index_laws(p, q, method)
+        assert laws.with_replacement[0] == pytest.approx(laws.without_replacement[0], abs=1e-12)
+        assert laws.with_replacement.sum() == pytest.approx(1, abs=1e-6)
+        assert laws.without_replacement.sum() == pytest.approx(1, abs=1e-12)
+        assert laws.kl <= laws.entropy_with + 1e-6
+        assert laws.entropy_with <= bound(laws.kl) + 1e-6
+        assert laws.entropy_without <= laws.entropy_with + 1e-6
+    extreme = index_laws(*EXTREME, method)
+    assert extreme.kl == pytest.approx(6.4968, abs=1e-4)
+    assert extreme.entropy_without == pytest.approx(0.1414, abs=1e-4)
+    assert extreme.entropy_with > extreme.kl
+
+
+def test_equal_distributions_cost_nothing():
+    for method in METHODS:
+        assert {message.index for message in messages(method, 100, P, P)} == {0}
+        assert index_laws(P, P, method, 8).entropy_with == pytest.approx(0, abs=1e-9)
+
+
+# Bits
+
+
+indices_and_laws = st.tuples(
+    st.lists(st.integers(0, 40) | st.integers(0, 2**32 - 1), max_size=40),
+    st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(lambda law: sum(law) > 0),
+)
+
+
+@settings(derandomize=True, deadline=None)
+@given(indices_and_laws)
+def test_indices_come_back_whatever_the_law(case):
+    indices, weights = case
+    law = np.array(weights) / sum(weights)
+    assert decode_indices(encode_indices(indices, law), len(indices), law) == indices
+
+
+def test_the_code_of_indices_costs_what_the_law_says():
+    """-log2 law[index] a symbol, within 1% and the last 64 bits, and two words in front."""
+    law = [0.5, 0.25, 0.125, 0.0625, 0.0625]
+    indices = np.random.default_rng(4).choice(5, 20_000, p=law).tolist()
+    ideal = -sum(math.log2(law[i]) for i in indices)
+    assert 8 * len(encode_indices(indices, law)) - 64 == pytest.approx(ideal, rel=0.001, abs=64)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.integers(0, 40) | st.integers(0, 2**32 - 1), max_size=40))
+def test_elias_gamma_gives_the_indices_back_for_the_bits_it_says(indices):
+    bits = channel.encode_elias_gamma(indices)
+    assert channel.decode_elias_gamma(bits) == indices
+    assert len(bits) == sum(2 * ((index + 1).bit_length() - 1) + 1 for index in indices)
+
+
+def test_elias_gamma_by_hand_and_its_mistakes():
+    assert channel.encode_elias_gamma([0, 1, 2, 3]) == "1" + "010" + "011" + "00100"
+    with pytest.raises(ValueError, match="index = -1"):
+        channel.encode_elias_gamma([-1])
+    for bits in ("0", "10", "001", "1x"):
+        with pytest.raises(ValueError, match="bits"):
+            channel.decode_elias_gamma(bits)
+
+
+def test_zipf_law_is_a_law_with_the_mass_beyond_it_left_out():
+    exponent = 1 + 1 / (2.0 + math.log2(math.e) / math.e + 1)
+    many = np.arange(1, 2_000_001) ** -exponent
+    rest = 2_000_000.5 ** (1 - exponent) / (exponent - 1)
+    assert zipf_law(2.0, 1000) == pytest.approx(many[:1000] / (many.sum() + rest), rel=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_transmission_costs_more_than_kl_and_less_than_the_bound_allows(method):
+    """Zipf code: within its bound of log(D_KL + 1) + 5 bits above D_KL. Own law: the index's entropy."""
+    sent = transmit(P, Q, 7, method, count=1500)
+    assert sent.kl == pytest.approx(float(theory.kl_divergence(P, Q)))
+    assert sent.bits == 8 * len(sent.data) / 1500
+    assert sent.bits <= sent.kl + math.log2(sent.kl + 1) + 5
+    assert sent.token_ids == tuple(
+        DECODE[method](index, Q, 7, position) for position, index in enumerate(sent.indices)
+    )
+    laws = index_laws(P, Q, method)
+    own, entropy = {
+        "greedy_rejection": (laws.with_replacement, laws.entropy_with),
+        "poisson_functional": (laws.without_replacement, laws.entropy_without),
+    }[method]
+    again = transmit(P, Q, 7, method, count=1500, law=torch.tensor(own))
+    assert again.token_ids == sent.token_ids
+    surprise = -np.log2(np.maximum(own, 1e-300))
+    spread = math.sqrt(float(own @ (surprise - entropy) ** 2) / 1500)
+    assert again.bits == pytest.approx(entropy, abs=5.5 * spread + 128 / 1500)
+    assert again.bits < sent.bound
+
+
+def test_a_sentence_has_a_pair_of_distributions_for_each_token():
+    rng = np.random.default_rng(5)
+    p, q = rng.dirichlet(np.full(12, 0.3), 20), rng.dirichlet(np.ones(12), 20)
+    for method in METHODS:
+        sent = transmit(p, q, 1, method)
+        assert len(sent.token_ids) == 20
+        assert all(p[position, token] > 0 for position, token in enumerate(sent.token_ids))
+
+
+@pytest.mark.parametrize("encode", ENCODE.values())
+def test_encoders_name_what_cannot_be_sent(encode):
+    with pytest.raises(ValueError, match=r"q\[1\] is 0 where p is 0\.5"):
+        encode([0.5, 0.5], [1.0, 0.0], 1)
+    with pytest.raises(ValueError, match="p is not a distribution"):
+        encode([0.5, 0.4], [0.5, 0.5], 1)
+    with pytest.raises(ValueError, match=r"p has shape \(1, 2\)"):
+        encode([[0.5, 0.5]], [0.5, 0.5], 1)
+
+
+def test_other_mistakes_are_named():
+    with pytest.raises(ValueError, match="index = -1"):
+        channel.greedy_rejection_decode(-1, Q, 1)
+    with pytest.raises(ValueError, match="index = 5, but the race under q has 5 arrivals"):
+        channel.poisson_functional_decode(5, Q, 1)
+    with pytest.raises(ValueError, match="method = 'gsd' is none of greedy_rejection"):
+        transmit(P, Q, 1, "gsd", count=1)
+    with pytest.raises(ValueError, match=r"p has shape \(5,\); \[messages, n\] is needed"):
+        transmit(P, Q, 1, "greedy_rejection")
+    with pytest.raises(ValueError, match=r"law = .* is no list of probabilities"):
+        encode_indices([0], [0.9, 0.9])
+
+
+# Tunstall codes
+
+
+@st.composite
+def codes(draw):
+    weights = draw(st.lists(st.floats(0, 1).map(lambda x: x**2), min_size=2, max_size=6))
+    weights = np.array(weights) + (sum(weights) == 0)
+    return TunstallCode(weights / weights.sum(), draw(st.integers(0, 30)))
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(codes(), st.data())
+def test_tunstall_is_lossless_on_every_sequence(code, data):
+    symbols = data.draw(st.lists(st.integers(0, len(code._symbols) - 1), max_size=50))
+    assert code.decode(code.encode(symbols)) == symbols
+
+
+def test_tunstall_of_the_empty_sequence_and_of_tails():
+    code = TunstallCode([0.7, 0.2, 0.1], 3)
+    assert code.encode([]) == "1"
+    assert code.decode("1") == []
+    for length, symbol in itertools.product(range(1, 9), range(3)):
+        assert code.decode(code.encode([symbol] * length)) == [symbol] * length
+
+
+def test_tunstall_tree_by_hand():
+    """The example of the docstring: leaves are numbered node by node."""
+    code = TunstallCode([0.7, 0.2, 0.1], 1)
+    assert [code._phrase(word) for word in range(5)] == [[1], [2], [0, 0], [0, 1], [0, 2]]
+    assert (code.num_codewords, code.codeword_bits) == (5, 3)
+    assert code.expected_phrase == pytest.approx(1.7)
+    assert code.rate == pytest.approx(3 / 1.7)
+    assert code.encode([0, 1, 2]) == "1" + "011" + "001"
+    assert code.encode([0]) == "010" + "100"
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(codes())
+def test_tunstall_phrases_are_complete_and_prefix_free(code):
+    """Kraft's sum over the source alphabet is 1, and no phrase starts another."""
+    phrases = [tuple(code._phrase(word)) for word in range(code.num_codewords)]
+    assert len(set(phrases)) == code.num_codewords
+    assert sum(len(code._symbols) ** -len(phrase) for phrase in phrases) == pytest.approx(1)
+    prefixes = {phrase[:length] for phrase in phrases for length in range(len(phrase))}
+    assert not prefixes & set(phrases)
+
+
+def test_tunstall_rate_falls_towards_the_entropy_and_never_below():
+    """The theorem of the appendix; 2% above the entropy with words of 16 bits."""
+    law = [0.6, 0.2, 0.1, 0.1]
+    rates = [TunstallCode(law, (2**bits - 4) // 3).rate for bits in (2, 6, 10, 16)]
+    entropy = float(theory.entropy(law))
+    assert all(later < earlier for earlier, later in itertools.pairwise(rates))
+    assert entropy <= rates[-1] <= 1.02 * entropy
+    for bits in range(2, 12):
+        code = TunstallCode(law, k := (2**bits - 4) // 3)
+        assert code.entropy <= code.rate
+        if k:
+            assert code.expected_phrase <= theory.tunstall_leaf_bound(law, 4, k)
+
+
+def test_tunstall_measured_rate_is_the_stated_one():
+    """40,000 symbols; within 5.5 standard errors of the phrase length."""
+    law, code = [0.6, 0.2, 0.1, 0.1], TunstallCode([0.6, 0.2, 0.1, 0.1], 300)
+    symbols = np.random.default_rng(6).choice(4, 40_000, p=law).tolist()
+    bits = code.encode(symbols)
+    assert code.decode(bits) == symbols
+    phrases = len(bits) / code.codeword_bits
+    lengths = [len(code._phrase(word)) for word in range(code.num_codewords)]
+    error = 5.5 * np.std(lengths) / math.sqrt(phrases) / code.expected_phrase
+    assert len(bits) / 40_000 == pytest.approx(code.rate, rel=error)
+    # a code built for another source is longer on this one
+    assert len(TunstallCode([0.1, 0.1, 0.2, 0.6], 300).encode(symbols)) > len(bits)
+
+
+def test_tunstall_names_what_it_cannot_code():
+    code = TunstallCode([0.5, 0.3, 0.2], 3)
+    with pytest.raises(ValueError, match="symbol 3 is not an integer from 0 to 2"):
+        code.encode([0, 3])
+    for bits in ("", "abc", "000", "0001", "11"):
+        with pytest.raises(ValueError, match="bits"):
+            code.decode(bits)
+    with pytest.raises(ValueError, match="codeword 15 is not below 9"):
+        code.decode("1" + "1111")
+    with pytest.raises(ValueError, match="one symbol"):
+        TunstallCode([1.0], 3)
+    with pytest.raises(ValueError, match="k = -1"):
+        TunstallCode([0.5, 0.5], -1)
+
+
+# The report
+
+
+def test_the_report_lies_between_divergence_entropy_and_bounds():
+    for row in channel_report.rows(1500):
+        assert row.entropy <= row.bound
+        # the surprise of an index spreads by at most 3 bits here: 5.5 standard errors
+        assert row.own == pytest.approx(row.entropy, abs=5.5 * 3 / math.sqrt(1500))
+        assert row.zipf <= row.kl + math.log2(row.kl + 1) + 5
+        if row.method == "greedy_rejection":
+            assert row.kl <= row.entropy
+    far = [row for row in channel_report.rows(50) if row.pair == "far"]
+    assert all(row.without < row.kl / 10 for row in far)
+
+
+def test_the_reports_tunstall_rates_fall_towards_the_entropy():
+    rates = channel_report.rates(5000)
+    assert all(later.rate < earlier.rate for earlier, later in itertools.pairwise(rates))
+    for rate in rates:
+        assert rate.rate >= rate.entropy
+        assert rate.measured == pytest.approx(rate.rate, rel=0.05)
+
+
+def test_the_report_is_a_table_of_all_pairs_and_codes(capsys):
+    channel_report.main(["--messages", "20", "--symbols", "200"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in (*channel_report.PAIRS, *METHODS))
+
+
+# What arrives damaged, or would take for ever
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(codes(), st.text("01", max_size=24))
+def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
+    try:
+        symbols = code.decode(bits)
+    except ValueError:
+        return
+    assert code.encode(symbols) == bits
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(indices_and_laws, st.data())
+def test_damaged_indices_are_refused(case, data):
+    """A bit turned, bytes lost or added, another count, another law."""
+    indices, weights = case
+    law = np.array(weights) / sum(weights)
+    sent = encode_indices(indices, law)
+    turned = bytearray(sent)
+    turned[data.draw(st.integers(0, len(sent) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    for damaged in (
+        bytes(turned),
+        sent[:-4],
+        sent + b"\0\0\0\0",
+        sent[:-1],
+        data.draw(st.binary(max_size=40)),
+    ):
+        with pytest.raises(ValueError, match="data"):
+            decode_indices(damaged, len(indices), law)
+    with pytest.raises(ValueError, match=f"count = {len(indices) + 1}"):
+        decode_indices(sent, len(indices) + 1, law)
+
+
+def test_another_law_is_noticed():
+    sent = encode_indices([3, 1, 2, 0, 1] * 9, [0.4, 0.3, 0.2, 0.1])
+    with pytest.raises(ValueError, match="another law"):
+        decode_indices(sent, 45, [0.1, 0.2, 0.3, 0.4])
+
+
+def test_elias_gamma_is_read_in_linear_time_and_up_to_the_largest_index():
+    many = [5] * 200_000
+    assert channel.decode_elias_gamma(channel.encode_elias_gamma(many)) == many
+    with pytest.raises(ValueError, match="beyond"):
+        channel.decode_elias_gamma("0" * 32 + "1" + "0" * 31 + "1")
+    with pytest.raises(ValueError, match="bits"):
+        channel.decode_elias_gamma(None)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_support_that_the_draft_lacks_is_named_before_its_price(method):
+    with pytest.raises(ValueError, match=r"q\[1\] is 0 where p is 0\.5"):
+        transmit([0.5, 0.5], [1, 0], 1, method, count=3)
+
+
+@pytest.mark.parametrize("kl", [math.inf, math.nan, -1.0, None])
+def test_zipf_law_names_what_is_no_divergence(kl):
+    with pytest.raises(ValueError, match="kl = "):
+        zipf_law(kl)
+
+
+def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
+    monkeypatch.setattr(simulation, "MOST_PROPOSALS", 500)
+    with pytest.raises(ValueError, match=r"none of the first 500 proposals .* 1e\+09 somewhere"):
+        channel.greedy_rejection_encode([0.0, 1.0], [1 - 1e-9, 1e-9], 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("least", [1e-5, 1e-9, 1e-40, 1e-200])
+def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
+    """D_KL <= H however few indices are listed, and H does not depend on how many are."""
+    rng = np.random.default_rng(8)
+    for _ in range(6):
+        p, q = rng.dirichlet(np.full(8, 0.3)), np.maximum(rng.dirichlet(np.full(8, 0.1)), least)
+        few, more = (index_laws(p, q / q.sum(), method, count) for count in (30, 1500))
+        assert few.kl <= few.entropy_with + 1e-9
+        assert few.entropy_with == pytest.approx(more.entropy_with, abs=1e-4)

@@ -1,0 +1,227 @@
+"""Optimal trees: equal to brute force and to the dynamic program, and built in O(k log k)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specdec import optimal
+from specdec.models import MarkovModel
+from specdec.optimal import chosen_algorithm, dynamic_program_topology, optimal_topology
+from specdec.theory import expected_tokens
+from specdec.topology import Topology, sequence
+from tests.helpers.laws import random_table
+from tests.theory.test_theory import ersd_joint, gsd_joint
+
+UNEVEN = [0.5, 0.02, 0.4]
+MEASURED = [0.68, 0.12, 0.05, 0.03, 0.02, 0.015, 0.01, 0.008]
+DEEP = [0.9, 0.05, 0.02, 0.01, 0.005, 0.003]
+
+
+def all_trees(k, most_children):
+    """Every tree of k nodes: sets of paths that hold each path's parent and earlier sibling."""
+    trees = {frozenset()}
+    for _ in range(k):
+        trees = {tree | {path} for tree in trees for path in next_paths(tree, most_children)}
+    return trees
+
+
+def next_paths(tree, most_children):
+    for node in [(), *tree]:
+        count = sum(path[:-1] == node for path in tree)
+        if count < most_children:
+            yield (*node, count)
+
+
+def best_value(acceptance, k, most_children):
+    """1 + the largest sum over all trees, acceptance being a callable path -> probability."""
+    return 1 + max(math.fsum(map(acceptance, tree)) for tree in all_trees(k, most_children))
+
+
+def product_of(rates):
+    return lambda path: math.prod(rates[i] for i in path)
+
+
+@st.composite
+def acceptances(draw, falling=True):
+    weights = draw(st.lists(st.floats(0.001, 1).map(lambda x: x**2), min_size=1, max_size=8))
+    rates = np.array(weights) / sum(weights) * draw(st.sampled_from([1.0, 0.97, 0.5]))
+    return np.sort(rates)[::-1] if falling else rates
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(acceptances(), st.integers(1, 5))
+def test_algorithm_3_equals_brute_force(rates, k):
+    topology = optimal_topology(rates, k)
+    assert topology.num_draft_tokens == k
+    assert expected_tokens(rates, topology) == pytest.approx(best_value(product_of(rates), k, len(rates)))
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(acceptances(), st.integers(1, 120))
+def test_algorithm_3_equals_sequoias_dynamic_program(rates, k):
+    assert chosen_algorithm(rates, k) == "greedy"
+    value = expected_tokens(rates, optimal_topology(rates, k))
+    assert value == pytest.approx(expected_tokens(rates, dynamic_program_topology(rates, k)), abs=1e-12)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(acceptances(falling=False), st.integers(1, 5))
+def test_uneven_vectors_are_solved_exactly(rates, k):
+    value = expected_tokens(rates, optimal_topology(rates, k))
+    assert value == pytest.approx(best_value(product_of(rates), k, len(rates)))
+
+
+def test_the_algorithm_is_chosen_by_the_vector_and_its_size():
+    assert chosen_algorithm([0.5, 0.4, 0.02], 10**6) == "greedy"
+    assert chosen_algorithm(UNEVEN, 4) == "dynamic program"
+    assert chosen_algorithm(UNEVEN, 10**6) == "pooled"
+    assert expected_tokens(UNEVEN, optimal_topology(UNEVEN, 4)) == pytest.approx(2.17)
+    # negative control: the greedy choice alone falls short on this vector
+    greedy = optimal._greedy_by_path(product_of([*UNEVEN, *[0.0] * 5]), 4)
+    assert expected_tokens(UNEVEN, greedy) == pytest.approx(1.9375)
+
+
+def test_pooling_is_close_on_measured_vectors_and_never_better_than_exact():
+    """Falling vectors with 10% noise: within 1% at 100 nodes."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        rates = np.sort(rng.dirichlet(np.full(8, 0.5)))[::-1] * np.exp(rng.normal(0, 0.1, 8)) + 1e-6
+        rates /= rates.sum()
+        exact = expected_tokens(rates, dynamic_program_topology(rates, 100))
+        order = optimal.pop_order(optimal._pooled(rates), 100)
+        pooled = expected_tokens(rates, optimal._in_level_order(*order))
+        assert 0.99 * exact <= pooled <= exact + 1e-12
+
+
+def test_pooled_vectors_do_not_increase_and_keep_their_sum():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        rates = rng.dirichlet(np.ones(6))
+        pooled = optimal._pooled(rates)
+        assert (np.diff(pooled) <= 0).all()
+        assert pooled.sum() == pytest.approx(1)
+        falling = np.sort(rates)[::-1]
+        assert (optimal._pooled(falling) == falling).all()
+
+
+def markov_acceptance(target, draft, joint, start):
+    """R(path) on a Markov pair of order 1: the chain of (child index, accepted token) from one context."""
+    size = target.vocab_size
+    step = np.zeros((size, size, size))  # child index, context, accepted token
+    for context in range(size):
+        p, q = (model.log_table[context].exp().tolist() for model in (target, draft))
+        for (index, token), mass in joint(p, q).items():
+            step[index, context, token] = mass
+
+    def acceptance(path):
+        state = np.eye(size)[start]
+        for index in path:
+            state = state @ step[index] if index < size else state * 0
+        return float(state.sum())
+
+    return acceptance
+
+
+@pytest.mark.parametrize("joint", [gsd_joint, ersd_joint])
+@pytest.mark.parametrize("seed", range(4))
+def test_callable_acceptance_of_a_markov_pair_equals_brute_force(joint, seed):
+    """The paper's m-th order chain: nodes of equal child index differ by what was accepted before."""
+    target = MarkovModel(random_table(3, 1, seed, concentration=0.7))
+    draft = MarkovModel(0.6 * target.log_table.exp() + 0.4 * random_table(3, 1, seed + 50))
+    acceptance = markov_acceptance(target, draft, joint, start=0)
+    paths = [path for depth in range(5) for path in itertools.product(range(3), repeat=depth)]
+    first = [acceptance((*path, 0)) for path in paths]
+    assert len({round(acceptance((*path, 0)) / acceptance(path), 9) for path in paths if path}) > 1
+    # Algorithm 3 is exact where siblings do not increase: that is so for these pairs
+    assert all(
+        acceptance((*path, i)) >= acceptance((*path, i + 1)) - 1e-15 for path in paths for i in range(2)
+    )
+    assert max(first) <= 1
+    for k in range(1, 6):
+        topology = optimal_topology(acceptance, k)
+        assert expected_tokens(acceptance, topology) == pytest.approx(best_value(acceptance, k, 3))
+
+
+def test_a_product_as_a_callable_gives_the_value_of_its_vector():
+    rates = [*MEASURED, *[0.0] * 200]
+    for k in (1, 7, 60):
+        by_path = optimal_topology(product_of(rates), k)
+        by_vector = optimal_topology(MEASURED, k)
+        assert expected_tokens(MEASURED, by_path) == pytest.approx(expected_tokens(MEASURED, by_vector))
+
+
+def test_ties_and_certain_acceptance():
+    assert optimal_topology([1.0], 5) == sequence(5)
+    assert optimal_topology([1.0, 0.0], 5) == sequence(5)
+    for k in range(1, 40):
+        level_order = optimal_topology([0.25] * 4, k)
+        assert expected_tokens([0.25] * 4, level_order) == pytest.approx(
+            expected_tokens([0.25] * 4, dynamic_program_topology([0.25] * 4, k))
+        )
+    assert optimal_topology([0.5, 0.5], 2) == Topology([(0,), (1,)])
+
+
+def test_vectors_come_in_any_container():
+    wanted = optimal_topology(MEASURED, 20)
+    read_only = np.array(MEASURED)
+    read_only.flags.writeable = False
+    for vector in (tuple(MEASURED), read_only, torch.tensor(MEASURED, dtype=torch.float64)):
+        assert optimal_topology(vector, 20) == wanted
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "k", "message"),
+    [
+        ([0.7, 0.4], 4, r"acceptance = \[0\.7, 0\.4\] must be in \[0, 1\] and sum to at most 1"),
+        ([0.7, -0.1], 4, "must be in"),
+        ([math.nan], 4, "must be in"),
+        ([0.0, 0.0], 4, r"acceptance = \[0\.0, 0\.0\]: no child is ever accepted"),
+        ([[0.5]], 4, r"acceptance has shape \(1, 1\)"),
+        ([0.5], 0, "k = 0 is not an integer"),
+        (lambda path: 2.0, 3, r"acceptance\(0,\) = 2\.0 is not a probability"),
+    ],
+)
+def test_errors_name_the_value(acceptance, k, message):
+    with pytest.raises(ValueError, match=message):
+        optimal_topology(acceptance, k)
+
+
+def cpu_seconds(k, rates, repeats=3):
+    """CPU time, smallest of several: what other processes do shows in it little."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        optimal_topology(rates, k)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("rates", [MEASURED, DEEP], ids=["measured", "deep"])
+def test_a_hundred_thousand_nodes_take_less_than_a_second(rates):
+    assert cpu_seconds(100_000, rates) < 1
+
+
+def test_deep_trees_do_not_cost_their_depth():
+    """Growth from 10³ to 10⁵ nodes well below quadratic, also where the tree is nearly one path."""
+    for rates in (DEEP, [0.9999, 0.0001]):
+        growth = math.log(cpu_seconds(100_000, rates) / cpu_seconds(1000, rates, 9)) / math.log(100)
+        assert growth < 1.5
+    assert optimal_topology([0.9999, 0.0001], 20_000).depth > 10_000
+
+
+def test_the_dynamic_program_reaches_the_papers_largest_tree():
+    """k = 384, as many indices as nodes."""
+    rates = np.sort(np.random.default_rng(2).dirichlet(np.full(384, 0.1)))[::-1] + 1e-9
+    rates /= rates.sum()
+    start = time.process_time()
+    exact = expected_tokens(rates, dynamic_program_topology(rates, 384))
+    assert time.process_time() - start < 5
+    assert expected_tokens(rates, optimal_topology(rates, 384)) == pytest.approx(exact, abs=1e-12)
