@@ -259,7 +259,7 @@ def _read(record: type[_Record], text: str) -> _Record:
 
 
 def _check_round(round: Round, where: str) -> None:
-    """What readers of a round rely on beyond its types; assets/js/trace.js asks for the same."""
+    """What readers of a round rely on beyond its types; assets/shared/trace.js asks for the same."""
     _must(round.tokens, f"{where}tokens is empty: a round emits at least one token")
     pieces = "".join(token.text for token in round.tokens)
     _must(round.text == pieces, f"{where}text = {round.text!r:.60} is not that of its tokens, {pieces!r:.60}")

@@ -1,7 +1,7 @@
 """Channel simulation and Tunstall codes on the page: a sentence from Alice to Bob, its bits counted.
 
 The sentences are recorded (`record`), so no model is needed. The panel asks the server for
-`sent`, `laws` and `tunstall`: plain data, computed by `specdec.channel`, which `assets/js/codec_lab.js`
+`sent`, `laws` and `tunstall`: plain data, computed by `specdec.channel`, which `assets/codecs/panel.js`
 draws.
 """
 

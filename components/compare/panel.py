@@ -30,7 +30,7 @@ EXAMPLES = {
     "ERSD, four trees": "ersd.simple.own,ersd.sequence.8.own,ersd.batch.8.own,ersd.specinfer.8.own",
     "GSD, four drafts": _each_draft("gsd"),
 }
-"""Columns to begin with, as `assets/js/compare_columns.js` writes them; the first are there at the start."""
+"""Columns to begin with, as `assets/compare/columns.js` writes them; the first are there at the start."""
 
 _OPTIONS = "".join(
     f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
@@ -75,7 +75,7 @@ _TEMPLATE = f"""
 
 
 def panel(pair: Any) -> gr.HTML:
-    """The comparison; `assets/js/compare.js` fills it, and each run streams to it."""
+    """The comparison; `assets/compare/panel.js` fills it, and each run streams to it."""
     view = frame.panel(
         "compare",
         _TEMPLATE,

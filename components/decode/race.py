@@ -35,7 +35,7 @@ _TEMPLATE = """
 
 
 def panel() -> gr.HTML:
-    """The race panel; `assets/js/race.js` draws it as SVG, which keeps up with ten rounds a second."""
+    """The race panel; `assets/decode/race.js` draws it as SVG, which keeps up with ten rounds a second."""
     return frame.panel("race", _TEMPLATE)
 
 

@@ -44,7 +44,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The text panel; `assets/js/text.js` appends to it and never rewrites what is there."""
+    """The text panel; `assets/decode/text.js` appends to it and never rewrites what is there."""
     return frame.panel("text", _TEMPLATE)
 
 

@@ -32,7 +32,7 @@ _TEMPLATE = """
 
 
 def panel() -> gr.HTML:
-    """The tree panel; `assets/js/tree.js` draws it as SVG, which keeps up with ten rounds a second."""
+    """The tree panel; `assets/decode/tree.js` draws it as SVG, which keeps up with ten rounds a second."""
     return frame.panel("tree", _TEMPLATE)
 
 

@@ -1,6 +1,6 @@
 """The paper's experiments on the page: its figures and findings, from the shipped results or a visitor's.
 
-The panel asks the server for views: plain data that `assets/js/experiments_lab.js` draws.
+The panel asks the server for views: plain data that `assets/experiments/panel.js` draws.
 """
 
 from __future__ import annotations

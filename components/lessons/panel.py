@@ -1,8 +1,8 @@
 """Short lessons: a few sentences, then questions to predict before the page itself shows the answer.
 
 What they say is in `assets/lessons.json`, the numbers in it come from `facts`. A step of a
-lesson opens a set-up of the page (`assets/js/setup.js`): a laboratory with given distributions or a recorded
-run at a given decision, so that no model is needed. `/?lesson=trees` opens a lesson.
+lesson opens a set-up of the page (`assets/page/setup.js`): a laboratory with given distributions or a
+recorded run at a given decision, so that no model is needed. `/?lesson=trees` opens a lesson.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def panel() -> gr.HTML:
 
 
 def lessons() -> list[dict[str, Any]]:
-    """All lessons with their numbers in place, as `assets/js/lessons.js` shows them."""
+    """All lessons with their numbers in place, as `assets/lessons/panel.js` shows them."""
     return [_filled(lesson, lesson_facts.LESSONS[lesson["id"]]()) for lesson in json.loads(TEXTS.read_text())]
 
 

@@ -1,7 +1,7 @@
 """The losslessness check: thousands of short decodes of a small model against its exact law, live.
 
 The decodes run through the real decoder on the server and need no turn at the page's model; a switch breaks
-the verifier on purpose. `assets/js/lossless.js` draws what `run` streams.
+the verifier on purpose. `assets/losslessness/panel.js` draws what `run` streams.
 """
 
 from __future__ import annotations

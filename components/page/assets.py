@@ -9,12 +9,25 @@ import gradio as gr
 import plotly
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
-SCRIPTS = ASSETS / "js"
-STYLES = ASSETS / "css"
+MAIN = ASSETS / "main.js"
+_FEATURES = [
+    *("shared", "page", "decode", "compare", "race_lab", "tree_lab"),
+    *("losslessness", "experiments", "codecs", "lessons"),
+]
+FOLDERS = [ASSETS / name for name in _FEATURES]
+"""Scripts and style sheets, a folder per feature."""
+_CASCADE = [
+    *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
+    *("lessons/style", "losslessness/style", "decode/models", "page/page"),
+    *("decode/player", "page/projector", "page/setup", "page/tabs"),
+    "tree_lab/style",
+]
+SHEETS = [ASSETS / f"{name}.css" for name in _CASCADE]
+"""The style sheets of the page, in the order of the cascade."""
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
 # What is listed here becomes public: scripts, styles and one file of plotly, never the weights.
-gr.set_static_paths([SCRIPTS, STYLES, PLOTLY])
+gr.set_static_paths([MAIN, *FOLDERS, PLOTLY])
 
 
 def file_url(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Colours that plotly figures share, and a figure as data.
 
-A figure has its traces, their marks and its axes; `assets/js` fills in the numbers and hands the same object
+A figure has its traces, their marks and its axes; the scripts fill in the numbers and hand the same object
 to `Plotly.react`.
 """
 

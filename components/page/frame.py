@@ -1,7 +1,7 @@
 """What all panels share: their files, how one is mounted in the browser, how a page is served.
 
 A panel is a `gr.HTML` with a *static* template. Gradio evaluates templates as JavaScript, so model
-text never enters one: it travels as a JSON value to `assets/js`, which writes it as text.
+text never enters one: it travels as a JSON value to the scripts in `assets`, which write it as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from components.page.assets import SCRIPTS, file_url
+from components.page.assets import MAIN, file_url
 
 _MOUNT = """
 const page = import(new URL({main}, document.baseURI).href);
@@ -24,12 +24,12 @@ page.then(({{ mount }}) => mount({name}, element, props, server, trigger));
 
 
 def panel(name: str, template: str, **props: Any) -> gr.HTML:
-    """A persistent element that `assets/js/<name>.js` fills; `props` reach it as plain data.
+    """A persistent element that the view `name` of `assets/main.js` fills; `props` reach it as plain data.
 
     Views read stores in the browser, so only what a run streams to (`components.server.run`,
     `components.compare`) is ever sent a value.
     """
-    main = json.dumps(file_url(SCRIPTS / "main.js"))
+    main = json.dumps(file_url(MAIN))
     return gr.HTML(
         value="",
         html_template=template,
@@ -65,8 +65,8 @@ _TAB_TO_URL = """() => {{
 def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
     """Open the tab that the address names, `/?tab=<id>`, and keep the name there when it is changed.
 
-    The browser's Back goes to the tab before, which `assets/js/setup.js` opens. The first tab needs no name.
-    To be called within `blocks`, after all its tabs are placed.
+    The browser's Back goes to the tab before, which `assets/page/setup.js` opens. The first tab needs no
+    name. To be called within `blocks`, after all its tabs are placed.
     """
     names = [tab.id for tab in tabs.children]
     quiet = {"show_progress": "hidden", "api_visibility": "private"}

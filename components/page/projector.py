@@ -1,6 +1,6 @@
 """The page for a whole class: large, in high contrast, only what is to be seen, on the whole screen.
 
-`?projector=1` opens it so. Everything happens in the browser (`assets/js/projector.js`).
+`?projector=1` opens it so. Everything happens in the browser (`assets/page/projector.js`).
 """
 
 from __future__ import annotations

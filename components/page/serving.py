@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 
 from components.guard import connections, events, guard, limits
 from components.page import questions
-from components.page.assets import SCRIPTS, STYLES, file_url
+from components.page.assets import FOLDERS, MAIN, SHEETS, file_url
 
 
 def theme() -> gr.themes.Base:
@@ -58,9 +58,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         max_file_size=1,  # nothing on the page is uploaded: files are read in the browser
         theme=theme(),
         # Gradio would rewrite the selectors of css_paths; a linked file stays as it is.
-        head="".join(
-            f'<link rel="stylesheet" href="{file_url(sheet)}">' for sheet in sorted(STYLES.glob("*.css"))
-        ),
+        head="".join(f'<link rel="stylesheet" href="{file_url(sheet)}">' for sheet in SHEETS),
         footer_links=["api", "settings"],
         run_history=False,
         # Gradio keeps the page's whole config, a sixth of a megabyte, for each of the latest 10,000 visitors.
@@ -79,7 +77,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
 @asynccontextmanager
 async def _guarded(app: Any) -> AsyncIterator[None]:
     """Put the guard around the app when its server starts; Gradio puts its own middleware around others."""
-    fresh = tuple(f"/{unquote(file_url(folder))}/" for folder in (SCRIPTS, STYLES))
+    fresh = tuple(f"/{unquote(file_url(path))}" for path in (MAIN, *FOLDERS))
     app.middleware_stack = guard.Guard(app.middleware_stack, fresh)
     watching = asyncio.create_task(connections.watch(app))
     yield

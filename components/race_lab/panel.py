@@ -1,7 +1,7 @@
 """A laboratory of one position: two distributions by hand, one race, and ten thousand of them.
 
 The exact values and the simulated races come from `specdec`, through two server functions that touch no
-model; the one race that is drawn and dragged is decided in the browser (`assets/js/race_lab.js`).
+model; the one race that is drawn and dragged is decided in the browser (`assets/race_lab/panel.js`).
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The race laboratory: one element that `assets/js/race_lab.js` fills."""
+    """The race laboratory: one element that `assets/race_lab/panel.js` fills."""
     return frame.panel(
         "race_lab",
         _TEMPLATE,

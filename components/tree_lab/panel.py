@@ -1,7 +1,7 @@
 """A laboratory of draft trees: the acceptance of each child index by hand, and the tree that is best for it.
 
 The trees and their values come from `specdec.optimal` and `specdec.theory`, once for all k where the best
-trees contain each other; `assets/js/tree_lab.js` slices, draws and plays them.
+trees contain each other; `assets/tree_lab/panel.js` slices, draws and plays them.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The tree laboratory: one element that `assets/js/tree_lab.js` fills."""
+    """The tree laboratory: one element that `assets/tree_lab/panel.js` fills."""
     return frame.panel(
         "tree_lab",
         _TEMPLATE,

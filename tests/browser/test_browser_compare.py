@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from components.page.assets import SCRIPTS, file_url
+from components.page.assets import ASSETS, file_url
 from tests.conftest import ready, serious_findings
 
 pytestmark = pytest.mark.browser
@@ -131,7 +131,7 @@ WORDS = """async (module) => {
 
 
 def test_where_two_texts_part(page):
-    words = page.evaluate(WORDS, file_url(SCRIPTS / "compare_diff.js"))
+    words = page.evaluate(WORDS, file_url(ASSETS / "compare/diff.js"))
     assert words["places"] == [-1, 1, 2, -1, 0]
     assert words["same"] == [True, False, False, None, False]
     assert "token 3: the end instead of" in words["ends"]

@@ -201,7 +201,7 @@ def test_no_template_evaluates_data(blocks):
 
 
 def test_scripts_are_public_and_weights_are_not():
-    assert is_static_file(assets.SCRIPTS / "main.js")
+    assert is_static_file(assets.MAIN)
     assert is_static_file(assets.PLOTLY)
     for private in (assets.ASSETS / "tiny" / "target" / "config.json", ROOT / "app.py", assets.PLOTLY.parent):
         assert not is_static_file(private), private

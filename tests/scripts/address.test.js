@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Columns } from "../../assets/js/compare_columns.js";
-import { differing, misfit, read, readAll, shown, written, writtenNames } from "../../assets/js/setup_fields.js";
+import { Columns } from "../../assets/compare/columns.js";
+import { differing, misfit, read, readAll, shown, written, writtenNames } from "../../assets/page/setup_fields.js";
 
 const FIELDS = {
   text: { kind: "text", default: "" },
@@ -18,7 +18,10 @@ const VALUES = {
   choice: ["gsd", 4],
   number: [0, 2, 0.7, 1e-5],
   whole: [0, 2 ** 53 - 1],
-  list: [[0, 1], [0.25, 0.5, 0.125]],
+  list: [
+    [0, 1],
+    [0.25, 0.5, 0.125],
+  ],
 };
 const WRONG = {
   flag: ["", "yes", "2"],
@@ -75,7 +78,11 @@ test("numbers are short enough for an address", () => {
 
 const named = (names) => names.map((name) => [name.toUpperCase(), name]);
 const columns = new Columns({
-  choices: { method: named(["ar", "gsd", "ersd"]), topology: named(["simple", "sequence", "auto"]), draft: named(["own", "noisy"]) },
+  choices: {
+    method: named(["ar", "gsd", "ersd"]),
+    topology: named(["simple", "sequence", "auto"]),
+    draft: named(["own", "noisy"]),
+  },
   withoutK: ["simple", "auto"],
   mostColumns: 4,
   mostDrafted: 64,
@@ -90,7 +97,16 @@ test("columns of the comparison are read as they are written", () => {
 });
 
 test("what is no column is refused with what a right one looks like", () => {
-  const wrong = ["", "ersd", "ersd.sequence.own", "ersd.sequence.0.own", "ersd.sequence.65.own", "ersd.sequence.04.own", "ersd.simple.4.own"];
-  for (const text of wrong) assert.throws(() => columns.parsedAll(text), /write it like ersd\.sequence\.4\.own, or ar/, text);
+  const wrong = [
+    "",
+    "ersd",
+    "ersd.sequence.own",
+    "ersd.sequence.0.own",
+    "ersd.sequence.65.own",
+    "ersd.sequence.04.own",
+    "ersd.simple.4.own",
+  ];
+  for (const text of wrong)
+    assert.throws(() => columns.parsedAll(text), /write it like ersd\.sequence\.4\.own, or ar/, text);
   assert.throws(() => columns.parsedAll("ar,ar,ar,ar,ar"), /5 columns; at most 4/);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { decisions, emission, isEmitted, rejection, statusAt } from "../../assets/js/decisions.js";
-import { numbers, roundSentence, sentence } from "../../assets/js/sentences.js";
+import { numbers, roundSentence, sentence } from "../../assets/decode/sentences.js";
+import { decisions, emission, isEmitted, rejection, statusAt } from "../../assets/shared/decisions.js";
 import { runs } from "./recorded.js";
 
 function* rounds() {
@@ -13,8 +13,14 @@ function* rounds() {
 test("every token of a round is emitted by exactly one decision, in order", () => {
   for (const { round, all } of rounds()) {
     const emitted = all.filter(isEmitted);
-    assert.deepEqual(emitted.map(({ step }) => step), [...round.tokens.keys()]);
-    assert.deepEqual(emitted.map(({ kind }) => kind), round.tokens.map(({ kind }) => kind));
+    assert.deepEqual(
+      emitted.map(({ step }) => step),
+      [...round.tokens.keys()],
+    );
+    assert.deepEqual(
+      emitted.map(({ kind }) => kind),
+      round.tokens.map(({ kind }) => kind),
+    );
     round.tokens.forEach((_, step) => assert.equal(all[emission(all, step)].step, step));
   }
 });
@@ -50,9 +56,14 @@ test("a rejected node is out with a decision of its own position", () => {
 test("every decision has a sentence without holes", () => {
   for (const { name, round, method, all } of rounds()) {
     all.forEach((decision, i) => {
-      const said = [sentence(round, decision, method), numbers(round, decision), roundSentence(round, decision, i === all.length - 1)];
+      const said = [
+        sentence(round, decision, method),
+        numbers(round, decision),
+        roundSentence(round, decision, i === all.length - 1),
+      ];
       assert.ok(said[0].length > 10 && said[2].endsWith("."), name);
-      for (const text of said) assert.doesNotMatch(text, /undefined|NaN|null|\[object/, `${name}, round ${round.number}`);
+      for (const text of said)
+        assert.doesNotMatch(text, /undefined|NaN|null|\[object/, `${name}, round ${round.number}`);
     });
   }
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { ticks } from "../../assets/js/lab_view.js";
-import { exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/js/race_model.js";
-import { layout, nodesOf, thinned } from "../../assets/js/tree_growth.js";
+import { exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
+import { ticks } from "../../assets/shared/lab_view.js";
+import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
 import { runs } from "./recorded.js";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -13,14 +13,29 @@ test("a race is won by each token with its own probability", () => {
   const [p, races] = [[0.5, 0.3, 0.2], 20_000];
   const wins = [0, 0, 0];
   const drawn = exponentials(START_SEED, p.length * races);
-  for (let i = 0; i < races; i++) wins[first(p.map((entry, j) => ({ p: entry, e: drawn[3 * i + j] })), "p")] += 1;
+  for (let i = 0; i < races; i++)
+    wins[
+      first(
+        p.map((entry, j) => ({ p: entry, e: drawn[3 * i + j] })),
+        "p",
+      )
+    ] += 1;
   wins.forEach((count, i) => near(count / races, p[i], 0.015)); // four standard errors
 });
 
 test("a token without probability never arrives first, and one seed gives one race", () => {
   for (let seed = 0; seed < 100; seed++) {
     const [a, b] = exponentials(seed, 2);
-    assert.equal(first([{ q: 0, e: a }, { q: 1, e: b }], "q"), 1);
+    assert.equal(
+      first(
+        [
+          { q: 0, e: a },
+          { q: 1, e: b },
+        ],
+        "q",
+      ),
+      1,
+    );
     assert.deepEqual(exponentials(seed, 2), [a, b]);
     assert.ok(a > 0 && b > 0);
   }
@@ -68,9 +83,31 @@ test("a position of a run becomes a race with the same winners", () => {
 // Trees as the server sends them: [parent, child index], parents first.
 const ROWS = {
   root: [[0, 0]],
-  chain: [[0, 0], [0, 0], [1, 0], [2, 0]],
-  batch: [[0, 0], [0, 0], [0, 1], [0, 2]],
-  mixed: [[0, 0], [0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [3, 0], [0, 2], [4, 0], [5, 0], [3, 1]],
+  chain: [
+    [0, 0],
+    [0, 0],
+    [1, 0],
+    [2, 0],
+  ],
+  batch: [
+    [0, 0],
+    [0, 0],
+    [0, 1],
+    [0, 2],
+  ],
+  mixed: [
+    [0, 0],
+    [0, 0],
+    [1, 0],
+    [0, 1],
+    [2, 0],
+    [1, 1],
+    [3, 0],
+    [0, 2],
+    [4, 0],
+    [5, 0],
+    [3, 1],
+  ],
 };
 const RATES = [0.6, 0.2, 0.1];
 const tree = (rows) => nodesOf([[undefined, null], ...rows.slice(1)], RATES);
@@ -78,7 +115,10 @@ const tree = (rows) => nodesOf([[undefined, null], ...rows.slice(1)], RATES);
 test("a node's acceptance is the product of the rates on its path", () => {
   for (const rows of Object.values(ROWS)) {
     for (const node of tree(rows)) {
-      near(node.acceptance, node.path.reduce((product, index) => product * RATES[index], 1));
+      near(
+        node.acceptance,
+        node.path.reduce((product, index) => product * RATES[index], 1),
+      );
       assert.equal(node.depth, node.path.length);
       for (const child of node.children) assert.equal(child.parent, node);
     }
@@ -107,7 +147,12 @@ test("labels touch no other label, and the newest node has one where nothing is 
   for (const [i, a] of kept.entries()) {
     for (const b of kept.slice(i + 1)) assert.ok(Math.abs(a.x - b.x) >= 40 || Math.abs(a.y - b.y) >= 14);
   }
-  assert.ok(thinned([{ x: 0, y: 0 }, { x: 1, y: 0 }]).size === 1);
+  assert.ok(
+    thinned([
+      { x: 0, y: 0 },
+      { x: 1, y: 0 },
+    ]).size === 1,
+  );
 });
 
 test("ticks are round, begin at 0 and stay within", () => {

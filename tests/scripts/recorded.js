@@ -1,7 +1,7 @@
 // The recorded runs that the page ships: what the scripts are tested on.
 
 import { readdirSync, readFileSync } from "node:fs";
-import { parse, toRun } from "../../assets/js/trace.js";
+import { parse, toRun } from "../../assets/shared/trace.js";
 
 const FOLDER = new URL("../../assets/traces/", import.meta.url);
 const names = readdirSync(FOLDER).filter((name) => name.endsWith(".json") && name !== "index.json");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import * as store from "../../assets/js/store.js";
+import * as store from "../../assets/shared/store.js";
 import { runs } from "./recorded.js";
 
 const { state } = store;
@@ -73,7 +73,9 @@ test("a live run grows by its updates, in whatever order they come, and waits be
 
 test("a run that is refused leaves what is shown, and late updates of a stopped run do not bring it back", () => {
   const { rounds } = state;
-  store.receive(JSON.stringify({ run: "refused", seq: 0, phase: "error", message: "k = 0: give at least 1", rounds: [] }));
+  store.receive(
+    JSON.stringify({ run: "refused", seq: 0, phase: "error", message: "k = 0: give at least 1", rounds: [] }),
+  );
   assert.equal(state.message, "k = 0: give at least 1");
   assert.equal(state.rounds, rounds);
   store.begin();

@@ -1,8 +1,10 @@
-"""The page's scripts where no browser is needed: their unit tests run in node."""
+"""The page's scripts where no browser is needed: unit tests in node, form, types, and who imports whom."""
 
 from __future__ import annotations
 
+import json
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -11,9 +13,22 @@ from pathlib import Path
 
 import pytest
 
+from components.page.assets import ASSETS, FOLDERS, MAIN, SHEETS
+
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 OLDEST_NODE = 20
+BIOME = ROOT / "node_modules/@biomejs/biome/bin/biome"
+TSC = ROOT / "node_modules/typescript/bin/tsc"
+
+LAYERS = [
+    {"shared"},
+    {"page"},
+    {"decode", "compare", "race_lab", "tree_lab", "losslessness", "experiments", "codecs", "lessons"},
+    {"main.js"},
+]
+"""Folders of scripts, lowest first: a script imports from lower layers and from its own folder."""
+IMPORT = re.compile(r'\b(?:from|import)\s*\(?\s*"(\.{1,2}/[^"]+\.js)"')
 
 
 def missing(what):
@@ -32,6 +47,13 @@ def node():
     return found
 
 
+@pytest.fixture(scope="module")
+def tools(node):
+    if not BIOME.exists() or not TSC.exists():
+        missing("the tools that check the scripts are missing: sh tests/install_node_tools.sh")
+    return node
+
+
 def run(*words):
     done = subprocess.run(
         [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, timeout=120
@@ -44,3 +66,99 @@ def test_modules_without_a_browser(node, path):
     code, said = run(node, "--test", "--test-reporter=tap", path)
     assert code == 0, said
     assert "# pass 0" not in said
+
+
+def test_scripts_are_formatted_and_linted(tools):
+    code, said = run(tools, BIOME, "ci", "--error-on-warnings", ".")
+    assert code == 0, said
+
+
+def test_types_of_the_scripts_fit(tools):
+    code, said = run(tools, TSC, "-p", ".")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("line", "finding"),
+    [
+        ("decisions(round, 'gsd')[0].stp;", "'stp' does not exist"),
+        ("round.nodes.map((node) => node.status === 'acepted');", "no overlap"),
+        ("decisions(round);", "Expected 2 arguments"),
+        ("state.rounds[0].tokens[0].txt;", "'txt' does not exist"),
+        ("statusAt(round, decisions(round, 'gsd')[0]);", "missing the following properties"),
+    ],
+)
+def test_types_notice_a_mistake(tools, tmp_path, line, finding):
+    shared = (ASSETS / "shared").as_posix()
+    (tmp_path / "wrong.js").write_text(
+        f'import {{ decisions, statusAt }} from "{shared}/decisions.js";\n'
+        f'import {{ state }} from "{shared}/store.js";\n'
+        f'/** @type {{import("{ASSETS.as_posix()}/types.d.ts").Round}} */\n'
+        "const round = state.rounds[0];\n"
+        f"export const found = () => [state, round, decisions, statusAt];\n{line}\n"
+    )
+    settings = {"extends": f"{ROOT.as_posix()}/tsconfig.json", "include": ["wrong.js"]}
+    (tmp_path / "tsconfig.json").write_text(json.dumps(settings))
+    code, said = run(tools, TSC, "-p", tmp_path)
+    assert code != 0
+    assert finding in said
+
+
+def graph():
+    """Scripts by their place in `assets`, each with the places that it imports."""
+    scripts = {path.relative_to(ASSETS).as_posix(): path.read_text() for path in ASSETS.rglob("*.js")}
+    return {
+        name: {
+            posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) for path in IMPORT.findall(text)
+        }
+        for name, text in scripts.items()
+    }
+
+
+def layer(name):
+    return next(i for i, folders in enumerate(LAYERS) if name.split("/")[0] in folders)
+
+
+def upward(imports):
+    """Imports that go up, or from one feature to another."""
+    return [
+        (name, other)
+        for name, others in imports.items()
+        for other in others
+        if name.split("/")[0] != other.split("/")[0] and layer(other) >= layer(name)
+    ]
+
+
+def circle(imports):
+    """Names of files that import each other in a circle; none: []."""
+    left = {name: set(others) & set(imports) for name, others in imports.items()}
+    while ends := [name for name, others in left.items() if not others]:
+        left = {name: others - set(ends) for name, others in left.items() if name not in ends}
+    return sorted(left)
+
+
+def test_scripts_import_what_is_there_and_only_downwards():
+    imports = graph()
+    assert {other for others in imports.values() for other in others} <= set(imports)
+    assert upward(imports) == []
+    assert circle(imports) == []
+
+
+def test_a_circle_and_a_step_upwards_are_noticed():
+    imports = graph()
+    assert "compare/diff.js" in imports["compare/column.js"]
+    back = imports | {"compare/diff.js": imports["compare/diff.js"] | {"compare/column.js"}}
+    assert circle(back)
+    assert upward(back) == []
+    assert upward({"shared/store.js": {"decode/text.js"}})
+    assert upward({"compare/words.js": {"decode/feed.js"}})
+    assert upward({"page/setup.js": {"main.js"}})
+
+
+def test_scripts_and_style_sheets_are_all_that_is_served():
+    """And of the style sheets the page has all but that of saved pages."""
+    served = {MAIN, *(path for folder in FOLDERS for path in folder.rglob("*"))}
+    ours = {path for kind in ("js", "css") for path in ASSETS.rglob(f"*.{kind}")}
+    assert served == ours
+    assert len(SHEETS) == len(set(SHEETS))
+    assert {path for path in ours if path.suffix == ".css"} - set(SHEETS) == {ASSETS / "decode/offline.css"}

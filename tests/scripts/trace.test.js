@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { checkSize, fromState, parse, toRun } from "../../assets/js/trace.js";
+import { checkSize, fromState, parse, toRun } from "../../assets/shared/trace.js";
 import { runs, texts } from "./recorded.js";
 
 test("a run that is opened and saved is the same file", () => {
@@ -31,7 +31,11 @@ test("whatever is broken or missing in a file, the message names its place", () 
       if (wrong === -1.5 && kept === null) continue;
       holder[key] = wrong;
       const found = () => parse(JSON.stringify(source));
-      assert.throws(found, (error) => error.message.startsWith(name) && error.message.includes("should be"), `${name} = ${wrong}`);
+      assert.throws(
+        found,
+        (error) => error.message.startsWith(name) && error.message.includes("should be"),
+        `${name} = ${wrong}`,
+      );
     }
     holder[key] = kept;
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Updates } from "../../assets/js/updates.js";
+import { Updates } from "../../assets/shared/updates.js";
 
 function* orders(items) {
   if (items.length === 0) yield [];
@@ -13,7 +13,16 @@ const gather = () => {
   const seen = [];
   const progress = { run: "r", seq: 0 };
   const filled = [];
-  return { seen, progress, filled, updates: new Updates(progress, ({ seq }) => seen.push(seq), () => filled.push(1)) };
+  return {
+    seen,
+    progress,
+    filled,
+    updates: new Updates(
+      progress,
+      ({ seq }) => seen.push(seq),
+      () => filled.push(1),
+    ),
+  };
 };
 
 test("in every order of arrival, with repeats, each update is applied once and in its turn", () => {
@@ -54,10 +63,19 @@ test("a run breaks off when its last update does not come in time, and only then
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const broken = [];
   const { progress, updates } = gather();
-  updates.ended(() => true, () => broken.push("silent"));
-  updates.ended(() => false, () => broken.push("through"));
+  updates.ended(
+    () => true,
+    () => broken.push("silent"),
+  );
+  updates.ended(
+    () => false,
+    () => broken.push("through"),
+  );
   t.mock.timers.tick(10_000);
-  updates.ended(() => true, () => broken.push("moved on"));
+  updates.ended(
+    () => true,
+    () => broken.push("moved on"),
+  );
   progress.seq += 1;
   t.mock.timers.tick(10_000);
   assert.deepEqual(broken, ["silent"]);

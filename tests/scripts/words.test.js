@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { around, change, parting, reason, verdict } from "../../assets/js/compare_diff.js";
-import { digits, percent, plotlyLabel, quoted, shortened, visible } from "../../assets/js/labels.js";
-import { feedback, isRight, said } from "../../assets/js/lesson_question.js";
-import { caught, pValue, statistic, verdict as judged } from "../../assets/js/lossless_words.js";
-import { Totals } from "../../assets/js/statistics.js";
+import { around, change, parting, reason, verdict } from "../../assets/compare/diff.js";
+import { feedback, isRight, said } from "../../assets/lessons/question.js";
+import { caught, verdict as judged, pValue, statistic } from "../../assets/losslessness/words.js";
+import { digits, percent, plotlyLabel, quoted, shortened, visible } from "../../assets/shared/labels.js";
+import { Totals } from "../../assets/shared/totals.js";
 import { runs } from "./recorded.js";
 
 const lane = (text, phase = "finished") => ({
@@ -42,7 +42,13 @@ test("numbers have three digits, and infinity its sign", () => {
 });
 
 test("two texts part where they first differ, seen from either", () => {
-  for (const [a, b, at] of [["abc", "abc", -1], ["abc", "abd", 2], ["abc", "ab", 2], ["", "a", 0], ["", "", -1]]) {
+  for (const [a, b, at] of [
+    ["abc", "abc", -1],
+    ["abc", "abd", 2],
+    ["abc", "ab", 2],
+    ["", "a", 0],
+    ["", "", -1],
+  ]) {
     assert.equal(parting(lane(a), lane(b)), at);
     assert.equal(parting(lane(b), lane(a)), at);
   }
@@ -58,7 +64,10 @@ test("a verdict is given once the texts part or both are through", () => {
 });
 
 test("the reason fits the method, the temperature and the precision", () => {
-  const [same, parted] = [{ same: true, at: -1 }, { same: false, at: 3 }];
+  const [same, parted] = [
+    { same: true, at: -1 },
+    { same: false, at: 3 },
+  ];
   assert.match(reason("ersd", same, { greedy: false, dtype: "float32" }), /depends on seed and position alone/);
   assert.match(reason("ersd", parted, { greedy: false, dtype: "bfloat16" }), /bfloat16.*3 tokens.*float32/);
   assert.match(reason("gsd", parted, { greedy: false, dtype: "float32" }), /random numbers of its own/);
@@ -105,7 +114,10 @@ test("p-values and statistics are written for people", () => {
 test("a prediction is right within its margin, and the answer is said either way", () => {
   const number = { range: [0, 100, 1], percent: true, answer: 42, close: 3 };
   const choice = { choices: ["more", "less"], answer: 1 };
-  assert.deepEqual([38.9, 39, 45, 45.1].map((value) => isRight(number, value)), [false, true, true, false]);
+  assert.deepEqual(
+    [38.9, 39, 45, 45.1].map((value) => isRight(number, value)),
+    [false, true, true, false],
+  );
   assert.equal(said(number, 42), "42%");
   for (const value of [0, 30, 42, 44, 100]) assert.ok(feedback(number, value).includes("42%"));
   assert.match(feedback(choice, 1), /^✓/);
@@ -119,6 +131,9 @@ test("the sums over a run are the same whether its rounds came one by one or tog
     assert.deepEqual(single, together);
     assert.equal(together.tokens, rounds.flatMap(({ tokens }) => tokens).length);
     const verified = rounds.flatMap(({ nodes }) => nodes).filter(({ status }) => status !== "unvisited").length;
-    assert.equal(together.indices.reduce((sum, { verified: count }) => sum + count, 0), verified);
+    assert.equal(
+      together.indices.reduce((sum, { verified: count }) => sum + count, 0),
+      verified,
+    );
   }
 });

@@ -94,7 +94,7 @@ def test_every_route_of_the_table_is_one_that_gradio_has_or_ours(site):
     paths = [
         *("/", "/config", "/gradio_api/info", "/theme.css", "/gradio_api/theme.css", "/manifest.json"),
         *("/favicon.ico", "/robots.txt", "/gradio_api/startup-events", "/gradio_api/app_id"),
-        *("/gradio_api/queue/status", f"/gradio_api/file={ROOT}/assets/js/main.js"),
+        *("/gradio_api/queue/status", f"/gradio_api/file={ROOT}/assets/main.js"),
         *(re.findall(r'"\.?(/(?:assets|static)/[^"]+)"', get(site, "/").text)[:2]),
     ]
     assert {path: get(site, path).status_code for path in paths} == dict.fromkeys(paths, 200)
@@ -177,7 +177,7 @@ def test_a_shared_page_may_load_what_its_template_names():
 
 
 def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_same(site):
-    path = f"/gradio_api/file={ROOT}/assets/js/main.js"
+    path = f"/gradio_api/file={ROOT}/assets/main.js"
     first = get(site, path)
     assert first.headers["cache-control"] == "no-cache"
     again = get(site, path, **{"if-none-match": first.headers["etag"]})
@@ -193,7 +193,7 @@ def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_s
     ],
 )
 def test_more_than_one_range_is_refused_and_one_gets_the_whole(site, asked, status):
-    for path in ("/theme.css", f"/gradio_api/file={ROOT}/assets/js/main.js", "/gradio_api/queue/status"):
+    for path in ("/theme.css", f"/gradio_api/file={ROOT}/assets/main.js", "/gradio_api/queue/status"):
         answer = raw(
             site,
             f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: ".encode()
@@ -553,7 +553,7 @@ def test_no_address_can_write_into_the_page(site, forged):
 )
 def test_pages_and_files_come_packed_as_the_visitor_can_take_them(site, accepted, encoding):
     unpack = {"br": brotli.decompress, "gzip": gzip.decompress, None: bytes}[encoding]
-    for path in ("/", "/config", "/theme.css", f"/gradio_api/file={ROOT}/assets/js/main.js"):
+    for path in ("/", "/config", "/theme.css", f"/gradio_api/file={ROOT}/assets/main.js"):
         plain = get(site, path, **{"accept-encoding": "identity"})
         with httpx.stream("GET", site.address + path, headers={"accept-encoding": accepted}) as answer:
             packed = b"".join(answer.iter_raw())

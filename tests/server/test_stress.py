@@ -137,7 +137,7 @@ def test_nothing_but_the_pages_own_files_is_served(site, path):
 
 def test_the_pages_own_files_are_served(site):
     async def visit(http):
-        return await http.get(f"/gradio_api/file={ROOT}/assets/js/main.js")
+        return await http.get(f"/gradio_api/file={ROOT}/assets/main.js")
 
     assert visiting(site, visit).status_code == 200
 

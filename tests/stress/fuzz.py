@@ -45,13 +45,16 @@ NAMES = [
     *("ersd", "gsd", "ar", "simple", "batch", "specinfer", "optimal", "context", "auto"),
     *("own", "target", "noisy", "uniform"),
 ]
-PRIVATE = ["app.py", ".git/config", "assets/js", "assets/results/load.json", "assets/tiny/target/config.json"]
+PRIVATE = [
+    *("app.py", ".git/config", "assets", "assets/shared"),
+    *("assets/results/load.json", "assets/tiny/target/config.json"),
+]
 PATHS = [
     *("/etc/passwd", "../app.py", "app.py", "/proc/self/environ", "\x00", "a" * 5000),
     *("http://127.0.0.1:1/x", "file:///etc/passwd"),
     *(str(ROOT / path) for path in PRIVATE),
-    *(f"{ROOT}/assets/js/../../{path}" for path in PRIVATE),
-    *(f"{ROOT}/assets/js/%2e%2e/%2e%2e/{path}" for path in PRIVATE),
+    *(f"{ROOT}/assets/shared/../../{path}" for path in PRIVATE),
+    *(f"{ROOT}/assets/shared/%2e%2e/%2e%2e/{path}" for path in PRIVATE),
     *(f"{ROOT}/{path}\x00.js" for path in PRIVATE),
 ]
 FIELDS = [

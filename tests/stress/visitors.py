@@ -160,7 +160,8 @@ class Site:
         html = (await http.get("/")).raise_for_status().text
         main = re.search(r"(gradio_api/file=[^\"'\\]+)/main\.js", html)[1]
         styles = re.findall(r"gradio_api/file=[^\"'\\]+\.css", html)
-        scripts = [f"{main}/{path.name}" for path in (ROOT / "assets" / "js").glob("*.js")]
+        assets = ROOT / "assets"
+        scripts = [f"{main}/{path.relative_to(assets)}" for path in assets.rglob("*.js")]
         for path in [*styles, *scripts, f"{self.traces}/{name}.json"]:
             (await http.get(f"/{path}")).raise_for_status()
         return time.monotonic() - start

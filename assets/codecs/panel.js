@@ -1,0 +1,304 @@
+// The codec laboratory: a sentence from Alice to Bob, the laws of its indices, and Tunstall codes.
+
+import { offer } from "../page/setup.js";
+import { visible } from "../shared/labels.js";
+import { Plot, tableOf } from "../shared/plot.js";
+import { cells, fillRows, make, setText } from "../shared/view.js";
+import { setupOf } from "./setup.js";
+
+// A token's text in signs that can be seen; the entry of all other tokens is no token.
+const OTHER = "other tokens";
+const shownToken = (text) => (text === OTHER ? text : visible(text));
+
+const options = (select, entries) => {
+  select.replaceChildren(...entries.map(([value, name]) => Object.assign(make("option", "", name), { value })));
+};
+
+// Asks the server; a newer question makes an older answer void.
+class Asker {
+  constructor(element) {
+    this.element = element;
+    this.number = 0;
+  }
+
+  async ask(question, message, take) {
+    const number = ++this.number;
+    this.element.setAttribute("aria-busy", "true");
+    let answer;
+    try {
+      answer = await question();
+    } catch {
+      answer = { error: "The server did not answer. Try again." };
+    }
+    if (number !== this.number) return;
+    this.element.removeAttribute("aria-busy");
+    message.hidden = !answer.error;
+    setText(message, answer.error ?? "");
+    if (!answer.error) take(answer);
+  }
+}
+
+// Shows a view in a plot that stays.
+function plotIn(host, plotly) {
+  let plot = null;
+  return (view) => {
+    if (plot) return plot.show(view);
+    plot = new Plot(plotly, view);
+    host.append(plot.element);
+  };
+}
+
+// Bob's text: each token with its index in bits below; what differs from the record is marked.
+function drawReceived(host, tokens, chosen, choose) {
+  fillRows(
+    host,
+    tokens,
+    () => Object.assign(make("button", "sent"), { type: "button" }),
+    (button, token, i) => {
+      const text = make("span", "text", visible(token.text));
+      const bits = make("span", "bits", token.bits);
+      button.replaceChildren(text, bits);
+      button.classList.toggle("other", !token.recorded);
+      button.setAttribute("aria-pressed", String(i === chosen));
+      button.setAttribute(
+        "aria-label",
+        `token ${i + 1}: ${visible(token.text)}, index ${token.index}, bits ${token.bits}`,
+      );
+      button.onclick = () => choose(i);
+    },
+  );
+}
+
+// How one token travelled: the proposals both drew, the index, its bits.
+function drawMessage(host, token, number, method) {
+  const list = make("ol", "proposals");
+  token.proposals.forEach((text, i) => {
+    const taken = i === token.index;
+    const item = make("li", taken ? "taken" : "passed");
+    item.append(make(taken ? "b" : "s", "", shownToken(text)), ` index ${i}${taken ? ", taken" : ""}`);
+    list.append(item);
+  });
+  if (token.index >= token.proposals.length) {
+    list.append(make("li", "", `… ${token.index - token.proposals.length + 1} more, the last one taken`));
+  }
+  const how =
+    method === "greedy_rejection"
+      ? "Alice tests the shared proposals one by one, as GSD tests drafted children."
+      : "Alice takes the winner of the race under P; its place in the race under Q is the index.";
+  host.replaceChildren(
+    make("p", "", `Token ${number + 1}. ${how} Both drew, in this order:`),
+    list,
+    make(
+      "p",
+      "",
+      `Alice sends index ${token.index}: ${token.bits.length} bits of Elias γ (ideal ${token.ideal.toFixed(2)} by Zipf's law); ` +
+        `D_KL = ${token.kl.toFixed(2)}, H[index] = ${token.entropy_with.toFixed(2)} bits here. Bob, who has Q, the shared randomness ` +
+        `and the index, takes “${visible(token.text)}”: Alice's token.`,
+    ),
+  );
+}
+
+const TOKEN_COLUMNS = ["#", "token", "index", "bits", "Zipf", "D_KL", "H with", "H without"];
+
+function tokenTable(tokens) {
+  const rows = tokens.map((token, i) => [
+    String(i + 1),
+    visible(token.text),
+    String(token.index),
+    `${token.bits} (${token.bits.length})`,
+    ...[token.ideal, token.kl, token.entropy_with, token.entropy_without].map((bits) => bits.toFixed(2)),
+  ]);
+  return {
+    caption: "Each token in bits; H of the index, proposals with and without replacement",
+    columns: TOKEN_COLUMNS,
+    rows,
+  };
+}
+
+// A table in which P and Q can be edited.
+function drawEditor(host, names, p, q, changed) {
+  const table = make("table", "editor");
+  const head = make("tr");
+  for (const title of ["token", "P", "Q"]) head.append(Object.assign(make("th", "", title), { scope: "col" }));
+  table.append(make("thead"), make("tbody"));
+  table.tHead.append(head);
+  names.forEach((name, i) => {
+    const row = cells(3);
+    setText(row.children[0], shownToken(name));
+    [p, q].forEach((law, column) => {
+      const input = Object.assign(make("input"), {
+        type: "number",
+        min: 0,
+        step: "any",
+        value: Number(law[i].toPrecision(4)),
+      });
+      input.setAttribute("aria-label", `${"PQ"[column]} of ${shownToken(name)}`);
+      input.addEventListener("change", changed);
+      row.children[column + 1].append(input);
+    });
+    table.tBodies[0].append(row);
+  });
+  host.replaceChildren(table);
+}
+
+function edited(host) {
+  const column = (i) =>
+    [...host.querySelectorAll(`tbody td:nth-child(${i}) input`)].map((input) =>
+      input.value === "" ? null : Number(input.value),
+    );
+  return { p: column(2), q: column(3) };
+}
+
+function mountSentence(element, props, server, onToken) {
+  const find = (selector) => element.querySelector(selector);
+  const asker = new Asker(find(".received"));
+  const plot = plotIn(find(".bits-plot"), props.plotly);
+  let [view, chosen, seed] = [null, 0, null];
+
+  function choose(i) {
+    chosen = i;
+    drawReceived(find(".received"), view.tokens, chosen, byHand);
+    drawMessage(find(".message-of-one"), view.tokens[i], i, view.method);
+  }
+  function byHand(i) {
+    choose(i);
+    onToken(view.tokens[i], i);
+  }
+
+  function take(answer) {
+    view = answer;
+    const drawn = view.tokens.filter((token) => !token.recorded).length;
+    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens are others than in the recorded text (dotted); P and Q are those after the recorded text.`;
+    setText(
+      find(".note.seed"),
+      seed === null
+        ? `After: “${view.prompt}” Shared randomness: seed ${view.seed}, with which the pair wrote this text.`
+        : other,
+    );
+    find("button.recorded").hidden = seed === null;
+    tableOf(find(".wrap"), { caption: "The whole sentence", columns: ["", "bits", "a token"], rows: view.totals });
+    tableOf(find(".tokens-table"), tokenTable(view.tokens));
+    plot(view.plot);
+    const most = view.tokens.reduce((best, token, i) => (token.index > view.tokens[best].index ? i : best), 0);
+    choose(most);
+  }
+
+  const ask = () =>
+    asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), find(".message"), take);
+  function fill() {
+    const mine = props.sentences
+      .map(([method, prompt], i) => [i, prompt, method])
+      .filter(([, , method]) => method === find(".codec").value);
+    options(find(".sentence"), mine);
+  }
+  function list() {
+    fill();
+    seed = null;
+    ask();
+  }
+  function set(number, wanted) {
+    find(".codec").value = props.sentences[number][0];
+    fill();
+    find(".sentence").value = number;
+    seed = wanted;
+    ask();
+  }
+  options(find(".codec"), props.codecs);
+  find(".codec").addEventListener("change", list);
+  find(".sentence").addEventListener("change", () => {
+    seed = null;
+    ask();
+  });
+  find(".reseed").addEventListener("click", () => {
+    seed = Math.floor(Math.random() * 2 ** 31);
+    ask();
+  });
+  find("button.recorded").addEventListener("click", () => {
+    seed = null;
+    ask();
+  });
+  list();
+  return { get: () => ({ number: Number(find(".sentence").value), seed }), set };
+}
+
+function mountLaws(element, props, server) {
+  const find = (selector) => element.querySelector(selector);
+  const asker = new Asker(find(".laws-plot"));
+  const plot = plotIn(find(".laws-plot"), props.plotly);
+  const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
+  const host = find(".laws-table");
+  const ask = () =>
+    asker.ask(
+      () => server.laws({ method: find(".codec").value, ...edited(host) }),
+      find(".message"),
+      (view) => plot(view.plot),
+    );
+
+  function show(laws) {
+    drawEditor(host, laws.names, laws.p, laws.q, ask);
+    ask();
+  }
+  function list(chosen) {
+    options(
+      find(".preset"),
+      presets.map(({ name }, i) => [i, name]),
+    );
+    find(".preset").value = chosen;
+    show(presets[chosen]);
+  }
+  find(".preset").addEventListener("change", () => show(presets[Number(find(".preset").value)]));
+  find(".codec").addEventListener("change", ask);
+  list(1);
+  // A chosen token's laws are one more entry of the list.
+  return (token, number) => {
+    const name = `token ${number + 1} of the sentence: ${visible(token.text)}`;
+    presets[props.presets.length] = { name, names: token.texts, p: token.p, q: token.q };
+    list(props.presets.length);
+  };
+}
+
+function mountTunstall(element, props, server) {
+  const find = (selector) => element.querySelector(selector);
+  const asker = new Asker(find(".phrases"));
+  const plot = plotIn(find(".rate-plot"), props.plotly);
+
+  function take(view) {
+    setText(find(".about-word"), view.sentence);
+    const shown = [["header", view.header], ...view.phrases];
+    fillRows(
+      find(".phrases"),
+      shown,
+      () => make("span", "sent"),
+      (item, [phrase, word], i) => {
+        item.replaceChildren(make("span", i ? "text" : "text head", phrase), make("span", "bits", word));
+      },
+    );
+    tableOf(find(".codebook"), view.codebook);
+    plot(view.plot);
+  }
+  function ask() {
+    const weights = find(".weights")
+      .value.split(/[\s,;]+/)
+      .filter(Boolean)
+      .map((text) => (Number.isNaN(Number(text)) ? text : Number(text)));
+    const k = find(".k").value === "" ? null : Number(find(".k").value);
+    asker.ask(() => server.tunstall({ weights, k, word: find(".word").value }), find(".word-message"), take);
+  }
+  for (const name of [".weights", ".k", ".word"]) find(name).addEventListener("change", ask);
+  ask();
+  return { inputs: { weights: find(".weights"), k: find(".k"), word: find(".word") }, ask };
+}
+
+export function mountCodecLab(element, props, server) {
+  if (props.sentences.length === 0) {
+    element
+      .querySelector(".part")
+      .replaceChildren(
+        make("p", "", "No sentences are recorded in this copy: run python -m components.codecs.record."),
+      );
+    return;
+  }
+  options(element.querySelector(".codec"), props.codecs);
+  const sentence = mountSentence(element, props, server, mountLaws(element, props, server));
+  offer("codec", setupOf(props.sentences.length, sentence, mountTunstall(element, props, server)));
+}

@@ -1,0 +1,214 @@
+// One column of the comparison: what is chosen for it, its numbers, how its text stands beside the reference, and
+// the text.
+
+import { NAMES } from "../shared/kinds.js";
+import { appendText } from "../shared/labels.js";
+import { fillRows, make, setText } from "../shared/view.js";
+import { Controls } from "./controls.js";
+import { around, change, efficiency, reason, verdict } from "./diff.js";
+import { laneOf, reference, state } from "./state.js";
+
+const NOISE = 0.1; // two runs of the same thing easily lie that far apart
+const TILES = { efficiency: "tokens per call", time: "time", ratio: "relative speed" };
+
+// Topology auto may find that no draft is worth its time.
+const undrafted = ({ asked, tree }) =>
+  asked !== "ar" && tree?.num_draft_tokens === 0 ? "; drafting does not pay here" : "";
+
+// [value, note] of each tile.
+function numbers(lane, plain) {
+  const { totals } = lane ?? {};
+  if (!totals?.rounds) return { efficiency: ["–", ""], time: ["–", ""], ratio: ["–", ""] };
+  return {
+    efficiency: [efficiency(lane), `${totals.tokens} tokens in ${totals.rounds} target calls${undrafted(lane)}`],
+    time: [`${totals.decoding.toFixed(2)} s`, `${totals.speed.toFixed(0)} tokens/s`],
+    ratio: plain ? ["1", "the measure of the others"] : compared(lane),
+  };
+}
+
+// The relative speed of a finished run: [value, note].
+export function compared(lane) {
+  if (lane.phase !== "finished") return ["–", ""];
+  const ratio = typicalSpeed(lane) / typicalSpeed(reference());
+  return [ratio.toFixed(2), pace(ratio)];
+}
+
+// Tokens per second of the median round. Rounds of a run are alike; on a busy machine a few slow ones would decide.
+function typicalSpeed({ rounds, totals }) {
+  const seconds = rounds
+    .map(({ seconds: { draft, evaluate, verify } }) => draft + evaluate + verify)
+    .sort((a, b) => a - b);
+  return totals.tokens / rounds.length / seconds[Math.floor(seconds.length / 2)];
+}
+
+function pace(ratio) {
+  const than = ratio > 1 + NOISE ? "faster than" : ratio < 1 - NOISE ? "slower than" : "about as fast as";
+  return `${than} autoregressive (median round, one run)`;
+}
+
+const NOTHING_YET = "Press Run: the text grows here";
+const EMPTY = {
+  waiting: "Comes after the columns before it",
+  choosing: "Measuring acceptance to choose the tree …",
+  stopped: "Did not begin",
+};
+
+/**
+ * What is said about a column's text; what is unknown is left out.
+ * @returns {{ line: string, reason?: string, change?: string, at?: number, same?: boolean, failed?: boolean }}
+ */
+export function judged(column, lane) {
+  if (!lane) return { line: NOTHING_YET };
+  if (lane.tokens.length === 0 && EMPTY[lane.phase]) return { line: EMPTY[lane.phase] };
+  if (lane.phase === "failed") return { line: lane.message, failed: true };
+  if (column.method === "ar") return { line: "The target alone, one token per target call" };
+  const found = verdict(lane, reference());
+  const setting = { greedy: state.shared.temperature === 0, dtype: state.setup?.models[0].dtype };
+  return { ...found, reason: reason(column.method, found, setting), change: change(lane) };
+}
+
+function tokenElement(token) {
+  const element = make("span", `token ${token.kind}`);
+  element.title = NAMES[token.kind];
+  appendText(element, token.text);
+  return element;
+}
+
+export class ColumnView {
+  constructor(column, choices, { changed, remove }) {
+    this.column = column;
+    this.lane = null;
+    this.elements = [];
+    this.marked = "";
+    this.phase = "";
+    this.controls = new Controls(column, choices, changed);
+    this.element = make("article", "card column");
+    this.element.append(this.header(remove), this.controls.element, this.tiles(), this.judgement(), this.story());
+  }
+
+  header(remove) {
+    const header = make("header");
+    this.title = make("h3");
+    this.remove = Object.assign(make("button", "remove", "×"), { type: "button" });
+    this.remove.addEventListener("click", remove);
+    header.append(this.title, this.remove);
+    return header;
+  }
+
+  tiles() {
+    const list = make("dl", "tiles");
+    this.numbers = {};
+    for (const [name, label] of Object.entries(TILES)) {
+      const tile = make("div");
+      this.numbers[name] = [make("dd", name), make("dd", "note")];
+      tile.append(make("dt", "", label), ...this.numbers[name]);
+      list.append(tile);
+    }
+    return list;
+  }
+
+  judgement() {
+    const box = make("div", "judgement");
+    this.parts = {
+      said: make("p", "said"),
+      places: make("dl", "places"),
+      reason: make("p", "reason"),
+      change: make("p", "change"),
+    };
+    box.append(...Object.values(this.parts));
+    return box;
+  }
+
+  story() {
+    this.text = Object.assign(make("div", "story"), { tabIndex: 0, role: "region" });
+    this.prompt = make("span", "prompt");
+    this.tokens = make("span", "tokens");
+    this.text.append(this.prompt, this.tokens);
+    return this.text;
+  }
+
+  // old: what is shown is not what the controls ask for now.
+  draw(number, old) {
+    const { column } = this;
+    const name = `${number}, ${this.controls.method}`;
+    setText(this.title, `${number} · ${this.controls.method}`);
+    this.element.setAttribute("aria-label", `Column ${name}`);
+    this.remove.setAttribute("aria-label", `Remove column ${name}`);
+    this.text.setAttribute("aria-label", `Text of column ${name}`);
+    const lane = laneOf(column);
+    this.element.toggleAttribute("data-old", old && Boolean(lane));
+    if (lane !== this.lane) this.restart(lane);
+    if (lane) this.append(lane);
+    for (const [tile, texts] of Object.entries(numbers(lane, column.method === "ar"))) {
+      texts.forEach((text, i) => setText(this.numbers[tile][i], text));
+    }
+    this.judge(judged(column, lane));
+  }
+
+  restart(lane) {
+    Object.assign(this, { lane, elements: [], marked: "" });
+    this.prompt.replaceChildren();
+    this.tokens.replaceChildren();
+    if (lane) appendText(this.prompt, state.shared.prompt);
+  }
+
+  // New tokens, at the end; the text scrolls with them unless the visitor has scrolled up, and back once all are there.
+  append({ tokens, phase }) {
+    const added = tokens.slice(this.elements.length).map(tokenElement);
+    if (added.length > 0) {
+      const { scrollTop, clientHeight, scrollHeight } = this.text;
+      this.elements.push(...added);
+      this.tokens.append(...added);
+      if (scrollTop + clientHeight > scrollHeight - 40) this.text.scrollTop = this.text.scrollHeight;
+    }
+    if (phase === "finished" && this.phase !== phase) this.text.scrollTop = 0;
+    this.phase = phase;
+  }
+
+  /** @param {ReturnType<typeof judged>} said */
+  judge({ line, reason: why = "", change: after = "", same, at, failed = false }) {
+    this.element.dataset.same = String(same ?? null);
+    this.element.toggleAttribute("data-plain", this.column.method === "ar");
+    this.element.toggleAttribute("data-failed", failed);
+    setText(this.parts.said, line);
+    setText(this.parts.reason, why);
+    setText(this.parts.change, after);
+    const texts =
+      same === false
+        ? [
+            ["autoregressive", reference()],
+            ["here", this.lane],
+          ]
+        : [];
+    fillRows(this.parts.places, texts, place, (row, [name, lane]) => fillPlace(row, name, around(lane.tokens, at)));
+  }
+
+  light(at) {
+    for (const lit of this.tokens.querySelectorAll(".lit")) lit.classList.remove("lit");
+    this.elements[at]?.classList.add("lit");
+  }
+
+  // Marks in the text: { at, label }, before the token with that number.
+  mark(marks) {
+    const wanted = JSON.stringify(marks);
+    if (wanted === this.marked) return;
+    this.marked = wanted;
+    for (const old of this.tokens.querySelectorAll(".parting")) old.remove();
+    for (const { at, label } of marks)
+      this.tokens.insertBefore(make("span", "parting", label), this.elements[at] ?? null);
+  }
+}
+
+// One text around the place where it parts from another.
+function place() {
+  const row = make("div");
+  const text = make("dd");
+  text.append(make("span"), make("mark"), make("span"));
+  row.append(make("dt"), text);
+  return row;
+}
+
+function fillPlace(row, name, { before, token, after }) {
+  setText(row.firstChild, name);
+  [before, token, after].forEach((part, i) => setText(row.lastChild.children[i], part));
+}

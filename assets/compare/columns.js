@@ -1,0 +1,51 @@
+// Columns as text, "ersd.sequence.4.own": how the address and the examples write them, and what two that are
+// written alike have in common. A topology without k leaves it out; autoregressive decoding is "ar".
+
+import { shortened } from "../shared/labels.js";
+
+let last = 0; // number of the newest column
+
+// choices: { method, topology, draft }, each a list of [label, name]; withoutK: topologies that have no k.
+export class Columns {
+  constructor({ choices, withoutK, mostColumns, mostDrafted }) {
+    this.choices = choices;
+    this.withoutK = withoutK;
+    this.mostColumns = mostColumns;
+    this.mostDrafted = mostDrafted;
+  }
+
+  written({ method, topology, k, draft }) {
+    if (method === "ar") return method;
+    return [method, topology, ...(this.withoutK.includes(topology) ? [] : [k]), draft].join(".");
+  }
+
+  writtenAll = (columns) => columns.map((column) => this.written(column)).join(",");
+
+  // A list of columns; Error says which is not right and what would be.
+  parsedAll(text) {
+    const columns = text.split(",").map((part) => this.parsed(part));
+    if (columns.length > this.mostColumns)
+      throw new Error(`the address has ${columns.length} columns; at most ${this.mostColumns} stand side by side`);
+    return columns;
+  }
+
+  parsed(text) {
+    const column = { id: `c${(last += 1)}`, method: "ar", topology: "sequence", k: 4, draft: "own" };
+    if (text === "ar") return column;
+    const parts = text.split(".");
+    [column.method, column.topology] = parts;
+    if (!this.withoutK.includes(column.topology)) column.k = Number(parts[2]);
+    column.draft = parts.at(-1);
+    if (this.fits(column) && this.written(column) === text) return column;
+    throw new Error(
+      `“\u2068${shortened(text, 60)}\u2069” in the address is no column; write it like ersd.sequence.4.own, or ar`,
+    );
+  }
+
+  fits(column) {
+    const known = ["method", "topology", "draft"].every((name) =>
+      this.choices[name].some(([, value]) => value === column[name]),
+    );
+    return known && Number.isInteger(column.k) && column.k >= 1 && column.k <= this.mostDrafted;
+  }
+}

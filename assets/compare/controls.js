@@ -1,0 +1,63 @@
+// What a visitor chooses for one column: method, draft, topology and k.
+
+import { make } from "../shared/view.js";
+
+const LABELS = { method: "Method", draft: "Draft", topology: "Topology", k: "k" };
+
+function select(options) {
+  const element = make("select");
+  for (const [label, value] of options) element.append(Object.assign(make("option", "", label), { value }));
+  return element;
+}
+
+export class Controls {
+  // column: changed in place as the visitor chooses; changed: called after it.
+  constructor(column, { choices, withoutK, mostDrafted }, changed) {
+    this.column = column;
+    this.withoutK = withoutK;
+    this.changed = changed;
+    this.element = make("div", "choices");
+    const k = Object.assign(make("input"), { type: "number", min: 1, max: mostDrafted, step: 1 });
+    this.inputs = {
+      method: select(choices.method),
+      draft: select(choices.draft),
+      topology: select(choices.topology),
+      k,
+    };
+    for (const [name, input] of Object.entries(this.inputs)) {
+      const label = make("label", name);
+      label.append(make("span", "", LABELS[name]), input);
+      this.element.append(label);
+      input.addEventListener("change", () => this.take());
+    }
+    this.show();
+  }
+
+  take() {
+    const { method, draft, topology, k } = this.inputs;
+    Object.assign(this.column, {
+      method: method.value,
+      draft: draft.value,
+      topology: topology.value,
+      k: k.valueAsNumber,
+    });
+    this.show();
+    this.changed();
+  }
+
+  show() {
+    const { column, inputs } = this;
+    for (const name of ["method", "draft", "topology"]) inputs[name].value = column[name];
+    if (Number.isFinite(column.k)) inputs.k.valueAsNumber = column.k;
+    for (const name of ["draft", "topology", "k"]) inputs[name].disabled = column.method === "ar";
+    if (this.withoutK.includes(column.topology)) inputs.k.disabled = true;
+  }
+
+  get method() {
+    return this.inputs.method.selectedOptions[0].textContent;
+  }
+
+  get draft() {
+    return this.inputs.draft.selectedOptions[0].textContent;
+  }
+}

@@ -1,0 +1,210 @@
+// The comparison: several ways of decoding side by side, from one prompt and seed. A column that is changed after
+// a run is run again by itself.
+
+import { offer } from "../page/setup.js";
+import { differing, readAll } from "../page/setup_fields.js";
+import { tableOf } from "../shared/plot.js";
+import { onFrame, setText } from "../shared/view.js";
+import { ColumnView, judged } from "./column.js";
+import { Columns } from "./columns.js";
+import { fieldsOf, Shared } from "./shared.js";
+import {
+  begin,
+  ended,
+  isActive,
+  laneOf,
+  mayBegin,
+  notify,
+  reference,
+  stale,
+  state,
+  stop,
+  stopped,
+  subscribe,
+} from "./state.js";
+import { beside, HEAD, rows, status, summary } from "./words.js";
+
+const SETTLED = 500; // milliseconds after the last change of a column until it is run again
+const ADDED = "ersd.batch.4.own";
+const CHANGED = "Prompt, seed, length or temperature is another one now: press Run to compare anew.";
+const CAPTION =
+  "One run each. Seconds: drafting, evaluating and verifying on this machine. Relative speed: tokens per second of the median round, autoregressive = 1.";
+
+class Comparison {
+  constructor(element, props, trigger) {
+    this.element = element;
+    this.props = props;
+    this.trigger = trigger;
+    this.columns = new Columns(props);
+    this.views = [];
+    this.timer = null;
+    this.find = (selector) => element.querySelector(selector);
+    this.shared = new Shared(this.find("form"), props.mostTokens, () => this.draw());
+    this.fields = {
+      ...fieldsOf(this.shared, props.mostTokens),
+      columns: { kind: "text", default: props.examples[0].columns },
+    };
+    this.connect();
+    this.setColumns(this.fields.columns.default);
+    this.drawSoon = onFrame(() => this.draw());
+    subscribe(this.drawSoon);
+  }
+
+  connect() {
+    this.find("form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.run();
+    });
+    this.find(".stop").addEventListener("click", () => {
+      stop();
+      this.trigger("stop");
+    });
+    this.find(".add").addEventListener("click", () => this.add());
+    const side = this.find(".side");
+    side.addEventListener("pointerover", (event) => this.light(event.target.closest(".token")));
+    side.addEventListener("pointerleave", () => this.light(null));
+    const choose = this.find(".example");
+    choose.addEventListener("change", () => this.choose(choose.value));
+  }
+
+  // The tokens at one position of all texts light up together.
+  light(token) {
+    const at = Math.max(...this.views.map(({ elements }) => elements.indexOf(token)));
+    for (const view of this.views) view.light(at);
+  }
+
+  choose(written) {
+    if (written === "") return;
+    this.setColumns(written);
+    this.follow();
+  }
+
+  setColumns(written) {
+    state.columns = this.columns.parsedAll(written);
+    this.fill();
+  }
+
+  add() {
+    state.columns.push(this.columns.parsed(ADDED));
+    this.fill();
+    this.follow();
+  }
+
+  remove(column) {
+    state.columns.splice(state.columns.indexOf(column), 1);
+    this.fill();
+    this.find(".add").focus();
+  }
+
+  // A view for each column; those that are there stay.
+  fill() {
+    const there = new Map(this.views.map((view) => [view.column, view]));
+    this.views = state.columns.map((column) => there.get(column) ?? this.newView(column));
+    this.find(".side").replaceChildren(...this.views.map((view) => view.element));
+    notify();
+  }
+
+  newView(column) {
+    return new ColumnView(column, this.props, { changed: () => this.follow(), remove: () => this.remove(column) });
+  }
+
+  // All columns anew.
+  run() {
+    if (!mayBegin()) return;
+    this.start(
+      state.columns.filter(({ method }) => method !== "ar"),
+      true,
+    );
+  }
+
+  start(columns, anew) {
+    clearTimeout(this.timer);
+    const values = this.shared.values;
+    begin(values, columns, (column) => this.columns.written(column), anew);
+    const { length, ...shared } = values;
+    const asked = columns.map(({ id, ...own }) => ({ name: id, ...own }));
+    const models = state.setup?.models ?? null;
+    this.trigger("submit", { ...shared, max_new_tokens: length, columns: asked, reference: anew, models });
+  }
+
+  stale = () => stale((column) => this.columns.written(column));
+
+  canFollow() {
+    return mayBegin() && reference()?.phase === "finished" && this.shared.fits(state.shared);
+  }
+
+  // Columns that were changed are run again, once the visitor lets go.
+  follow() {
+    this.drawSoon();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      const columns = this.stale();
+      if (columns.length > 0 && this.canFollow()) this.start(columns, false);
+    }, SETTLED);
+  }
+
+  draw() {
+    const phase = state.phase;
+    if (phase === "done" && this.phase !== "done") this.follow(); // what was changed meanwhile
+    this.phase = phase;
+    this.element.dataset.phase = phase;
+    if (state.setup && state.setup !== this.setup) this.shared.drawn(state.setup.seed);
+    this.setup = state.setup;
+    const old = this.stale();
+    this.views.forEach((view, i) => view.draw(i + 1, old.includes(view.column)));
+    this.markPartings();
+    this.drawControls();
+    this.drawWords();
+  }
+
+  drawControls() {
+    this.find(".run").disabled = !mayBegin();
+    this.find(".stop").disabled = !isActive();
+    this.find(".add").disabled = this.views.length >= this.props.mostColumns;
+    for (const view of this.views) view.remove.disabled = this.views.length === 1;
+    const now = this.columns.writtenAll(state.columns);
+    this.find(".example").value = this.props.examples.find(({ columns }) => columns === now)?.columns ?? "";
+  }
+
+  drawWords() {
+    const { views, shared } = this;
+    const changed = mayBegin() && state.shared !== null && !shared.fits(state.shared);
+    setText(this.find(".run-status"), changed ? CHANGED : status(views));
+    setText(this.find(".run-error"), state.message);
+    this.find(".run-error").hidden = state.message === "";
+    setText(this.find(".beside"), beside(views));
+    setText(this.find(".summary"), summary(views));
+    if (!isActive() && state.lanes.size > 0)
+      tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
+  }
+
+  // Where the texts part: in each column, and in autoregressive ones for all others.
+  markPartings() {
+    const places = this.views.map(({ column }) => judged(column, laneOf(column)));
+    const ofOthers = places.flatMap(({ same, at }, i) => (same === false ? [{ at, label: `≠ ${i + 1}` }] : []));
+    this.views.forEach((view, i) => {
+      const own = places[i].same === false ? [{ at: places[i].at, label: "≠" }] : [];
+      view.mark(view.column.method === "ar" ? ofOthers : own);
+    });
+  }
+
+  // The set-up as the address has it; components/page/setup.py says how.
+  get() {
+    return differing({ ...this.shared.values, columns: this.columns.writtenAll(state.columns) }, this.fields);
+  }
+
+  set(texts) {
+    const { values, messages } = readAll(texts, this.fields, (key) => `compare.${key}`);
+    const { columns, ...shared } = values;
+    this.shared.values = shared;
+    this.choose(columns);
+    return messages;
+  }
+}
+
+export function mountCompare(element, props, server, trigger) {
+  const comparison = new Comparison(element, props, trigger);
+  comparison.draw();
+  offer("compare", { get: () => comparison.get(), set: (texts) => comparison.set(texts) });
+  window.specdec.compare = { ended, stopped, state };
+}

@@ -1,0 +1,128 @@
+// What the comparison knows: the columns that are wanted, and the run of each: autoregressive decoding (the
+// reference) and whatever is compared with it.
+
+import { Totals } from "../shared/totals.js";
+import { Updates } from "../shared/updates.js";
+
+export const REFERENCE = "reference";
+
+const FRESH = { run: null, seq: 0, message: "", place: null };
+
+export const state = {
+  ...FRESH,
+  // place: in line for the model, { number, of, seconds }; run, seq: as in updates.js
+  gone: null, // id of the run before
+  phase: "idle", // idle, waiting, running, stopping, stopped, done, error
+  setup: null, // seed and models
+  shared: null, // what all columns were asked to go on from
+  columns: [], // { id, method, topology, k, draft }, as the visitor wants them
+  lanes: new Map(), // the runs, by a column's id
+};
+
+const listeners = new Set();
+const updates = new Updates(state, apply, notify);
+
+export const subscribe = (listener) => listeners.add(listener);
+
+export function notify() {
+  for (const listener of listeners) listener();
+}
+
+export const isActive = () => ["waiting", "running"].includes(state.phase);
+export const mayBegin = () => !isActive() && state.phase !== "stopping";
+
+// asked: what the column asked for. before: its run until something of it was changed.
+const newLane = (asked, before) => ({ asked, before, phase: "waiting", message: "", tree: null, ...nothing() });
+const nothing = () => ({ rounds: [], tokens: [], totals: new Totals() });
+
+// The run that a column shows; autoregressive ones show the reference.
+export const laneOf = (column) => state.lanes.get(column.method === "ar" ? REFERENCE : column.id);
+export const reference = () => state.lanes.get(REFERENCE);
+
+// Columns whose run is not what they ask for; `written` says what a column asks for.
+export function stale(written) {
+  return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
+}
+
+// Columns are to be run: all of them after the reference, or some of them beside the one that is there.
+export function begin(shared, columns, written, anew) {
+  if (anew) {
+    state.lanes.clear();
+    state.setup = null;
+  }
+  for (const column of columns) {
+    const old = state.lanes.get(column.id);
+    state.lanes.set(column.id, newLane(written(column), old?.phase === "finished" ? old : null));
+    if (old) old.before = null; // one step back is shown, no more
+  }
+  if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
+  Object.assign(state, FRESH, { phase: "waiting", shared, gone: state.run });
+  updates.forget();
+  notify();
+}
+
+// Gradio cancels whatever runs once it hears of the stop, so nothing may begin before it has: `stopped`.
+export function stop() {
+  if (isActive()) end("stopping");
+  notify();
+}
+
+export function stopped() {
+  if (state.phase === "stopping") state.phase = "stopped";
+  notify();
+}
+
+// The server is through. If its last update does not come, the visitor must know.
+export const ended = () =>
+  updates.ended(isActive, () =>
+    breakOff("The comparison broke off: the server refused it or the connection was lost. Try again."),
+  );
+
+// Nothing more comes; what came stays.
+export function breakOff(message) {
+  state.message = message;
+  end("error");
+  notify();
+}
+
+function end(phase) {
+  state.phase = phase;
+  for (const lane of state.lanes.values()) if (!["finished", "failed"].includes(lane.phase)) lane.phase = "stopped";
+}
+
+// Takes one update (JSON text); those of a run that was stopped come too late.
+export function receive(text, server) {
+  if (!text || !isActive()) return;
+  const update = JSON.parse(text);
+  if (update.place) return waits(update);
+  if (update.run !== state.gone) state.run ??= update.run;
+  if (update.run !== state.run) return;
+  updates.take(update, server);
+  notify();
+}
+
+// The place in line; such updates have no number.
+function waits({ place }) {
+  state.place = place;
+  notify();
+}
+
+function apply(update) {
+  state.place = null;
+  if (update.setup) state.setup = update.setup;
+  if (update.setup) state.shared.seed ??= update.setup.seed; // an empty one was drawn
+  if (update.column) applyTo(state.lanes.get(update.column), update);
+  else if (["done", "error"].includes(update.phase)) {
+    state.message = update.message ?? "";
+    end(update.phase);
+  } else state.phase = "running";
+}
+
+function applyTo(lane, { phase, message = "", tree, rounds }) {
+  if (!lane) return;
+  Object.assign(lane, { phase, message, tree: tree ?? lane.tree });
+  lane.rounds.push(...rounds);
+  lane.tokens.push(...rounds.flatMap(({ tokens }) => tokens));
+  lane.totals.addAll(lane.rounds);
+  if (rounds.at(-1)?.finish) lane.phase = "finished";
+}

@@ -1,0 +1,92 @@
+// How the comparison stands, in words, and its numbers as rows of a table.
+
+import { place } from "../shared/waiting.js";
+import { compared, judged } from "./column.js";
+import { efficiency } from "./diff.js";
+import { isActive, laneOf, REFERENCE, reference, state } from "./state.js";
+
+export const HEAD = [
+  "column",
+  "draft",
+  "topology",
+  "tokens",
+  "target calls",
+  "tokens per target call",
+  "seconds",
+  "tokens/s",
+  "relative speed",
+  "text",
+];
+
+const title = (view, i) => `Column ${i + 1}, ${view.controls.method}`;
+const length = (lane) => `${lane.tokens.length} of ${state.shared.length ?? "?"} tokens`;
+
+function running(views) {
+  const [id, lane] = [...state.lanes].find(([, { phase }]) => ["running", "choosing"].includes(phase)) ?? [];
+  if (!lane) return "Running …";
+  const i = views.findIndex(({ column }) => column.id === id); // -1 where it was taken away meanwhile
+  const name = id === REFERENCE ? "Autoregressive decoding" : i < 0 ? "A column" : title(views[i], i);
+  return lane.phase === "choosing" ? `${name}: measuring acceptance to choose the tree …` : `${name}: ${length(lane)}`;
+}
+
+const STATUS = {
+  idle: () => "Ready: press Run.",
+  waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
+  running,
+  done: () => `Done, seed ${state.setup.seed}. Change draft, topology or k of a column and it runs again by itself.`,
+  stopping: () => "Stopping …",
+  stopped: () => "Stopped. Press Run to compare anew.",
+  error: () => "",
+};
+
+export const status = (views) => STATUS[state.phase](views);
+
+// What a screen reader hears: how it begins and how it ended, not every token.
+export function summary(views) {
+  if (isActive()) return state.phase === "waiting" ? "Waiting for the model …" : "Running …";
+  if (state.phase !== "done") return "";
+  const column = (view, i) => {
+    const lane = laneOf(view.column);
+    const rate = lane?.totals.rounds ? ` ${efficiency(lane)} tokens per target call.` : "";
+    return `${title(view, i)}: ${judged(view.column, lane).line}.${rate}`;
+  };
+  return `Done. ${views.map(column).join(" ")}`;
+}
+
+// Autoregressive decoding is measured even where no column shows it.
+export function beside(views) {
+  const lane = reference();
+  if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";
+  const { tokens, rounds, decoding, speed } = lane.totals;
+  return `Autoregressive decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${decoding.toFixed(2)} s, ${speed.toFixed(0)} tokens/s.`;
+}
+
+export const rows = (views) => views.map(row);
+
+function row(view, i) {
+  const { column } = view;
+  const lane = laneOf(column);
+  const own = column.method === "ar" ? ["none", "none"] : [view.controls.draft, drawnTree(view, lane)];
+  return [title(view, i), ...own, ...measured(column, lane), judged(column, lane).line];
+}
+
+function drawnTree(view, lane) {
+  const { num_draft_tokens: drafted, depth } = lane?.tree ?? {};
+  return drafted === undefined
+    ? view.column.topology
+    : `${view.column.topology}: ${drafted} drafted tokens, depth ${depth}`;
+}
+
+function measured(column, lane) {
+  const { totals } = lane ?? {};
+  if (!totals?.rounds) return Array(6).fill("–");
+  const speed = column.method === "ar" ? "1" : compared(lane).filter(Boolean).join(", ");
+  return [
+    totals.tokens,
+    totals.rounds,
+    efficiency(lane),
+    totals.decoding.toFixed(2),
+    totals.speed.toFixed(0),
+    speed,
+  ].map(String);
+}

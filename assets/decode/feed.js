@@ -1,0 +1,49 @@
+// How the run stands, and the message when something was wrong with it.
+
+import { state, subscribe } from "../shared/store.js";
+import { onFrame, setText } from "../shared/view.js";
+import { place } from "../shared/waiting.js";
+
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.length, 0);
+const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
+
+const STATUS = {
+  idle: () =>
+    state.recorded ? "A recorded run of the models is shown. Your turn: write a prompt and press Generate." : "Ready.",
+  waiting: () =>
+    state.place
+      ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.`
+      : "Waiting for the model …",
+  choosing: () => "Measuring acceptance to choose the tree …",
+  running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
+  baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
+  done: () =>
+    `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.`,
+  stopped: () =>
+    state.recorded || state.early
+      ? "Stopped before the model began."
+      : `Stopped after ${count(tokens(state.rounds), "token")}.`,
+  error: () => "",
+};
+
+function reason() {
+  const finish = state.rounds.at(-1)?.finish;
+  return finish ? ` (${FINISH[finish]})` : "";
+}
+
+export function mountFeed(element) {
+  const status = element.querySelector(".run-status");
+  const error = element.querySelector(".run-error");
+  subscribe(
+    onFrame(() => {
+      document.body.dataset.phase = state.phase;
+      document.body.dataset.method = state.setup?.method ?? "";
+      setText(status, STATUS[state.phase]());
+      // A screen reader hears how a run starts and ends, not every token or second.
+      status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
+      setText(error, state.message);
+      error.hidden = state.message === "";
+    }),
+  );
+}

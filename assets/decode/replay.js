@@ -1,0 +1,198 @@
+// Recorded runs: chosen from the list, named by the address (/?trace=name), or opened from a file.
+
+import { copyLink, offer, writeAddress } from "../page/setup.js";
+import { differing, readAll } from "../page/setup_fields.js";
+import { decisionsOf, hasParked, isActive, seek, select, show, state, subscribe, unpark } from "../shared/store.js";
+import { checkSize, parse, toRun } from "../shared/trace.js";
+import { onFrame, setText } from "../shared/view.js";
+import { isPlaying, pause, play } from "./player.js";
+import { saveAs } from "./save.js";
+
+const OWN = "own"; // the visitor's own run
+const FILE = "file"; // one from a file
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+class Replay {
+  choose;
+  look;
+  error;
+  there;
+  twin;
+  file;
+  link;
+
+  constructor(element, { folder, entries, mostBytes }) {
+    this.element = element;
+    this.folder = folder;
+    this.entries = entries;
+    this.mostBytes = mostBytes;
+    this.asked = 0;
+    const find = (selector) => element.querySelector(selector);
+    [this.choose, this.look, this.error] = [".choose", ".look", ".replay-error"].map(find);
+    [this.there, this.twin, this.file, this.link] = [".there", ".twin", "input[type=file]", ".link"].map(find);
+    this.choose.addEventListener("change", () => this.chosen(this.choose.value));
+    this.there.addEventListener("click", () => this.goThere());
+    this.twin.addEventListener("click", () => this.switchTwin());
+    this.file.addEventListener("change", () => this.opened(this.file.files[0]));
+    this.link.addEventListener("click", () => this.copied());
+    const menu = find(".save");
+    menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
+    mountMenu(menu);
+    subscribe(onFrame(() => this.draw()));
+  }
+
+  tell(message) {
+    setText(this.error, message);
+    this.error.hidden = message === "";
+  }
+
+  // What the address says of the run that is shown: its name, and where it stands, counted from 1.
+  get fields() {
+    const count = { kind: "number", default: null, least: 1, whole: true };
+    return { trace: { kind: "text", default: this.entries[0]?.name ?? "" }, round: count, decision: count };
+  }
+
+  setup() {
+    if (!this.entries.some(({ name }) => name === state.recorded?.name)) return {};
+    const moving = isPlaying() || state.follow;
+    const { round } = state.selected;
+    const place =
+      moving || (round <= 0 && state.decision <= 0) ? {} : { round: round + 1, decision: state.decision + 1 };
+    return differing({ trace: state.recorded.name, ...place }, this.fields);
+  }
+
+  // Opens the run that the address names, or the first one. A run that the visitor has begun meanwhile is left
+  // alone.
+  async setUp(texts) {
+    const { values, messages } = readAll(texts, this.fields);
+    const entry = this.entries.find(({ name }) => name === values.trace);
+    if (!entry) this.tell(`There is no recorded run “${values.trace.slice(0, 60)}”. Choose one from the list.`);
+    const at = values.round && { round: values.round - 1, decision: (values.decision ?? Infinity) - 1 };
+    if (entry ?? this.entries[0]) await this.load(entry ?? this.entries[0], entry ? at : null);
+    return [...messages, ...(entry && at ? this.misplaced(values) : [])];
+  }
+
+  misplaced({ trace, round, decision }) {
+    const count = state.rounds.length;
+    if (round > count)
+      return [`round = ${round} in the address: the run “${trace}” has ${count} rounds; its last one is shown.`];
+    const decisions = decisionsOf(round - 1).length;
+    return decision > decisions
+      ? [`decision = ${decision} in the address: round ${round} has ${decisions}; its last one is shown.`]
+      : [];
+  }
+
+  async load(entry, at = null) {
+    const asked = (this.asked += 1);
+    const { run } = state;
+    try {
+      const response = await fetch(new URL(`${this.folder}/${entry.name}.json`, document.baseURI).href);
+      if (!response.ok) throw new Error(`the server answered ${response.status}`);
+      const value = parse(await response.text());
+      if (asked !== this.asked || isActive() || state.run !== run) return;
+      this.present(value, entry, at);
+    } catch (error) {
+      this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);
+    }
+  }
+
+  // Plays by itself, unless the visitor's system asks for little motion: then it stands where there is most to see.
+  present(value, about, at) {
+    pause();
+    show(toRun(value), about);
+    if (at) seek(at.round, at.decision);
+    else if (!calm.matches) play();
+    else select(about.round ?? 0, about.step ?? 0);
+    writeAddress();
+  }
+
+  chosen(name) {
+    this.tell("");
+    pause();
+    const entry = this.entries.find((item) => item.name === name);
+    if (entry) this.load(entry);
+    if (name === OWN) unpark();
+    this.draw();
+  }
+
+  goThere() {
+    pause();
+    select(state.recorded.round, state.recorded.step);
+  }
+
+  // The same moment of the same set-up with the other method.
+  async switchTwin() {
+    const entry = this.entries.find(({ name }) => name === state.recorded.twin);
+    pause();
+    await this.load(entry, { round: state.selected.round, decision: Infinity });
+  }
+
+  async opened(file) {
+    this.file.value = "";
+    if (!file) return;
+    this.tell("");
+    try {
+      checkSize(file.size, this.mostBytes);
+      const value = parse(await file.text(), this.mostBytes);
+      if (isActive()) throw new Error("a run is going on; stop it first");
+      this.present(value, { name: FILE, title: file.name, look: "", twin: null });
+    } catch (error) {
+      this.tell(`${file.name} was not opened: ${error.message}.`);
+    }
+  }
+
+  async copied() {
+    setText(this.link, (await copyLink()) ? "copied" : "see the address");
+    setTimeout(() => setText(this.link, "Copy link"), 1500);
+  }
+
+  async save(what) {
+    if (!what || state.rounds.length === 0) return;
+    this.tell("");
+    try {
+      await saveAs(what);
+    } catch (error) {
+      this.tell(`Nothing was saved: ${error.message}.`);
+    }
+  }
+
+  draw() {
+    const { recorded } = state;
+    document.body.toggleAttribute("data-recorded", recorded !== null);
+    const busy = isActive();
+    this.choose.disabled = this.file.disabled = busy;
+    const own = this.choose.querySelector(`option[value=${OWN}]`);
+    own.hidden = own.disabled = recorded !== null && !hasParked();
+    const opened = this.choose.querySelector(`option[value=${FILE}]`);
+    opened.hidden = opened.disabled = recorded?.name !== FILE;
+    if (recorded?.name === FILE) setText(opened, recorded.title);
+    const value = recorded?.name ?? OWN;
+    if (this.choose.value !== value) this.choose.value = value;
+    setText(this.look, recorded ? recorded.look : busy ? "" : "This is your own run.");
+    this.there.hidden = recorded?.round === undefined;
+    this.twin.hidden = !recorded?.twin;
+    if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);
+    this.link.hidden = !recorded || recorded.name === FILE;
+    for (const button of this.element.querySelectorAll("[data-save]"))
+      button.disabled = state.rounds.length === 0 || busy;
+  }
+}
+
+// A menu closes after a choice, by Escape, and when something else is pressed.
+function mountMenu(menu) {
+  document.addEventListener("click", (event) => {
+    const target = /** @type {Element} */ (event.target);
+    if (!menu.contains(target) || target.closest("button")) menu.open = false;
+  });
+  menu.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
+export function mountReplay(element, props) {
+  const replay = new Replay(element, props);
+  const part = { get: () => replay.setup(), set: (texts) => replay.setUp(texts) };
+  if (!offer("run", part, Object.keys(replay.fields))) replay.setUp({});
+}

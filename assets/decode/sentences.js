@@ -1,0 +1,108 @@
+// What was decided, and why, in one sentence with its numbers.
+
+/** @import { Decision, Round, Step } from "../types.d.ts" */
+
+import { digits, quoted } from "../shared/labels.js";
+
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+const key = (path) => path.join(".");
+
+// The children that were drafted at a step's node, in order.
+/**
+ * @param {Round} round
+ * @param {Step} step
+ */
+export function children(round, step) {
+  const parent = key(step.path);
+  return round.nodes.filter(({ path }) => path.length === step.path.length + 1 && key(path.slice(0, -1)) === parent);
+}
+
+const ratio = (trial) => (trial.ratio === null ? "∞" : digits(trial.ratio));
+
+function trialSentence(round, step, number) {
+  const trial = step.trials[number];
+  const node = children(round, step)[number];
+  const [sign, outcome] = trial.accepted ? ["<", "accepted"] : ["≥", "rejected"];
+  const after = number === 0 ? "" : ` (p is the residual after ${count(number, "rejection")})`;
+  return `${quoted(node.text)}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
+}
+
+function gsdSentence(round, step, decision) {
+  if (decision.trial !== null) return trialSentence(round, step, decision.trial);
+  const token = quoted(round.tokens[decision.step].text);
+  if (step.kind === "bonus")
+    return `${token}: all that was drafted on this path is accepted, and the target adds one of its own: bonus.`;
+  const rejected =
+    step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
+  return `${token}: ${rejected}: drawn from the residual.`;
+}
+
+function raceSentence(round, step, decision) {
+  const token = round.tokens[decision.step];
+  const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
+  const first = `${quoted(token.text)} wins the target's race (e/p = ${digits(arrival?.arrival_p)})`;
+  if (step.kind === "sampled") return `${first}: it is the sample.`;
+  if (step.kind === "bonus") return `${first}; nothing was drafted below this path: bonus.`;
+  if (step.kind === "correction") return `${first}; nobody drafted it: correction.`;
+  const child = children(round, step).findIndex(({ token_id }) => token_id === step.token_id);
+  return `${first}; it was drafted as child ${child}: accepted.`;
+}
+
+/**
+ * @param {Round} round
+ * @param {Decision} decision
+ * @param {string} method
+ * @returns {string}
+ */
+export function sentence(round, decision, method) {
+  const step = round.steps[decision.step];
+  if (decision.kind === "draft") return draftSentence(round, method);
+  if (!step) return "This run was recorded without its races.";
+  return method === "gsd" ? gsdSentence(round, step, decision) : raceSentence(round, step, decision);
+}
+
+function draftSentence(round, method) {
+  const tested = method === "gsd" ? "tested against a number u of its own" : "raced against the target's own choice";
+  return `${count(round.nodes.length, "token")} drafted: the draft's first arrivals. None has been ${tested} yet.`;
+}
+
+// The numbers of what was decided: its probabilities and its arrival times.
+/**
+ * @param {Round} round
+ * @param {Decision} decision
+ * @returns {string}
+ */
+export function numbers(round, decision) {
+  const step = round.steps[decision.step];
+  if (!step || decision.kind === "draft") return "";
+  if (decision.trial !== null) {
+    const { p, q, u } = step.trials[decision.trial];
+    return `p = ${digits(p)} · q = ${digits(q)} · u = ${digits(u)}`;
+  }
+  const found = step.leading.find(({ token_id }) => token_id === step.token_id);
+  if (!found) return "";
+  const draft =
+    step.winner_q === null
+      ? "the draft was not asked here"
+      : `q = ${digits(found.q)} · e/q = ${digits(found.arrival_q)}`;
+  return `p = ${digits(found.p)} · e = ${digits(found.exponential)} · e/p = ${digits(found.arrival_p)} · ${draft}`;
+}
+
+// A round so far, in one sentence.
+/**
+ * @param {Round} round
+ * @param {Decision} decision
+ * @param {boolean} complete
+ * @returns {string}
+ */
+export function roundSentence(round, decision, complete) {
+  const name = `Round ${round.number + 1}:`;
+  const drafted = round.nodes.length;
+  if (drafted === 0) return `${name} nothing drafted, so one target evaluation yields one token.`;
+  if (decision.kind === "draft") return `${name} ${drafted} drafted, and one target evaluation checks them all.`;
+  const accepted = round.tokens
+    .slice(0, decision.step + 1)
+    .filter(({ kind }, i) => kind === "accepted" && (i < decision.step || decision.kind === "accepted")).length;
+  if (!complete) return `${name} ${drafted} drafted, ${accepted} accepted so far.`;
+  return `${name} ${drafted} drafted, ${accepted} accepted, so one target evaluation yields ${count(round.tokens.length, "token")}.`;
+}

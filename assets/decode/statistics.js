@@ -1,0 +1,176 @@
+// The run in numbers; each says what it is divided by.
+
+import { percent } from "../shared/labels.js";
+import { decisionsOf, state, subscribe } from "../shared/store.js";
+import { STAGES, Totals } from "../shared/totals.js";
+import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { mountLight, mountMarks } from "./link.js";
+
+const STAGE_NAMES = {
+  draft: "draft",
+  evaluate: "evaluate (target)",
+  verify: "verify",
+  rest: "rest (this page's records)",
+};
+
+function comparison(run, baseline) {
+  const ratio = run.speed / baseline.speed;
+  const rounded = ratio.toFixed(2);
+  if (ratio < 1)
+    return `Measured: ${rounded} times the speed of autoregressive decoding, so slower than autoregressive here.`;
+  return `Measured: ${rounded} times the speed of autoregressive decoding.`;
+}
+
+// ERSD promises the same text as autoregressive decoding with the same seed: say whether it held.
+function sameTokens() {
+  const ids = (rounds) => rounds.flatMap((round) => round.tokens.map((token) => token.id));
+  const [run, baseline] = [ids(state.rounds), ids(state.baseline)];
+  const same = run.filter((id, i) => id === baseline[i]).length;
+  return ` ERSD and autoregressive decoding agree on ${same} of ${run.length} tokens (same seed).`;
+}
+
+function compare(run, baseline) {
+  if (baseline.rounds === 0) return "";
+  if (state.phase !== "done") return "Measuring the baseline …";
+  return comparison(run, baseline) + (state.setup.method === "ersd" ? sameTokens() : "");
+}
+
+function drawTiles(find, run, baseline) {
+  setText(find(".efficiency"), run.rounds ? (run.tokens / run.rounds).toFixed(2) : "–");
+  setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} target calls` : "");
+  setText(find(".speed"), run.total ? run.speed.toFixed(1) : "–");
+  setText(
+    find(".speed-note"),
+    run.total ? `${run.tokens} tokens in ${run.decoding.toFixed(2)} s of drafting, evaluating, verifying` : "",
+  );
+  setText(find(".baseline"), baseline.total ? baseline.speed.toFixed(1) : "–");
+  setText(find(".baseline-note"), baselineNote(baseline));
+  setText(find(".comparison"), compare(run, baseline));
+}
+
+function baselineNote(baseline) {
+  if (baseline.total) return `measured: ${baseline.tokens} tokens in ${baseline.decoding.toFixed(2)} s`;
+  if (state.recorded) return "not part of this recording";
+  return state.setup?.method === "ar" ? "this run is the baseline" : "not measured: tick the box to run it too";
+}
+
+function drawAcceptance(body, run) {
+  const rows = Array.from(run.indices, (index, i) => ({ i, ...(index ?? { accepted: 0, verified: 0 }) }));
+  fillRows(body, rows.slice(0, 12), linkedRow, (row, { i, accepted, verified }) => {
+    row.dataset.index = i;
+    setCells(row, [String(i), `${accepted} of ${verified}`, percent(accepted, verified)]);
+    row.style.setProperty("--share", verified ? accepted / verified : 0);
+  });
+}
+
+const KINDS = {
+  accepted: "drafted and accepted",
+  bonus: "bonus",
+  correction: "correction",
+  residual: "residual",
+  sampled: "sampled",
+};
+
+function drawSources(body, run) {
+  const kinds = Object.keys(KINDS).filter((kind) => run.kinds[kind]);
+  fillRows(body, kinds, linkedRow, (row, kind) => {
+    row.dataset.kind = kind;
+    setCells(row, [KINDS[kind], `${run.kinds[kind]} of ${run.tokens}`, percent(run.kinds[kind], run.tokens)]);
+    row.style.setProperty("--share", run.kinds[kind] / run.tokens);
+  });
+}
+
+// A row that stands for tokens: they light up with it, by pointer and by focus.
+function linkedRow() {
+  const row = cells(3);
+  row.tabIndex = 0;
+  return row;
+}
+
+function meaning(target) {
+  const row = target.closest?.("tr[data-index], tr[data-kind]");
+  if (!row) return null;
+  return row.dataset.kind ? { kind: row.dataset.kind } : { index: Number(row.dataset.index) };
+}
+
+function drawSeconds(body, run) {
+  fillRows(
+    body,
+    STAGES,
+    () => cells(3),
+    (row, stage) => {
+      const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
+      setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);
+      row.style.setProperty("--share", run.total ? run.seconds[stage] / run.total : 0);
+    },
+  );
+}
+
+const CAPABILITY = {
+  tree: "checks a whole tree in one evaluation",
+  sequence: "checks sequences only",
+  ar: "one token at a time",
+};
+
+function described(model) {
+  if (!model.dtype) return `${model.role}: ${model.name}`; // of a recording
+  const can = CAPABILITY[model.capability] ?? model.capability;
+  const note = model.note ? `; ${model.note}` : "";
+  return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}${note}`;
+}
+
+function usedTopology(setup) {
+  if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
+  if (setup.num_draft_tokens === 0)
+    return ["topology: auto found that drafting does not pay here, so nothing is drafted"];
+  const name = setup.topology ? `${setup.topology}, ` : "";
+  if (setup.topology === "context")
+    return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree each round`];
+  return [`topology: ${name}${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
+}
+
+function drawModels(list, models) {
+  const lines = [...models.map(described), ...usedTopology(state.setup)];
+  fillRows(
+    list,
+    lines,
+    () => make("li"),
+    (item, line) => setText(item, line),
+  );
+}
+
+// Whole rounds up to the selected decision: the numbers hide what the text hides.
+function known() {
+  if (!state.veiled) return state.rounds.length;
+  const { round } = state.selected;
+  return round + Number(state.decision === decisionsOf(round).length - 1);
+}
+
+// A row lights up with every token or node that it counts.
+const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
+
+export function mountStatistics(element, props) {
+  const find = (selector) => element.querySelector(selector);
+  let [id, run, baseline] = [null, new Totals(), new Totals()];
+  const rows = (lit) => (lit ? element.querySelectorAll("tr[data-index], tr[data-kind]") : []);
+  mountMarks(
+    rows,
+    (row) => (row.dataset.kind ? { kind: row.dataset.kind } : { index: Number(row.dataset.index) }),
+    ofRow,
+  );
+  for (const body of element.querySelectorAll(".acceptance tbody, .sources tbody")) mountLight(body, meaning);
+  subscribe(
+    onFrame(() => {
+      const end = known();
+      if (id !== state.run || end < run.rounds) [id, run] = [state.run, new Totals()];
+      if (baseline.rounds > state.baseline.length) baseline = new Totals();
+      run.addAll(state.rounds, end);
+      baseline.addAll(state.baseline);
+      drawTiles(find, run, baseline);
+      drawAcceptance(find(".acceptance tbody"), run);
+      drawSources(find(".sources tbody"), run);
+      drawSeconds(find(".seconds tbody"), run);
+      drawModels(find(".models"), state.setup?.models ?? props.models ?? []);
+    }),
+  );
+}

@@ -1,0 +1,55 @@
+// Through the run by button, slider and key: play, pause, one decision or one round on or back.
+
+import { atEnd, decisionsOf, moveDecision, moveRound, seek, state, subscribe } from "../shared/store.js";
+import { onFrame, setText } from "../shared/view.js";
+import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace } from "./player.js";
+
+const PACES = {
+  decision: { unit: "decision", perSecond: 1.25 },
+  calm: { unit: "round", perSecond: 2.5 },
+  fast: { unit: "round", perSecond: 5 },
+  fastest: { unit: "round", perSecond: 10 },
+};
+
+function place() {
+  const count = state.rounds.length;
+  if (count === 0) return "no rounds yet";
+  const { round } = state.selected;
+  return `round ${round + 1} of ${count}, decision ${state.decision + 1}/${decisionsOf(round).length}`;
+}
+
+export function mountStepper(element) {
+  const find = (selector) => element.querySelector(selector);
+  const buttons = {
+    ".first": () => seek(0, 0),
+    ".previous": () => moveRound(-1),
+    ".back": () => moveDecision(-1),
+    ".forward": () => moveDecision(1),
+    ".next": () => moveRound(1),
+    ".live": () => seek(Infinity),
+  };
+  for (const [name, move] of Object.entries(buttons)) find(name).addEventListener("click", () => manually(move));
+  const [toggle, slider, output, speed] = [".play", "input", "output", ".speed"].map(find);
+  toggle.addEventListener("click", () => (isPlaying() ? pause() : play()));
+  slider.addEventListener("input", () => manually(() => seek(Number(slider.value))));
+  speed.addEventListener("change", () => setPace(PACES[speed.value]));
+  mountKeys();
+
+  const draw = onFrame(() => {
+    const count = state.rounds.length;
+    const { round } = state.selected;
+    slider.max = String(Math.max(count - 1, 0));
+    slider.value = String(Math.max(round, 0));
+    for (const control of [slider, find(".live"), toggle]) control.disabled = count === 0;
+    const atStart = round <= 0 && state.decision <= 0;
+    for (const name of [".first", ".previous", ".back"]) find(name).disabled = atStart;
+    for (const name of [".forward", ".next"]) find(name).disabled = count === 0 || atEnd();
+    find(".live").setAttribute("aria-pressed", String(state.follow && count > 0));
+    setText(find(".play .sign"), isPlaying() ? "❚❚" : "▶");
+    setText(find(".play .word"), isPlaying() ? "pause" : "play");
+    slider.setAttribute("aria-valuetext", place());
+    setText(output, place());
+  });
+  subscribe(draw);
+  onPlayer(draw);
+}

@@ -1,0 +1,167 @@
+// The text panel. It only ever appends: what is on the page is never rewritten.
+
+/** @import { Node, Round, Token } from "../types.d.ts" */
+
+import { emission, rejection } from "../shared/decisions.js";
+import { NAMES } from "../shared/kinds.js";
+import { appendText } from "../shared/labels.js";
+import { decisionsOf, select, state, subscribe } from "../shared/store.js";
+import { make, onFrame } from "../shared/view.js";
+import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
+
+const SHOWN_REJECTED = 3;
+
+// What each element of the text stands for, as link.js wants it.
+const meaning = new WeakMap();
+
+/**
+ * @param {Token} token
+ * @param {Round} round
+ * @param {number} step
+ */
+function tokenElement(token, round, step) {
+  const element = make("span", `token ${token.kind}`);
+  mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
+  element.title = `round ${round.number + 1}: ${NAMES[token.kind]}`;
+  appendText(element, token.text);
+  return element;
+}
+
+// decision: the one with which the element appears.
+function mark(element, round, step, decision, what) {
+  Object.assign(element.dataset, { round: round.number, step, decision });
+  meaning.set(element, what);
+}
+
+// The drafted tokens that the round's last token replaced: rejected children of the last verified node.
+/** @param {Round} round */
+function replaced(round) {
+  const last = round.tokens.at(-1);
+  if (last.kind === "accepted") return [];
+  const depth = round.tokens.length;
+  const parent = JSON.stringify(round.steps.at(-1)?.path ?? []);
+  return round.nodes.filter(
+    ({ path, status }) =>
+      status === "rejected" && path.length === depth && JSON.stringify(path.slice(0, -1)) === parent,
+  );
+}
+
+/**
+ * @param {Node} node
+ * @param {Round} round
+ * @param {number} step
+ */
+function rejectedElement(node, round, step) {
+  const element = make("s", "token rejected");
+  mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
+  element.title = `round ${round.number + 1}: drafted and rejected`;
+  appendText(element, node.text);
+  return element;
+}
+
+/**
+ * @param {Element} parent
+ * @param {Round} round
+ */
+function appendRound(parent, round) {
+  const group = make("span", "round");
+  const last = round.tokens.length - 1;
+  round.tokens.slice(0, last).forEach((token, i) => group.append(tokenElement(token, round, i)));
+  const rejected = replaced(round);
+  for (const node of rejected.slice(0, SHOWN_REJECTED)) {
+    group.append(rejectedElement(node, round, last));
+  }
+  if (rejected.length > SHOWN_REJECTED) {
+    const more = make("span", "more-rejected", `+${rejected.length - SHOWN_REJECTED}`);
+    more.dataset.decision = emission(decisionsOf(round.number), last);
+    group.append(more);
+  }
+  group.append(tokenElement(round.tokens[last], round, last));
+  parent.append(group);
+}
+
+class TextView {
+  constructor(element) {
+    this.story = element.querySelector(".story");
+    this.hint = element.querySelector(".hint");
+    this.prompt = element.querySelector(".prompt");
+    this.tokens = element.querySelector(".tokens");
+    this.run = null;
+    this.marked = [];
+  }
+
+  draw() {
+    this.showStart();
+    if (state.run !== this.run) this.reset();
+    for (let i = this.tokens.childElementCount; i < state.rounds.length; i++) {
+      appendRound(this.tokens, state.rounds[i]);
+    }
+    this.mark();
+  }
+
+  // On a phone the text grows below the controls: show where, once per run.
+  showStart() {
+    const starts = state.phase === "waiting" && this.phase !== "waiting";
+    this.phase = state.phase;
+    if (starts && this.story.parentElement.getBoundingClientRect().top > 0.85 * window.innerHeight) {
+      this.story.parentElement.scrollIntoView({ block: "start" });
+    }
+  }
+
+  reset() {
+    this.run = state.run;
+    this.prompt.replaceChildren();
+    this.tokens.replaceChildren();
+    if (!state.setup) return;
+    appendText(this.prompt, state.setup.prompt);
+    this.story.hidden = false;
+    this.hint.hidden = true;
+  }
+
+  // Marks the selected round and, in it, the selected position; hides what comes later; once per selection.
+  mark() {
+    this.tokens.classList.toggle("veiled", state.veiled);
+    if (this.selected === state.selected) return;
+    this.selected = state.selected;
+    const group = this.tokens.children[state.selected.round];
+    for (const element of this.marked) element.classList.remove("selected", "current", "later", "partial");
+    if (!group) return;
+    const later = [...group.querySelectorAll("[data-decision]")].filter(
+      (element) => Number(element.dataset.decision) > state.decision,
+    );
+    const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected, .more-rejected)`);
+    const rejected = current ?? group.querySelector(`[data-decision="${state.decision}"]`);
+    group.classList.add("selected");
+    group.classList.toggle("partial", later.length > 0);
+    for (const element of later) element.classList.add("later");
+    rejected?.classList.add("current");
+    this.marked = [group, rejected, ...later].filter(Boolean);
+    this.keepInView(group);
+  }
+
+  // Scrolls the story, never the page.
+  keepInView(group) {
+    const [story, round] = [this.story.getBoundingClientRect(), group.getBoundingClientRect()];
+    if (round.bottom > story.bottom) this.story.scrollTop += round.bottom - story.bottom + 12;
+    if (round.top < story.top) this.story.scrollTop -= story.top - round.top + 12;
+  }
+}
+
+export function mountText(element) {
+  const view = new TextView(element);
+  subscribe(onFrame(() => view.draw()));
+  view.tokens.addEventListener("click", (event) => {
+    const token = event.target.closest(".token");
+    if (token) select(Number(token.dataset.round), Number(token.dataset.step));
+  });
+  const what = (target) => meaning.get(target.closest(".token")) ?? null;
+  mountLight(view.tokens, what);
+  // Of one place only its round is searched; of a row of the statistics, all of the text.
+  const candidates = (lit) =>
+    (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
+  mountMarks(candidates, (element) => meaning.get(element));
+  const toggle = element.querySelector(".show-rejected");
+  toggle.addEventListener("change", () => {
+    view.story.classList.toggle("without-rejected", !toggle.checked);
+  });
+}

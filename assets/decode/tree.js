@@ -1,0 +1,237 @@
+// The draft tree of one round: depth to the right, first children straight on, siblings below.
+
+import { emission, isEmitted, statusAt } from "../shared/decisions.js";
+import { Drawing, fillMarks, SHAPES, setAll, svg } from "../shared/drawing.js";
+import { digits, shortened, visible } from "../shared/labels.js";
+import {
+  decisionsOf,
+  litNow,
+  onLight,
+  select,
+  selectedDecision,
+  selectedRound,
+  state,
+  subscribe,
+} from "../shared/store.js";
+import { onFrame, setText } from "../shared/view.js";
+import { Zoom } from "../shared/zoom.js";
+import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
+import { roundSentence } from "./sentences.js";
+
+const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are drawn above earlier ones
+const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
+const SIZE = { root: 6, unvisited: 4.5, rejected: 5.5, accepted: 7, last: 6.5 };
+const LINE = 13; // pixels that a label needs downwards
+const CHARACTER = 8; // and for each of its characters
+const CROWDED = 23; // rows nearer than this have their labels beside the nodes, not above them
+const MARGIN = { left: 14, right: 70, top: 26, bottom: 14 };
+
+// Places every node: x is its depth, y its row; a first child shares its parent's row.
+export function place(round) {
+  const rows = new Map([["", 0]]);
+  const children = new Map();
+  const last = lastToken(round);
+  const all = last ? [...round.nodes, last] : round.nodes;
+  for (const node of all) {
+    const parent = pathKey(node.path.slice(0, -1));
+    if (!children.has(parent)) children.set(parent, []);
+    children.get(parent).push(node);
+  }
+  let free = 0;
+  const visit = (id) => {
+    const list = children.get(id) ?? [];
+    // The round's last token goes right below its parent, before the branches that lost to it.
+    if (list.length > 1 && list.at(-1) === last) rows.set(pathKey(last.path), ++free);
+    list.forEach((node, i) => {
+      if (!rows.has(pathKey(node.path))) rows.set(pathKey(node.path), i === 0 ? rows.get(id) : ++free);
+      visit(pathKey(node.path));
+    });
+  };
+  visit("");
+  return { all, rows, height: free };
+}
+
+// The token that ended the round, as one more child of the last verified node; null if it was drafted.
+function lastToken(round) {
+  const token = round.tokens.at(-1);
+  if (token.kind === "accepted") return null;
+  const parent = round.nodes.length > 0 ? (round.steps.at(-1)?.path ?? []) : [];
+  return { path: [...parent, "last"], text: token.text, status: "last", kind: token.kind };
+}
+
+const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
+
+// A node in words: the same for the pointer and for a screen reader.
+function described(node, status) {
+  const name = `“\u2068${visible(node.text)}\u2069”`;
+  if (status === "last") return `${name}: ${node.kind}, from the target`;
+  const word = status === "unvisited" ? "not visited" : status;
+  return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
+}
+
+// What is drawn of a round at a decision: nodes with their place in pixels, parents before children.
+export function layout(round, decision, { width, height, zoom }) {
+  const { all, rows, height: lowest } = place(round);
+  const depth = Math.max(1, ...all.map(({ path }) => path.length));
+  const inner = {
+    x: (width - MARGIN.left - MARGIN.right) / depth,
+    y: (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1),
+  };
+  const row = lowest === 0 ? height / 2 : MARGIN.top;
+  const at = (path) => zoom.apply(MARGIN.left + path.length * inner.x, row + inner.y * rows.get(pathKey(path)));
+  const ended = isEmitted(decision) && decision.step === round.tokens.length - 1;
+  const nodes = all
+    .filter(({ status }) => status !== "last" || ended)
+    .map((node) => {
+      const status = node.status === "last" ? "last" : statusAt(node, decision);
+      return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
+    });
+  const room = Math.max(4, Math.floor((inner.x * zoom.scale) / CHARACTER));
+  return { root: at([]), nodes, spacing: inner.y * zoom.scale, room };
+}
+
+// Labels that do not touch, each `reach` pixels wide: what decides the round first, then in order as far as there is room.
+export function thinned(nodes, reach) {
+  const kept = [];
+  const important = (item) => STATES.indexOf(item.status);
+  const order = [...nodes].sort((a, b) => important(b) - important(a));
+  return new Set(
+    order.filter((item) => {
+      const free = kept.every(({ x, y }) => Math.abs(y - item.y) >= LINE || Math.abs(x - item.x) >= reach);
+      if (free) kept.push(item);
+      return free;
+    }),
+  );
+}
+
+function nodeElement() {
+  const group = svg("g");
+  group.append(svg("path"), svg("text"));
+  return group;
+}
+
+// Right, down, right: parallel branches stay apart however many there are.
+function edge({ from, x, y }) {
+  const bend = from.x + 0.35 * (x - from.x);
+  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}H${bend.toFixed(1)}V${y.toFixed(1)}H${x.toFixed(1)}`;
+}
+
+class TreeView {
+  relight;
+
+  constructor(element) {
+    this.plot = element.querySelector(".figure");
+    this.detail = element.querySelector(".inspected");
+    this.hint = this.detail.textContent;
+    this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
+    this.edges = STATES.map((status) => svg("path", { class: `edge ${status}`, fill: "none" }));
+    this.root = svg("path", { class: "mark root", d: SHAPES.square(SIZE.root) });
+    this.nodes = svg("g");
+    this.svg.append(...this.edges, this.root, this.nodes);
+    this.plot.append(this.svg);
+    this.zoom = new Zoom(this.plot, () => this.drawing.draw());
+    this.drawing = new Drawing(this.plot, (width, height) => this.draw(width, height));
+    this.meaning = new WeakMap();
+  }
+
+  // As high as the run's first tree needs: later ones are the same or smaller, and nothing jumps.
+  get height() {
+    const { height } = place(state.rounds[0]);
+    return Math.min(Math.max(170, 60 + 34 * (height + 1)), 640);
+  }
+
+  draw(width, given) {
+    const round = selectedRound();
+    if (!round) return;
+    const { zoom } = this;
+    const height = given ?? this.height;
+    this.plot.style.height = `${height}px`;
+    setAll(this.svg, { width, height });
+    const { root, nodes, spacing, room } = layout(round, selectedDecision(), { width, height, zoom });
+    setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
+    STATES.forEach((status, i) => {
+      const d = nodes
+        .filter((item) => item.status === status)
+        .map(edge)
+        .join("");
+      setAll(this.edges[i], { d });
+    });
+    this.drawNodes(
+      nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20),
+      spacing,
+      room,
+    );
+    this.relight(litNow());
+  }
+
+  drawNodes(shown, spacing, room) {
+    const labelled = thinned(shown, room * CHARACTER);
+    const small = Math.min(1, Math.max(0.35, spacing / 16));
+    const beside = { y: 4, "text-anchor": "start" };
+    const above = { x: 0, y: -9, "text-anchor": "middle" };
+    fillMarks(this.nodes, shown, nodeElement, (group, item) => {
+      const { node, status, x, y } = item;
+      const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.8) : small);
+      const [mark, label] = group.children;
+      setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
+      setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
+      setAll(label, spacing < CROWDED ? { ...beside, x: size + 4 } : above);
+      setText(label, labelled.has(item) ? shortened(node.text, Math.min(room, 14)) : "");
+      this.meaning.set(group, item);
+    });
+  }
+
+  what(target) {
+    const item = this.meaning.get(target.closest?.(".node"));
+    if (!item) return null;
+    const round = selectedRound();
+    return item.status === "last" ? ofToken(round, round.tokens.length - 1) : ofNode(round, item.node);
+  }
+
+  // The node under the pointer or the focus, in words, below the figure.
+  inspect(lit) {
+    const items = [...this.nodes.children].map((group) => this.meaning.get(group));
+    const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
+    setText(this.detail, found ? described(found.node, found.status) : this.hint);
+  }
+
+  isLit(lit, item) {
+    const { path } = item.node;
+    return lit.round === state.selected.round && lit.path === pathKey(path);
+  }
+}
+
+// A click on a node selects the position at which it was decided.
+function choose(view, target) {
+  const what = view.what(target);
+  const round = selectedRound();
+  if (!what) return;
+  const depth = what.path.split(".").length - 1;
+  const item = view.meaning.get(target.closest(".node"));
+  if (item.node.status !== "unvisited" && depth < round.tokens.length) select(round.number, depth);
+}
+
+export function mountTree(element) {
+  const view = new TreeView(element);
+  const sentence = element.querySelector(".verdict");
+  const what = (target) => view.what(target);
+  view.relight = mountMarks(() => view.nodes.children, what);
+  mountLight(view.plot, what, () => [...view.nodes.children]);
+  onLight((lit) => view.inspect(lit));
+  view.plot.addEventListener("click", (event) => choose(view, event.target));
+  let drawn = null;
+  subscribe(
+    onFrame(() => {
+      if (drawn === state.selected) return;
+      drawn = state.selected;
+      const round = selectedRound();
+      if (!round) return;
+      const decision = selectedDecision();
+      const all = decisionsOf(round.number);
+      const complete = decision === all.at(-1) || decision === all[emission(all, round.tokens.length - 1)];
+      setText(sentence, roundSentence(round, decision, complete));
+      view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
+      view.drawing.draw();
+    }),
+  );
+}

@@ -1,0 +1,106 @@
+// The experiments' figures and findings: views from the server, as plain data, put on the page as text.
+
+import { offer } from "../page/setup.js";
+import { differing, readAll } from "../page/setup_fields.js";
+import { Plot } from "../shared/plot.js";
+import { cells, fillRows, make, setCells, setText } from "../shared/view.js";
+
+const MAX_BYTES = 20 * 2 ** 20;
+const METHOD = { kind: "choice", default: "ersd", choices: ["ersd", "gsd"] };
+const SIGNS = { true: "✔", false: "✘", null: "–" };
+
+function finding(row, { found, verdict, statement, words, place }) {
+  setCells(row, [`${SIGNS[found]} ${verdict}`, statement, words, place]);
+  row.className = `verdict-${found}`;
+}
+
+export function mountExperimentsLab(element, props, server) {
+  // The file as it is, not as JSON: it has a route and limits of its own.
+  async function opened(file) {
+    const address = new URL(props.opened, document.baseURI);
+    address.searchParams.set("name", file.name);
+    const answer = await (await fetch(address, { method: "POST", body: file })).json();
+    return answer.detail ? { error: answer.detail } : answer;
+  }
+
+  const find = (selector) => element.querySelector(selector);
+  const plots = new Map();
+  let [view, method] = [null, null];
+
+  function draw() {
+    for (const figure of view.figures) {
+      if (figure.method && figure.method !== method) continue;
+      if (plots.has(figure.id)) plots.get(figure.id).show(figure);
+      else plots.set(figure.id, new Plot(props.plotly, figure));
+    }
+    const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
+    find(".plots").replaceChildren(...shown.map(({ id }) => plots.get(id).element));
+  }
+
+  function choices() {
+    const buttons = view.methods.map(([id, name]) => {
+      const label = make("label", "choice");
+      const input = Object.assign(make("input"), {
+        type: "radio",
+        name: "experiments-method",
+        value: id,
+        checked: id === method,
+      });
+      input.addEventListener("change", () => {
+        method = id;
+        draw();
+      });
+      label.append(input, ` ${name}`);
+      return label;
+    });
+    find(".choices").replaceChildren(...buttons);
+  }
+
+  // A message leaves what was shown before.
+  function take(answer, own) {
+    find(".message").hidden = !answer.error;
+    setText(find(".message"), answer.error ?? "");
+    if (answer.error) return;
+    view = answer;
+    find(".shipped").hidden = !own;
+    const known = view.methods.map(([id]) => id);
+    if (!known.includes(method)) method = known[0];
+    setText(find(".about"), [view.about, view.note].filter(Boolean).join(" "));
+    choices();
+    draw();
+    find(".findings").hidden = view.findings.length === 0;
+    fillRows(find(".findings tbody"), view.findings, () => cells(4), finding);
+  }
+
+  async function ask(request, own) {
+    element.setAttribute("aria-busy", "true");
+    try {
+      take(await request(), own);
+    } catch {
+      take({ error: "The server did not answer. Try again." }, own);
+    } finally {
+      element.removeAttribute("aria-busy");
+    }
+  }
+
+  const input = find("input[type=file]");
+  input.addEventListener("change", () => {
+    const [file] = input.files;
+    input.value = ""; // the same file can be chosen again
+    if (!file) return;
+    if (file.size > MAX_BYTES)
+      return take({ error: `${file.name} has ${(file.size / 2 ** 20).toFixed(1)} MB; the limit is 20 MB.` });
+    ask(() => opened(file), true);
+  });
+  find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));
+  ask(() => server.shipped({}), false);
+  offer("experiments", {
+    get: () => differing(method ? { method } : {}, { method: METHOD }),
+    set: (texts) => {
+      const { values, messages } = readAll(texts, { method: METHOD }, (key) => `experiments.${key}`);
+      method = values.method;
+      if (view) [choices, draw].forEach((step) => step());
+      return messages;
+    },
+  });
+}

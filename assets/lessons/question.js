@@ -1,0 +1,81 @@
+// A question of a lesson: how a prediction is made, and what is said about it.
+
+import { make } from "../shared/view.js";
+
+const decimals = ({ range, percent }) => (percent ? 1 : range[2] < 1 ? 2 : 0);
+const unit = ({ percent, points }) => (points ? " points" : percent ? "%" : "");
+
+export const isChoice = (question) => Boolean(question.choices);
+
+// A value as the page says it; predictions are whole steps of the slider.
+export function said(question, value) {
+  if (isChoice(question)) return `“${question.choices[value]}”`;
+  const rounded = Number(value.toFixed(decimals(question)));
+  return `${rounded}${unit(question)}`;
+}
+
+export const isRight = (question, value) =>
+  isChoice(question) ? value === question.answer : Math.abs(value - question.answer) <= question.close + 1e-9;
+
+// Kindly: what was right, or how far off it was.
+export function feedback(question, value) {
+  const answer = said(question, question.answer);
+  if (isRight(question, value)) {
+    const exactly = isChoice(question) || said(question, value) === answer;
+    return exactly ? `✓ Right: ${answer}.` : `✓ Right: you said ${said(question, value)}, it is ${answer}.`;
+  }
+  if (isChoice(question)) return `○ You predicted ${said(question, value)}; it is ${answer}.`;
+  const off = Math.abs(value - question.answer);
+  const [least, most] = question.range;
+  const near = off <= (most - least) / 8 ? "Close" : "Not quite";
+  return `○ ${near}: you said ${said(question, value)}, it is ${answer}: ${Number(off.toFixed(decimals(question)))}${question.percent ? " points" : ""} off.`;
+}
+
+// Places the inputs; `ready()` is called once something was chosen. Returns a function that reads the prediction.
+export function ask(host, question, given, ready) {
+  host.replaceChildren();
+  return isChoice(question) ? askChoice(host, question, given, ready) : askNumber(host, question, given, ready);
+}
+
+function askChoice(host, { choices }, given, ready) {
+  const inputs = choices.map((text, i) => {
+    const label = make("label", "option");
+    const input = Object.assign(make("input"), {
+      type: "radio",
+      name: "lesson-choice",
+      value: i,
+      checked: i === given,
+    });
+    input.addEventListener("change", ready);
+    label.append(input, make("span", "", text));
+    host.append(label);
+    return input;
+  });
+  return () => inputs.findIndex(({ checked }) => checked);
+}
+
+function askNumber(host, question, given, ready) {
+  const [min, max, step] = question.range;
+  const label = make("label", "number");
+  const slider = Object.assign(make("input"), { type: "range", min, max, step, value: given ?? (min + max) / 2 });
+  const output = make("output");
+  const draw = () => {
+    const text = given === undefined && !touched ? "?" : `${Number(slider.value)}${unit(question)}`;
+    output.textContent = text;
+    slider.setAttribute("aria-valuetext", text === "?" ? "no prediction yet" : text);
+  };
+  let touched = false;
+  for (const name of ["input", "pointerup"]) {
+    slider.addEventListener(name, () => {
+      if (slider.disabled) return;
+      touched = true;
+      draw();
+      ready();
+    });
+  }
+  slider.setAttribute("aria-label", "Your prediction");
+  label.append(slider, output);
+  host.append(label);
+  draw();
+  return () => Number(slider.value);
+}

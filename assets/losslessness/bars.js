@@ -1,0 +1,190 @@
+// Observed shares beside exact probabilities, as SVG: one bar an outcome, its tokens below it level by level.
+
+import { fillMarks, setAll, svg } from "../shared/drawing.js";
+import { ticks } from "../shared/lab_view.js";
+import { setText } from "../shared/view.js";
+
+const MARGIN = { left: 44, right: 8, top: 10 };
+const HEIGHT = 250; // pixels of the bars
+const LINE = 18; // pixels of a level of labels that lie
+const LETTER = 7.2; // pixels of a letter, at most
+const NARROWEST = 13; // pixels that a standing label needs
+
+// Tokens of outcome number i of `size ** length`, in counting order.
+export function tokensOf(i, size, length) {
+  return Array.from({ length }, (_, level) => Math.floor(i / size ** (length - 1 - level)) % size);
+}
+
+// Two standard errors of an observed share of n decodes.
+export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
+
+export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
+
+// Largest share shown: fixed while a check runs well, larger where bars outgrow it.
+function ceiling(law, counts, n) {
+  const most = Math.max(...law.map((p, i) => Math.max(p * 1.3, n > 200 ? (counts[i] / n) * 1.05 : 0)));
+  return (
+    [0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((end) => end >= most) ?? 1
+  );
+}
+
+// The labels below the bars: one level a token of the outcome, the last one nearest to the bars. A level whose
+// labels fit neither lying nor standing is left out.
+function levels(tokens, length, width) {
+  const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
+  const planned = [];
+  let y = HEIGHT + MARGIN.top + 4;
+  for (let level = length - 1; level >= 0; level--) {
+    const room = width / tokens.length ** (level + 1);
+    const standing = room < longest + 4;
+    if (standing && room < NARROWEST) continue;
+    const height = standing ? longest + 8 : LINE;
+    planned.push({ level, y, room, standing, height });
+    y += height;
+  }
+  return { planned, height: y + 4 };
+}
+
+function labelsOf({ level, y, room, standing, height }, tokens) {
+  return Array.from({ length: tokens.length ** (level + 1) }, (_, i) => {
+    const x = MARGIN.left + (i + 0.5) * room;
+    const middle = y + height / 2;
+    return {
+      text: tokens[i % tokens.length],
+      x,
+      y: middle,
+      turn: standing ? `rotate(-90 ${x.toFixed(1)} ${middle.toFixed(1)})` : "",
+    };
+  });
+}
+
+function barElement() {
+  const group = svg("g", { class: "outcome" });
+  group.append(
+    svg("rect", { class: "reach" }),
+    svg("rect", { class: "band" }),
+    svg("rect", { class: "bar" }),
+    svg("path", { class: "law" }),
+  );
+  return group;
+}
+
+export class Bars {
+  grid;
+  outcomes;
+  rules;
+  labels;
+
+  constructor(element, tokens) {
+    this.svg = element;
+    this.tokens = tokens;
+    [this.grid, this.outcomes, this.rules, this.labels] = ["grid", "outcomes", "rules", "labels"].map((name) =>
+      svg("g", { class: name }),
+    );
+    element.append(hatch(), this.grid, this.outcomes, this.rules, this.labels);
+  }
+
+  // length: tokens of an outcome; lit: the outcome that is inspected. Returns how many levels have labels.
+  draw({ law, counts, decodes, length }, width, lit) {
+    const inner = width - MARGIN.left - MARGIN.right;
+    const { planned, height } = levels(this.tokens, length, inner);
+    const end = ceiling(law, counts, decodes);
+    const y = (value) => MARGIN.top + HEIGHT * (1 - Math.min(1, value / end));
+    setAll(this.svg, { width, height });
+    this.drawGrid(end, y, width);
+    this.drawOutcomes(law, counts, decodes, inner / law.length, y, lit);
+    this.drawLabels(planned, inner, height);
+    return planned.length;
+  }
+
+  drawGrid(end, y, width) {
+    const digits = end < 0.05 ? 1 : 0;
+    fillMarks(this.grid, ticks(end, 5), gridElement, (group, value) => {
+      setAll(group.children[0], { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) });
+      setAll(group.children[1], { x: MARGIN.left - 6, y: y(value) + 4 });
+      setText(group.children[1], `${(100 * value).toFixed(digits)}%`);
+    });
+  }
+
+  drawOutcomes(law, counts, n, step, y, lit) {
+    // the bar is narrower than the band behind it, so that neither hides where the other ends
+    const [gap, inset] = [Math.min(8, step * 0.15), Math.min(40, step * 0.2)];
+    const base = y(0);
+    fillMarks(this.outcomes, law, barElement, (group, p, i) => {
+      const x = MARGIN.left + i * step + gap / 2;
+      const width = Math.max(1, step - gap);
+      const observed = n > 0 ? counts[i] / n : 0;
+      const error = spread(p, n);
+      const [reach, band, bar, line] = group.children;
+      setAll(group, {
+        class: `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`,
+        "data-outcome": i,
+      });
+      setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: HEIGHT });
+      setAll(bar, {
+        x: x + inset / 2,
+        width: Math.max(1, width - inset),
+        y: y(observed).toFixed(2),
+        height: (base - y(observed)).toFixed(2),
+      });
+      setAll(band, {
+        x,
+        width,
+        y: y(p + error).toFixed(2),
+        height: (y(Math.max(0, p - error)) - y(p + error)).toFixed(2),
+      });
+      setAll(line, { d: `M${x.toFixed(2)} ${y(p).toFixed(2)}h${width.toFixed(2)}` });
+    });
+  }
+
+  drawLabels(planned, inner, height) {
+    const placed = JSON.stringify([inner, planned]);
+    if (this.placed === placed) return; // labels stay while a check runs
+    this.placed = placed;
+    const all = planned.flatMap((level) => labelsOf(level, this.tokens));
+    fillMarks(
+      this.labels,
+      all,
+      () => svg("text", { "text-anchor": "middle", dy: "0.35em" }),
+      (text, label) => {
+        setAll(text, { x: label.x.toFixed(1), y: label.y.toFixed(1), transform: label.turn });
+        setText(text, label.text);
+      },
+    );
+    // groups of outcomes that begin alike stand apart
+    const groups = Array.from(
+      { length: this.tokens.length - 1 },
+      (_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length,
+    );
+    fillMarks(
+      this.rules,
+      planned.length > 1 ? groups : [],
+      () => svg("path"),
+      (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` }),
+    );
+  }
+}
+
+function gridElement() {
+  const group = svg("g");
+  group.append(svg("line"), svg("text", { "text-anchor": "end" }));
+  return group;
+}
+
+// Bars beyond the spread are hatched: told apart without colour too.
+function hatch() {
+  const defs = svg("defs");
+  const pattern = svg("pattern", {
+    id: "lossless-hatch",
+    width: 6,
+    height: 6,
+    patternUnits: "userSpaceOnUse",
+    patternTransform: "rotate(45)",
+  });
+  pattern.append(
+    svg("rect", { class: "ground", width: 6, height: 6 }),
+    svg("rect", { class: "stripe", width: 2, height: 6 }),
+  );
+  defs.append(pattern);
+  return defs;
+}

@@ -1,0 +1,220 @@
+// The losslessness check: verdict, numbers, bars, the p-value's path, and the checks before, from its state.
+
+import { Drawing } from "../shared/drawing.js";
+import { tableOf } from "../shared/plot.js";
+import { onFrame, setText } from "../shared/view.js";
+import { Bars, beyond, spread, tokensOf } from "./bars.js";
+import { Path } from "./path.js";
+import { begin, clearPast, ended, isActive, preview, state, stop, subscribe } from "./state.js";
+import { caught, count, pValue, share, statistic, verdict } from "./words.js";
+
+const METHODS = { ar: "autoregressive", gsd: "GSD", ersd: "ERSD" };
+const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
+const CHECKS = [
+  "method",
+  "draft",
+  "tree",
+  "fault",
+  "tokens per target call",
+  "decodes × tokens",
+  "χ² (degrees)",
+  "p",
+  "verdict",
+];
+
+class Lossless {
+  constructor(element, props) {
+    this.props = props;
+    this.lit = null;
+    this.find = (selector) => element.querySelector(selector);
+    this.bars = new Bars(this.find(".bars"), props.tokens);
+    this.path = new Path(this.find(".path"), props.alarm);
+    this.drawings = [
+      new Drawing(this.find(".bars-area"), (width) => this.drawBars(width)),
+      new Drawing(this.find(".path-area"), (width) => this.path.draw(state.path, state.setup.decodes, width)),
+    ];
+    this.listen();
+    subscribe(onFrame(() => this.draw()));
+    preview(props.preview);
+  }
+
+  listen() {
+    this.find(".clear").addEventListener("click", clearPast);
+    this.find(".outcome-table").addEventListener("toggle", () => this.writeTable());
+    const inspect = ({ target }) => {
+      const outcome = target.closest?.("[data-outcome]");
+      this.lit = outcome ? Number(outcome.dataset.outcome) : null;
+      this.drawings[0].draw();
+      this.writeInspected();
+    };
+    for (const event of ["pointerover", "click"]) this.find(".bars").addEventListener(event, inspect);
+  }
+
+  draw() {
+    document.body.dataset.check = state.phase;
+    const { kind, text } = verdict(state, this.props);
+    const element = this.find(".verdict");
+    setText(element, text);
+    element.className = `verdict ${kind}`;
+    // a screen reader hears how a check begins and ends, not every number
+    element.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
+    const error = this.find(".lossless-error");
+    setText(error, state.message);
+    error.hidden = state.message === "";
+    this.writeTiles();
+    for (const drawing of this.drawings) drawing.draw();
+    this.writeSpread();
+    this.writeInspected();
+    this.writeTable();
+    this.writePast();
+    this.writeModels();
+  }
+
+  writeTiles() {
+    const {
+      decodes,
+      chi_square: [value, freedom, p],
+      setup,
+      calls,
+      emitted,
+      accepting,
+    } = state;
+    const write = (selector, text) => setText(this.find(selector), text);
+    const some = decodes > 0;
+    write(".decodes", some ? count(decodes) : "–");
+    write(".decodes-of", `of ${count(setup.decodes)}, ${setup.tokens} token${setup.tokens > 1 ? "s" : ""} each`);
+    write(".statistic", freedom > 0 ? statistic(value) : "–");
+    write(".freedom", freedom > 0 ? `${freedom} degrees of freedom: about ${freedom} if all is right` : "");
+    write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
+    write(".speed", some ? (emitted / calls).toFixed(2) : "–");
+    write(".calls", some ? this.callsIn(setup, calls, accepting) : "");
+  }
+
+  callsIn(setup, calls, accepting) {
+    const made = `${count(calls)} calls`;
+    return setup.method === "ar"
+      ? `${made}, nothing drafted`
+      : `${made}; a draft accepted in ${share(accepting / calls)} of them`;
+  }
+
+  drawBars(width) {
+    const { law, decodes, setup } = state;
+    const counts = state.counts.length === law.length ? state.counts : law.map(() => 0);
+    this.levels = this.bars.draw({ law, counts, decodes, length: setup.tokens }, width, this.lit);
+  }
+
+  writeSpread() {
+    const { law, counts, decodes, setup } = state;
+    const outside = decodes > 0 ? law.filter((p, i) => beyond(p, counts[i], decodes)).length : 0;
+    const seen =
+      decodes > 0
+        ? `Beyond ± 2 standard errors: ${outside} of ${law.length} bars; by chance, about ${(0.05 * law.length).toFixed(1)}.`
+        : `${law.length} possible continuations.`;
+    const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
+    const missing =
+      this.levels < setup.tokens ? ` In each group the last token goes ${this.props.tokens.join(", ")}.` : "";
+    setText(this.find(".spread"), seen + order + missing);
+  }
+
+  nameOf(i) {
+    return tokensOf(i, this.props.tokens.length, state.setup.tokens)
+      .map((token) => this.props.tokens[token])
+      .join(", ");
+  }
+
+  writeInspected() {
+    const element = this.find(".inspected");
+    const { law, counts, decodes } = state;
+    if (this.lit === null || this.lit >= law.length) return setText(element, element.dataset.hint);
+    const p = law[this.lit];
+    const observed =
+      decodes > 0
+        ? `${share(counts[this.lit] / decodes)} of ${count(decodes)} decodes (${count(counts[this.lit])}); `
+        : "";
+    setText(
+      element,
+      `${this.nameOf(this.lit)}: ${observed}exact ${share(p)}${decodes > 0 ? ` ± ${(100 * spread(p, decodes)).toFixed(2)} points` : ""}.`,
+    );
+  }
+
+  writeTable() {
+    const details = this.find(".outcome-table");
+    // while it is closed nobody reads it; while a check runs it would only flicker under the eye
+    if (!details.open || isActive()) return;
+    const { law, counts, decodes: n } = state;
+    const rows = law.map((p, i) => {
+      if (n === 0) return [this.nameOf(i), share(p), "–", "–", "–"];
+      const error = (spread(p, n) * n) / 2;
+      const off = (counts[i] - n * p) / error;
+      return [
+        this.nameOf(i),
+        share(p),
+        `${(n * p).toFixed(1)} ± ${(2 * error).toFixed(1)}`,
+        count(counts[i]),
+        `${off < 0 ? "−" : "+"}${Math.abs(off).toFixed(1)} SE`,
+      ];
+    });
+    tableOf(details.querySelector(".scroll"), {
+      caption: `Continuations of ${count(n)} decodes; SE: standard error of a count`,
+      columns: OUTCOMES,
+      rows,
+    });
+  }
+
+  writePast() {
+    this.find(".history-card").hidden = state.past.length === 0;
+    if (this.written === state.past) return;
+    this.written = state.past;
+    tableOf(this.find(".history"), {
+      caption: "Newest first",
+      columns: CHECKS,
+      rows: state.past.map((check) => this.rowOf(check)),
+    });
+  }
+
+  rowOf(check) {
+    const {
+      setup,
+      tree,
+      decodes,
+      chi_square: [value, freedom, p],
+      calls,
+      emitted,
+    } = check;
+    const plain = setup.method === "ar";
+    const found = caught(check, this.props.alarm) ? "✗ difference" : "✓ none found";
+    return [
+      METHODS[setup.method],
+      plain ? "–" : this.props.drafts[setup.draft].split(":")[0],
+      plain ? "–" : `${setup.topology}, ${tree.levels.join(" + ")}`,
+      setup.fault ? this.props.faults[setup.fault] : "none",
+      (emitted / calls).toFixed(2),
+      `${count(decodes)} × ${setup.tokens}`,
+      `${statistic(value)} (${freedom})`,
+      pValue(p).replace("= ", ""),
+      found,
+    ];
+  }
+
+  writeModels() {
+    if (this.shown === state.tables) return;
+    this.shown = state.tables;
+    const captions = { target: "target P", draft: `draft Q (${this.props.drafts[state.setup.draft]})` };
+    for (const [role, caption] of Object.entries(captions)) {
+      const rows = state.tables[role].map((row, i) => [this.props.tokens[i], ...row.map((p) => p.toFixed(3))]);
+      tableOf(this.find(`.models .${role}`), { caption, columns: ["today", ...this.props.tokens], rows });
+    }
+  }
+}
+
+export function mountLossless(element, props) {
+  new Lossless(element, props);
+  const view = element.querySelector(".verdict");
+  const scroll = () => view.scrollIntoView({ block: "start" });
+  // On a phone the view is below the controls: who starts a check wants to see it, once the buttons have moved.
+  const start = () => {
+    begin();
+    if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));
+  };
+  window.specdec.lossless = { begin: start, stop, ended };
+}

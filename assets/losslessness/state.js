@@ -1,0 +1,98 @@
+// What the losslessness check knows: the check that runs or ran last, and the ones that ended before.
+
+import { Updates } from "../shared/updates.js";
+
+const MOST_PAST = 30;
+
+const empty = () => ({
+  run: null, // id of the check
+  seq: 0, // number of the next update
+  phase: "idle", // idle, waiting, running, done, stopped, error
+  message: "",
+  place: null, // while waiting: { number, of, seconds }, the place in line
+  setup: null,
+  tree: null, // { k, levels }
+  tables: null, // probabilities of target and draft, by row
+  law: [], // probability of each outcome, in counting order
+  counts: [],
+  path: [], // [decodes, p-value]
+  decodes: 0,
+  chi_square: [0, 0, 1], // statistic, degrees of freedom, p-value
+  calls: 0,
+  emitted: 0,
+  accepting: 0,
+});
+
+export const state = { ...empty(), past: [] };
+const listeners = new Set();
+const updates = new Updates(state, apply, notify);
+let gone = null; // id of the check before
+
+export const subscribe = (listener) => listeners.add(listener);
+
+export function notify() {
+  for (const listener of listeners) listener();
+}
+
+export const isActive = () => ["waiting", "running"].includes(state.phase);
+
+// The law that the first check will be held to.
+export function preview(opening) {
+  if (state.run === null) Object.assign(state, opening);
+  notify();
+}
+
+export function begin() {
+  gone = state.run;
+  const { setup, tree, tables, law } = state;
+  Object.assign(state, empty(), { phase: "waiting", setup, tree, tables, law });
+  updates.forget();
+  notify();
+}
+
+export function stop() {
+  if (isActive()) state.phase = "stopped";
+  notify();
+}
+
+// The server is through. If its last update does not come, the visitor must know.
+export const ended = () =>
+  updates.ended(isActive, () =>
+    breakOff("The check broke off: the server refused it or the connection was lost. Try again."),
+  );
+
+// Nothing more comes; what came stays.
+export function breakOff(message) {
+  Object.assign(state, { phase: "error", message });
+  notify();
+}
+
+export function clearPast() {
+  state.past = [];
+  notify();
+}
+
+// Takes one update (JSON text); those of a check that was stopped come too late.
+export function receive(text, server) {
+  if (!text || !isActive()) return;
+  const update = JSON.parse(text);
+  if (update.place) return waits(update.place);
+  if (update.run !== gone) state.run ??= update.run;
+  if (update.run !== state.run) return;
+  updates.take(update, server);
+  notify();
+}
+
+// The place in line; such updates have no number.
+function waits(place) {
+  if (state.phase === "waiting") state.place = place;
+  notify();
+}
+
+function apply({ run, seq, rounds, path = [], ...update }) {
+  Object.assign(state, update);
+  state.path.push(...path);
+  if (state.phase !== "done") return;
+  const { setup, tree, decodes, chi_square, calls, emitted } = state;
+  state.past = [{ setup, tree, decodes, chi_square, calls, emitted }, ...state.past].slice(0, MOST_PAST);
+}

@@ -1,0 +1,66 @@
+// The check in words and numbers.
+
+import { place } from "../shared/waiting.js";
+
+export const count = (number) => number.toLocaleString("en");
+export const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
+
+const SMALLEST = 1e-12; // below, digits mean nothing to anybody
+
+export function pValue(p) {
+  if (p < SMALLEST) return "< 1e-12";
+  if (p < 0.001) return `= ${p.toExponential(1).replace("e-0", "e-")}`;
+  return `= ${p >= 0.995 ? p.toFixed(3) : Number(p.toPrecision(2))}`;
+}
+
+export const statistic = (value) => (value >= 1000 ? count(Math.round(value)) : value.toFixed(1));
+
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+const result = ([value, freedom, p]) =>
+  `χ² = ${statistic(value)} over ${plural(freedom, "degree")} of freedom, p ${pValue(p)}`;
+
+export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
+
+// kind: how the verdict is marked; text: the sentence.
+export function verdict(state, { alarm, faults }) {
+  const { phase, setup, decodes, chi_square } = state;
+  if (phase === "idle")
+    return { kind: "", text: "Nothing decoded yet. Below are the exact probabilities; press “Run the check”." };
+  if (phase === "waiting")
+    return {
+      kind: "",
+      text: state.place ? `Waiting for other checks: ${place(state.place)}.` : "Waiting for the server …",
+    };
+  if (phase === "error") return { kind: "", text: "No verdict." };
+  const so_far = `After ${count(decodes)} of ${count(setup.decodes)} decodes: ${result(chi_square)}.`;
+  if (phase === "running") return { kind: "", text: `${so_far} The verdict comes at the end.` };
+  if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
+  const early =
+    decodes < setup.decodes
+      ? ` The server was busy: ended by the clock after ${count(decodes)} of ${count(setup.decodes)} decodes, which is no choice of a good moment.`
+      : "";
+  return finished(result(chi_square), caught(state, alarm), setup.fault && faults[setup.fault], state, alarm, early);
+}
+
+function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
+  if (alarmed && fault)
+    return {
+      kind: "rejected",
+      text: `✗ Caught (${fault}): ${numbers}. This decoder no longer has the target's law.${early}`,
+    };
+  if (alarmed)
+    return {
+      kind: "rejected",
+      text: `✗ A difference: ${numbers}. A right decoder gives this once in ${count(Math.round(1 / alarm))} checks. Try other seeds: if it comes again, the decoder is wrong.${early}`,
+    };
+  if (fault)
+    return {
+      kind: "",
+      text: `○ Not caught: ${numbers}. The verifier is broken (${fault}), yet ${count(decodes)} decodes of this set-up do not show it: a check that finds nothing does not prove that there is nothing.${early}`,
+    };
+  return {
+    kind: "accepted",
+    text: `✓ No difference found: ${numbers}. It would take more decodes to see a smaller difference, if there is one.${early}`,
+  };
+}

@@ -1,0 +1,58 @@
+// Projector mode: the page as one large slide, however large the screen is; Esc or its button leave it.
+
+import { tell } from "./setup.js";
+import { misfit } from "./setup_fields.js";
+
+// In pixels of the page, which are then enlarged to the screen; a lesson beside it needs a wider slide.
+const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
+const isOn = () => document.body.hasAttribute("data-projector");
+
+// The larger of what fits: the whole slide is always in sight.
+function fit() {
+  const { width, height } = slide();
+  const zoom = Math.max(1, Math.min(innerWidth / width, innerHeight / height));
+  document.body.style.setProperty("--projector-zoom", zoom.toFixed(4));
+  document.body.style.setProperty("--projector-height", `${(innerHeight / zoom).toFixed(1)}px`);
+}
+
+function inAddress(on) {
+  const url = new URL(location.href);
+  if (on) url.searchParams.set("projector", "1");
+  else url.searchParams.delete("projector");
+  history.replaceState(history.state, "", url);
+}
+
+export function mountProjector(element) {
+  const [enter, leave] = element.querySelectorAll("button");
+
+  function set(on) {
+    fit();
+    document.body.toggleAttribute("data-projector", on);
+    [enter.hidden, leave.hidden] = [on, !on];
+    inAddress(on);
+    scrollTo(0, 0);
+  }
+
+  // Not every browser allows the whole screen; large it is without.
+  async function start() {
+    set(true);
+    await document.documentElement.requestFullscreen?.().catch(() => {});
+    /** @type {HTMLElement | null} */ (document.activeElement)?.blur(); // the keys that step belong to no button
+  }
+
+  function end() {
+    set(false);
+    if (document.fullscreenElement) document.exitFullscreen();
+    enter.focus();
+  }
+
+  enter.addEventListener("click", start);
+  leave.addEventListener("click", end);
+  addEventListener("resize", () => isOn() && fit());
+  // On the whole screen the browser keeps Esc for itself and only says that it was left.
+  addEventListener("fullscreenchange", () => isOn() && !document.fullscreenElement && end());
+  addEventListener("keydown", (event) => event.key === "Escape" && isOn() && !document.fullscreenElement && end());
+  const asked = new URLSearchParams(location.search).get("projector");
+  if (asked === "1") set(true);
+  else if (asked !== null) tell([misfit("projector", asked, "1")]);
+}

@@ -1,0 +1,184 @@
+// The whole set-up of the page in its address; components/page/setup.py says how a part takes part.
+
+import { make, setText } from "../shared/view.js";
+import { mountFields } from "./setup_controls.js";
+import { misfit, unknown, written } from "./setup_fields.js";
+
+const LONGEST = 4000; // characters of an address: Gradio sends it with every request, and servers refuse long ones
+const SETTLED = 400; // milliseconds after the last touch until the address is written
+const KEPT = ["tab", "projector", "lesson", "step"]; // others write and read these
+const foreign = (name) => KEPT.includes(name) || /^(__|utm_|view$|deep_link$|logs$)/.test(name);
+
+const parts = new Map(); // those that can be asked now, by name
+const waiting = new Map(); // values for those that are not there yet
+const alone = new Map(); // parts whose names stand alone, with these names
+const opened = [...new URLSearchParams(location.search)]; // what the page was opened with
+const early = []; // messages from before there was a place for them
+let telling = (messages) => void early.push(...messages);
+let following = false; // the address is written
+
+// The key that a name of the address has within a part; undefined if it belongs to another.
+function keyOf(part, name) {
+  if (alone.has(part)) return alone.get(part).includes(name) ? name : undefined;
+  return name.startsWith(`${part}.`) ? name.slice(part.length + 1) : undefined;
+}
+
+const nameOf = (part, key) => (alone.has(part) ? key : `${part}.${key}`);
+
+function fromAddress(part) {
+  const entries = opened.map(([name, text]) => [keyOf(part, name), text]).filter(([key]) => key !== undefined);
+  return entries.length > 0 ? Object.fromEntries(entries) : undefined;
+}
+
+// A part that is there now; `names` if they stand alone in the address. Whether it was set from there.
+export function offer(part, { get, set }, names) {
+  if (names) alone.set(part, names);
+  const values = waiting.get(part) ?? (parts.has(part) ? undefined : fromAddress(part));
+  parts.set(part, { get, set });
+  if (values) apply(part, values);
+  return values !== undefined;
+}
+
+async function apply(part, values) {
+  waiting.delete(part);
+  let messages;
+  try {
+    messages = await parts.get(part).set(values);
+  } catch (error) {
+    messages = [error.message];
+  }
+  tell(messages ?? []);
+}
+
+// Says in sight what was wrong with an address.
+export const tell = (messages) => telling(messages);
+
+// Sets parts as { part: { key: text } }: now, or as soon as one is there.
+function open(values) {
+  for (const [part, texts] of Object.entries(values)) {
+    if (parts.has(part)) apply(part, texts);
+    else waiting.set(part, texts);
+  }
+}
+
+// Messages about what nobody else would miss: names of the address that no part has, a tab that there is not.
+function strangers({ names, views, tabs }) {
+  const wanted = new URLSearchParams(location.search).get("tab");
+  const tab = wanted === null || tabs.includes(wanted) ? [] : [misfit("tab", wanted, `one of ${tabs.join(", ")}`)];
+  const ours = (name) => names.includes(name) || views.some((part) => name.startsWith(`${part}.`));
+  return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
+}
+
+let tab = null; // the one to open, for Gradio's event to fetch
+let select = () => {};
+
+// Opens a tab and sets what it shows, as an address would: { tab, parts: { part: { key: text } } }.
+export function show({ tab: wanted, parts: values = {} }) {
+  if (wanted) {
+    tab = wanted;
+    select();
+  }
+  open(values);
+}
+
+// Takes the longest texts of ours out of an address that no server would take; their names.
+function shorten(url) {
+  const size = (name) => encodeURIComponent(url.searchParams.get(name)).length;
+  const ours = [...parts.keys()].flatMap((part) =>
+    [...url.searchParams.keys()].filter((name) => keyOf(part, name) !== undefined),
+  );
+  const left = [];
+  for (const name of ours.sort((a, b) => size(b) - size(a))) {
+    if (url.href.length <= LONGEST) break;
+    url.searchParams.delete(name);
+    left.push(name);
+  }
+  return left;
+}
+
+// The page's address with the set-up as it is now, and the names of what is too long for it; what is not ours stays.
+function address() {
+  const url = new URL(location.href);
+  for (const [part, { get }] of parts) {
+    const names = [...url.searchParams.keys()].filter((name) => keyOf(part, name) !== undefined);
+    for (const name of names) url.searchParams.delete(name);
+    for (const [key, value] of Object.entries(get())) url.searchParams.set(nameOf(part, key), written(value));
+  }
+  const left = shorten(url);
+  url.search = url.search.replaceAll("%2C", ","); // lists stay readable
+  return { url, left };
+}
+
+// The link to give away: the set-up alone, not how its owner looks at it.
+function link() {
+  const { url, left } = address();
+  for (const name of ["projector", "lesson", "step"]) url.searchParams.delete(name);
+  return { text: url.href, left };
+}
+
+export function writeAddress() {
+  if (!following) return;
+  const { url } = address();
+  if (url.href !== location.href) history.replaceState(history.state, "", url);
+}
+
+// Whatever was touched may have changed the set-up; it is read once all is quiet.
+let timer = null;
+function touched() {
+  clearTimeout(timer);
+  timer = setTimeout(writeAddress, SETTLED);
+}
+const TOUCHES = ["input", "change", "click", "keyup", "pointerup"];
+
+// Messages add up until they are dismissed; each is told once.
+function messenger(box) {
+  const list = box.querySelector("ul");
+  box.querySelector(".dismiss").addEventListener("click", () => {
+    list.replaceChildren();
+    box.hidden = true;
+  });
+  return (messages) => {
+    const told = new Set([...list.children].map((item) => item.textContent));
+    for (const message of new Set(messages)) if (!told.has(message)) list.append(make("li", "", message));
+    box.hidden = list.children.length === 0;
+  };
+}
+
+export const copyLink = () => copyText(link().text);
+
+// Whether the browser let an address be copied; if not, it stands in the address bar.
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    history.replaceState(history.state, "", text);
+    return false;
+  }
+}
+
+async function copied(status) {
+  const { text, left } = link();
+  const without = left.length > 0 ? ` Without ${left.join(", ")}: too long for a link.` : "";
+  setText(status, ((await copyText(text)) ? "Copied." : "Copy it from the address bar.") + without);
+  setTimeout(() => setText(status, ""), 4000);
+}
+
+export function mountSetup(element, props, server, trigger) {
+  const find = (selector) => element.querySelector(selector);
+  telling = messenger(find(".told"));
+  select = () => trigger("select");
+  following = true;
+  tell([...early, ...strangers(props)]);
+  const { heard, wanted } = mountFields(props, trigger, offer);
+  // also what no visitor touched: a run sets the tree that it measured
+  window.specdec.setup = {
+    heard: (values) => void [heard(values), touched()],
+    wanted,
+    wantedTab: () => ({ __type__: "update", selected: tab }),
+  };
+  if (tab) select();
+  find(".copy").addEventListener("click", () => copied(find(".copied")));
+  for (const name of TOUCHES) document.addEventListener(name, touched, true);
+  addEventListener("popstate", () => show({ tab: new URLSearchParams(location.search).get("tab") ?? props.tabs[0] }));
+}

@@ -1,0 +1,138 @@
+// Values of the address: texts, read by what is known of a field; a message says what would be right.
+
+import { visible } from "../shared/labels.js";
+
+const LONGEST_SHOWN = 60;
+
+// A visitor's value in a message: short, and every sign of it in sight.
+/**
+ * @param {string} text
+ * @returns {string}
+ */
+export function shown(text) {
+  const characters = [...visible(text)];
+  return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
+}
+
+// Numbers short enough for an address: six digits tell more than any slider. Whole ones, say a seed, stay whole.
+/**
+ * @param {unknown} value
+ * @returns {string}
+ */
+export function written(value) {
+  if (Array.isArray(value)) return value.map(written).join(",");
+  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+  return String(Number(value.toPrecision(15 < String(value).length ? 6 : 15)));
+}
+
+function rangeOf({ least = null, most = null, whole }) {
+  const what = whole ? "a whole number" : "a number";
+  if (least !== null && most !== null) return `${what} from ${least} to ${most}`;
+  return least === null ? what : `${what} of at least ${least}`;
+}
+
+function readNumber(text, field) {
+  const value = text.trim() === "" ? NaN : Number(text);
+  const fits = Number.isFinite(value) && value >= (field.least ?? -Infinity) && value <= (field.most ?? Infinity);
+  return fits && (!field.whole || Number.isInteger(value)) ? value : undefined;
+}
+
+// Names may hold anything, also the comma that parts them.
+export const writtenNames = (names) => names.map(encodeURIComponent).join(",");
+
+function readNames(text, { fewest, longest }) {
+  try {
+    const names = text.split(",").map(decodeURIComponent);
+    return names.length >= fewest && names.length <= longest ? names : undefined;
+  } catch {
+    return undefined; // a percent sign that stands for nothing
+  }
+}
+
+function readList(text, field) {
+  const values = text.split(",").map((entry) => readNumber(entry, field));
+  return values.includes(undefined) || values.length < field.fewest || values.length > field.longest
+    ? undefined
+    : values;
+}
+
+const READERS = {
+  text: (text) => text,
+  flag: (text) =>
+    new Map([
+      ["1", true],
+      ["true", true],
+      ["0", false],
+      ["false", false],
+    ]).get(text),
+  choice: (text, { choices }) => choices.find((choice) => String(choice) === text),
+  number: readNumber,
+  list: readList,
+  names: readNames,
+};
+
+const RIGHT = {
+  flag: () => "1 or 0",
+  choice: ({ choices }) => `one of ${choices.join(", ")}`,
+  number: rangeOf,
+  list: (field) => `${field.fewest} to ${field.longest} numbers with commas between them, each ${rangeOf(field)}`,
+  names: ({ fewest, longest }) => `${fewest} to ${longest} names with commas between them`,
+};
+
+// field: { kind, default, ... } as components/page/setup.py describes it. RangeError with a message if it does not fit.
+export function read(name, text, field) {
+  const value = READERS[field.kind](text, field);
+  if (value !== undefined) return value;
+  const instead = field.default === null || field.default === "" ? "" : `; ${field.default} is used instead`;
+  throw new RangeError(misfit(name, text, `${RIGHT[field.kind](field)}${instead}`));
+}
+
+// What a visitor reads about a value that does not fit; `right`: what would.
+/**
+ * @param {string} name
+ * @param {string} text
+ * @param {string} right
+ */
+export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address does not fit: give ${right}.`;
+
+// All fields from an object of texts: { values, messages }; what is missing or does not fit has its default.
+/**
+ * @param {Record<string, string>} texts
+ * @param {Record<string, any>} fields
+ * @param {(key: string) => string} [name]
+ * @returns {{ values: any, messages: string[] }}
+ */
+export function readAll(texts, fields, name = (key) => key) {
+  const messages = [];
+  /** @type {Record<string, any>} */
+  const values = {};
+  for (const [key, field] of Object.entries(fields)) {
+    values[key] = field.default;
+    if (!(key in texts)) continue;
+    try {
+      values[key] = read(name(key), texts[key], field);
+    } catch (error) {
+      messages.push(error.message);
+    }
+  }
+  for (const key of Object.keys(texts))
+    if (!(key in fields)) messages.push(unknown(name(key), Object.keys(fields).map(name)));
+  return { values, messages };
+}
+
+// What differs from the default, as an address has it.
+export function differing(values, fields) {
+  const entries = Object.entries(values).filter(
+    ([key, value]) => written(value ?? "") !== written(fields[key].default ?? ""),
+  );
+  return Object.fromEntries(
+    entries.map(([key, value]) => [key, fields[key].kind === "flag" ? (value ? "1" : "0") : written(value ?? "")]),
+  );
+}
+
+/**
+ * @param {string} name
+ * @param {string[]} known
+ */
+export const unknown = (name, known) =>
+  `${shown(name)} in the address is no setting of this page, so it was left out. There are: ${known.join(", ")}.`;

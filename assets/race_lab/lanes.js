@@ -1,0 +1,207 @@
+// The drawn race: one lane a token, bars up to e / q and e / p, and a ring at e that can be dragged.
+
+import { setAll, svg } from "../shared/drawing.js";
+import { onWidth, ticks } from "../shared/lab_view.js";
+import { digits } from "../shared/labels.js";
+import { fillRows, setText } from "../shared/view.js";
+import { arrival, first } from "./model.js";
+
+const LANE = 62;
+const BAR = 17;
+const AXIS = 42;
+const SMALLEST = 0.001;
+const STEP = 1.1; // an arrow key multiplies or divides e by this
+
+// Far arrivals would squeeze the near ones: an axis that holds them all must not be much longer than one
+// that ends soon after both winners; else longer bars are cut.
+function axisEnd(tokens) {
+  const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
+  const last = Math.max(...["p", "q"].map((law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])))));
+  const longest = Math.max(...times);
+  const enough = Math.max(2 * last, 1.1 * Math.max(...tokens.map(({ e }) => e)));
+  return longest <= 2.5 * enough ? 1.02 * longest : enough;
+}
+
+function lane() {
+  const group = svg("g", { class: "lane" });
+  const bar = (law) => svg("rect", { class: `bar-${law}`, height: BAR, rx: 2 });
+  const text = (name) => svg("text", { class: name });
+  const handle = svg("g", {
+    class: "handle",
+    role: "slider",
+    tabindex: 0,
+    "aria-valuemin": 0,
+    "aria-orientation": "horizontal",
+  });
+  handle.append(svg("circle", { class: "reach", r: 22 }), svg("circle", { class: "ring", r: 8 }));
+  group.append(
+    text("name"),
+    bar("q"),
+    bar("p"),
+    text("time-q"),
+    text("time-p"),
+    svg("line", { class: "shared" }),
+    handle,
+  );
+  return group;
+}
+
+export class Lanes {
+  // changed(): an e was moved by hand.
+  constructor(element, tokens, changed) {
+    this.svg = element;
+    this.tokens = tokens;
+    this.changed = changed;
+    this.width = 0;
+    this.end = 1;
+    this.dragged = -1;
+    const pattern = svg("pattern", {
+      id: "lab-hatch",
+      width: 6,
+      height: 6,
+      patternUnits: "userSpaceOnUse",
+      patternTransform: "rotate(45)",
+    });
+    pattern.append(
+      svg("rect", { width: 6, height: 6, fill: "#e69f00" }),
+      svg("line", { y2: 6, stroke: "#1f2937", "stroke-width": 1.6 }),
+    );
+    const defs = svg("defs");
+    defs.append(pattern);
+    this.axis = svg("g", { class: "axis" });
+    this.lanes = svg("g");
+    element.append(defs, this.axis, this.lanes);
+    onWidth(element, (width) => this.resize(width));
+    this.listen();
+  }
+
+  listen() {
+    const index = (event) => [...this.lanes.children].indexOf(event.target.closest(".handle")?.parentNode);
+    this.svg.addEventListener("pointerdown", (event) => {
+      this.dragged = index(event);
+      if (this.dragged < 0) return;
+      event.preventDefault();
+      const handle = event.target.closest(".handle");
+      handle.focus();
+      handle.setPointerCapture(event.pointerId);
+      this.offset = this.local(event) - this.x(this.tokens()[this.dragged].e);
+    });
+    this.svg.addEventListener("pointermove", (event) => {
+      if (this.dragged < 0) return;
+      const at = this.local(event) - this.offset;
+      this.set(this.dragged, ((at - this.left) / this.room) * this.end);
+    });
+    const drop = () => {
+      if (this.dragged < 0) return;
+      this.dragged = -1;
+      this.draw();
+    };
+    this.svg.addEventListener("pointerup", drop);
+    this.svg.addEventListener("pointercancel", drop);
+    this.svg.addEventListener("keydown", (event) => this.key(event, index(event)));
+  }
+
+  // Where the pointer is in the drawing's own pixels, which projector mode enlarges.
+  local(event) {
+    const box = this.svg.getBoundingClientRect();
+    return ((event.clientX - box.left) / box.width) * this.width;
+  }
+
+  key(event, i) {
+    if (i < 0) return;
+    const { e } = this.tokens()[i];
+    const steps = {
+      ArrowLeft: e / STEP,
+      ArrowDown: e / STEP,
+      ArrowRight: e * STEP,
+      ArrowUp: e * STEP,
+      PageDown: e / 2,
+      PageUp: e * 2,
+      Home: SMALLEST,
+      End: this.end,
+    };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    this.set(i, steps[event.key]);
+  }
+
+  // While a ring is dragged the axis stays: else it would move under the finger.
+  set(i, e) {
+    const most = this.dragged < 0 ? 100 : this.end;
+    this.tokens()[i].e = Math.min(Math.max(e, SMALLEST), most);
+    this.changed();
+  }
+
+  resize(width) {
+    this.width = width;
+    this.draw();
+  }
+
+  x(time) {
+    return this.left + (Math.min(time, this.end) / this.end) * this.room;
+  }
+
+  draw() {
+    if (!this.width) return;
+    const tokens = this.tokens();
+    this.left = Math.min(110, 0.25 * this.width);
+    this.room = this.width - this.left - 64; // for the time behind the longest bar
+    if (this.dragged < 0) this.end = axisEnd(tokens);
+    const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
+    setAll(this.svg, { height: LANE * tokens.length + AXIS, width: this.width });
+    fillRows(this.lanes, tokens, lane, (group, token, i) => this.drawLane(group, token, i, winners));
+    this.drawAxis(LANE * tokens.length + 4);
+  }
+
+  drawLane(group, token, i, winners) {
+    const top = i * LANE + 6;
+    const part = (selector) => group.querySelector(selector);
+    const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // characters that fit
+    const characters = [...token.name];
+    setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
+    setAll(part(".name"), { x: this.left - 8, y: top + 30, "text-anchor": "end" });
+    ["q", "p"].forEach((law, row) => this.drawBar(part, law, token, top + 4 + row * (BAR + 5), winners[law] === i));
+    const x = this.x(token.e);
+    setAll(part(".shared"), { x1: x, x2: x, y1: top, y2: top + 2 * BAR + 13 });
+    setAll(part(".handle"), {
+      transform: `translate(${x.toFixed(2)} ${top + BAR + 6.5})`,
+      "aria-label": `e of ${token.name}`,
+      "aria-valuenow": token.e.toFixed(3),
+      "aria-valuemax": 100,
+      "aria-valuetext": `e = ${digits(token.e)}, e / q = ${digits(finite(arrival(token.e, token.q)))}, e / p = ${digits(finite(arrival(token.e, token.p)))}`,
+    });
+  }
+
+  drawBar(part, law, token, y, wins) {
+    const time = arrival(token.e, token[law]);
+    const cut = time > this.end;
+    const x = this.x(time);
+    setAll(part(`.bar-${law}`), {
+      x: this.left,
+      y,
+      width: Math.max(x - this.left, 1),
+      class: `bar-${law}${Number.isFinite(time) ? "" : " never"}`,
+    });
+    const mark = wins ? (law === "q" ? "◆ " : "★ ") : "";
+    setText(part(`.time-${law}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
+    setAll(part(`.time-${law}`), { x: x + 6, y: y + BAR - 4, class: `time-${law}${wins ? " wins" : ""}` });
+  }
+
+  drawAxis(y) {
+    const values = ticks(this.end, Math.max(2, Math.floor(this.room / 90)));
+    const title = { value: null };
+    fillRows(
+      this.axis,
+      [...values, title],
+      () => svg("text"),
+      (text, value) => {
+        const last = value === title;
+        setText(text, last ? "arrival time: earlier is further left" : String(value));
+        const x = last ? this.left + this.room / 2 : this.x(value);
+        setAll(text, { x, y: y + (last ? 32 : 14), "text-anchor": "middle" });
+      },
+    );
+  }
+}
+
+const finite = (time) => (Number.isFinite(time) ? time : null);

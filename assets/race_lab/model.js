@@ -1,0 +1,87 @@
+// The race of the laboratory as plain data: tokens { name, p, q, e } and what follows from them.
+
+/** @import { Step } from "../types.d.ts" */
+
+/**
+ * @param {number} e
+ * @param {number} probability
+ */
+export const arrival = (e, probability) => (probability > 0 ? e / probability : Infinity);
+export const exponential = () => -Math.log1p(-Math.random());
+
+export const START_SEED = 20; // of the race that is shown first: nothing in it is too early or too late to see
+
+// The same `count` exponentials for the same seed: 32 bits of Mulberry's generator each, plenty for a drawing.
+/**
+ * @param {number} seed
+ * @param {number} count
+ * @returns {number[]}
+ */
+export function exponentials(seed, count) {
+  let state = seed >>> 0;
+  return Array.from({ length: count }, () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return -Math.log1p(-((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32);
+  });
+}
+
+// Index of the first arrival under "p" or "q".
+/**
+ * @param {{ p?: number, q?: number, e: number }[]} tokens
+ * @param {"p" | "q"} law
+ */
+export function first(tokens, law) {
+  const times = tokens.map((token) => arrival(token.e, token[law]));
+  return times.indexOf(Math.min(...times));
+}
+
+// `values` with entry i set to `value` and the others sharing the rest in the proportions of `base`.
+/**
+ * @param {number[]} base
+ * @param {number} i
+ * @param {number} value
+ * @returns {number[]}
+ */
+export function withEntry(base, i, value) {
+  const set = Math.min(Math.max(value, 0), 1);
+  const others = base.reduce((sum, entry, j) => (j === i ? sum : sum + entry), 0);
+  const share = (entry) => (others > 0 ? entry / others : 1 / (base.length - 1));
+  return base.map((entry, j) => (j === i ? set : (1 - set) * share(entry)));
+}
+
+// normalise(max(p - q, 0)); null where nothing is left, P being Q.
+/**
+ * @param {{ p: number, q: number }[]} tokens
+ * @returns {number[] | null}
+ */
+export function residual(tokens) {
+  const excess = tokens.map(({ p, q }) => Math.max(p - q, 0));
+  const mass = excess.reduce((sum, entry) => sum + entry, 0);
+  return mass > 1e-12 ? excess.map((entry) => entry / mass) : null;
+}
+
+const MOST = 8;
+
+// A verified position of a run: its likeliest tokens, both winners among them, and the others as one.
+/**
+ * @param {Step} step
+ * @param {(text: string) => string} visible
+ */
+export function fromStep(step, visible) {
+  const winners = [step.winner_p, step.winner_q];
+  const leading = step.leading.filter(({ p, q }) => p > 0 || q > 0);
+  const order = (row) => (winners.includes(row.token_id) ? 2 : Math.max(row.p, row.q));
+  const rows = leading.sort((a, b) => order(b) - order(a)).slice(0, MOST - 1);
+  const tokens = rows.map((row) => ({ name: visible(row.text), p: row.p, q: row.q, e: row.exponential }));
+  return [...tokens, rest(tokens)];
+}
+
+// The others arrive after both winners, as they did in the run: an exponential from there on.
+function rest(tokens) {
+  const left = (law) => Math.max(0, 1 - tokens.reduce((sum, token) => sum + token[law], 0));
+  const [p, q] = [left("p"), left("q")];
+  const earliest = (law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])));
+  return { name: "other", p, q, e: Math.max(p * earliest("p"), q * earliest("q")) + exponential() };
+}

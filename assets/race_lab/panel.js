@@ -1,0 +1,307 @@
+// The race laboratory: distributions by hand, one race on shared exponentials, GSD beside it, many races.
+
+import { offer } from "../page/setup.js";
+import { digits, quoted, visible } from "../shared/labels.js";
+import { state as run, selectedRound, subscribe } from "../shared/store.js";
+import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { Lanes } from "./lanes.js";
+import { arrival, exponential, exponentials, first, fromStep, residual, START_SEED, withEntry } from "./model.js";
+import { Results } from "./results.js";
+import { setupOf } from "./setup.js";
+
+const [FEWEST, MOST] = [2, 8];
+const START_U = 0.5;
+const LAWS = { p: "target P", q: "draft Q" };
+
+function tokenRow() {
+  const row = make("div", "token-row");
+  const name = make("input", "token-name");
+  Object.assign(name, { type: "text", maxLength: 24 });
+  const remove = make("button", "remove", "×");
+  remove.type = "button";
+  row.append(name, ...Object.keys(LAWS).map(lawSlider), remove);
+  return row;
+}
+
+function lawSlider(law) {
+  const label = make("label", `law ${law}`);
+  const slider = make("input");
+  Object.assign(slider, { type: "range", min: 0, max: 1, step: "any" });
+  slider.dataset.law = law;
+  label.append(make("span", "", law), slider, make("output"));
+  return label;
+}
+
+class RaceLab {
+  editor;
+  race;
+  gsd;
+  many;
+
+  constructor(element, props, server) {
+    this.element = element;
+    this.server = server;
+    this.presets = props.presets;
+    this.tokens = [];
+    this.u = START_U;
+    this.base = null;
+    this.asked = 0;
+    this.find = (selector) => element.querySelector(selector);
+    [this.editor, this.race, this.gsd, this.many] = element.querySelectorAll("section");
+    const redraw = onFrame(() => this.draw());
+    this.changed = redraw;
+    this.lanes = new Lanes(
+      this.find(".lanes"),
+      () => this.tokens,
+      () => this.dragged(),
+    );
+    this.results = new Results(this.many, props);
+    this.listenToPresets();
+    this.listenToEditor();
+    this.listenToButtons();
+    this.load(props.presets[0]);
+    offer("race", setupOf(this, START_U));
+  }
+
+  listenToPresets() {
+    const select = this.find(".presets select");
+    select.append(...this.presets.map(({ id, name }) => new Option(name, id)));
+    select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
+    select.addEventListener("change", () => this.load(this.presets.find(({ id }) => id === select.value)));
+    const button = this.find(".from-run");
+    const step = () => selectedRound()?.steps[run.selected.step];
+    const usable = () => (step()?.winner_q ?? null) !== null;
+    subscribe(
+      onFrame(() => {
+        button.disabled = !usable();
+        button.title = usable()
+          ? "The position selected there: its likeliest tokens, the others as one"
+          : "Generate a text there first and select a position that was drafted";
+      }),
+    );
+    button.addEventListener("click", () => {
+      if (!usable()) return;
+      const { position } = step();
+      this.set(
+        fromStep(step(), visible),
+        `Position ${position} of the Decode tab's run, with its own e: its likeliest tokens; all others are one, “other”, which arrives after both winners as they did there.`,
+      );
+    });
+  }
+
+  listenToEditor() {
+    const rows = this.find(".tokens");
+    const index = (event) => [...rows.children].indexOf(event.target.closest(".token-row"));
+    rows.addEventListener("input", (event) => {
+      const i = index(event);
+      const { law } = event.target.dataset;
+      if (law) this.setProbability(i, law, Number(event.target.value));
+      else this.tokens[i].name = visible(event.target.value);
+      this.own();
+    });
+    // The other tokens keep their proportions over one whole drag, even through 1.
+    rows.addEventListener("pointerdown", (event) => {
+      const { law } = event.target.dataset;
+      this.base = law ? this.tokens.map((token) => token[law]) : null;
+    });
+    rows.addEventListener("change", () => (this.base = null));
+    rows.addEventListener("click", (event) => {
+      if (event.target.closest(".remove")) this.remove(index(event));
+    });
+  }
+
+  listenToButtons() {
+    const on = (selector, act) => this.find(selector).addEventListener("click", act);
+    on(".add", () => this.add());
+    on(".reroll", () => this.reroll(Math.floor(Math.random() * 2 ** 31)));
+    on(".reroll-u", () => this.setU(Math.round(1000 * Math.random()) / 1000));
+    on(".many", () => this.simulate());
+    this.slider = this.gsd.querySelector("input");
+    this.slider.addEventListener("input", () => this.setU(Number(this.slider.value)));
+  }
+
+  load(preset) {
+    const e = preset.e.length > 0 ? preset.e : exponentials(START_SEED, preset.tokens.length);
+    this.set(
+      preset.tokens.map((name, i) => ({ name, p: preset.p[i], q: preset.q[i], e: e[i] })),
+      preset.note,
+      preset,
+    );
+  }
+
+  // preset: the example that the tokens are, if they are one. seed: of the race, if it was drawn with one.
+  set(tokens, note, preset = null) {
+    Object.assign(this, { tokens, preset, seed: null, moved: false });
+    this.find(".presets select").value = preset?.id ?? "own";
+    setText(this.find(".preset-note"), note);
+    this.lawsChanged();
+  }
+
+  // By hand the example is left behind.
+  own() {
+    this.preset = null;
+    this.find(".presets select").value = "own";
+    setText(this.find(".preset-note"), "");
+    this.lawsChanged();
+  }
+
+  dragged() {
+    this.moved = true;
+    this.changed();
+  }
+
+  setProbability(i, law, value) {
+    const base = this.base ?? this.tokens.map((token) => token[law]);
+    withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][law] = entry));
+  }
+
+  add() {
+    const names = new Set(this.tokens.map(({ name }) => name));
+    const name = [..."abcdefghij"].find((letter) => !names.has(letter));
+    this.tokens.push({ name, p: 0, q: 0, e: exponential() });
+    for (const law of Object.keys(LAWS)) this.setProbability(this.tokens.length - 1, law, 0.1);
+    this.own();
+  }
+
+  // What the token had is shared out in the proportions of the others.
+  remove(i) {
+    if (this.tokens.length <= FEWEST) return;
+    for (const law of Object.keys(LAWS)) this.setProbability(i, law, 0);
+    this.tokens.splice(i, 1);
+    this.own();
+  }
+
+  reroll(seed) {
+    this.setRace(exponentials(seed, this.tokens.length));
+    Object.assign(this, { seed, moved: false });
+  }
+
+  setRace(e) {
+    this.tokens.forEach((token, i) => (token.e = e[i]));
+    this.dragged();
+  }
+
+  setU(u) {
+    this.u = u;
+    this.changed();
+  }
+
+  lawsChanged() {
+    this.changed();
+    this.ask("exact");
+  }
+
+  // seed: repeats a simulation; without one, it is drawn.
+  simulate(seed = null) {
+    this.find(".many").disabled = true;
+    this.ask("simulated", { seed }).finally(() => (this.find(".many").disabled = false));
+  }
+
+  // One question at a time; of those that a drag asks meanwhile, only the last is kept.
+  async ask(what, also = {}) {
+    const number = ++this.asked;
+    if (this.asking) await this.asking.catch(() => {});
+    if (number !== this.asked) return;
+    const laws = { p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) };
+    this.asking = this.server[what]({ ...laws, ...also });
+    try {
+      const result = await this.asking;
+      if (number === this.asked) this.answer(result);
+    } catch {
+      if (number === this.asked) this.answer({ error: "The server did not answer. Is it still running?" });
+    }
+  }
+
+  answer(result) {
+    const error = this.find(".lab-error");
+    error.hidden = !result.error;
+    setText(error, result.error ?? "");
+    if (!result.error) this.results.show(result);
+  }
+
+  draw() {
+    this.drawEditor();
+    this.lanes.draw();
+    this.drawRace();
+    this.drawTest();
+  }
+
+  drawEditor() {
+    fillRows(this.find(".tokens"), this.tokens, tokenRow, (row, token) => {
+      const name = row.querySelector(".token-name");
+      if (name !== document.activeElement) name.value = token.name;
+      name.setAttribute("aria-label", "Name of the token");
+      for (const slider of row.querySelectorAll("[data-law]")) {
+        const value = token[slider.dataset.law];
+        if (Number(slider.value) !== value) slider.value = value;
+        slider.setAttribute("aria-label", `${LAWS[slider.dataset.law]} of ${token.name}`);
+        slider.setAttribute("aria-valuetext", `${(100 * value).toFixed(1)}%`);
+        setText(slider.nextElementSibling, value.toFixed(3));
+      }
+      const remove = row.querySelector(".remove");
+      remove.disabled = this.tokens.length <= FEWEST;
+      remove.setAttribute("aria-label", `Remove ${token.name}`);
+    });
+    this.find(".add").disabled = this.tokens.length >= MOST;
+  }
+
+  drawRace() {
+    const [ofDraft, ofTarget] = [this.tokens[first(this.tokens, "q")], this.tokens[first(this.tokens, "p")]];
+    const same = ofDraft === ofTarget;
+    const text = same
+      ? `${quoted(ofDraft.name)} arrives first in both races: same winner, accepted.`
+      : `${quoted(ofDraft.name)} arrives first under the draft, ${quoted(ofTarget.name)} under the target: different winners, so the draft is rejected and the target's winner replaces it.`;
+    this.verdict(this.race, same, text);
+    fillRows(
+      this.race.querySelector("tbody"),
+      this.tokens,
+      () => cells(6),
+      (row, { name, p, q, e }) => {
+        const time = (law) => digits(Number.isFinite(arrival(e, law)) ? arrival(e, law) : null);
+        setCells(row, [name, digits(p), digits(q), digits(e), time(q), time(p)]);
+      },
+    );
+  }
+
+  drawTest() {
+    const { name, p, q } = this.tokens[first(this.tokens, "q")];
+    const accepted = this.u * q < p;
+    const ratio = `p / q = ${digits(p)} / ${digits(q)} = ${digits(p / q)}`;
+    const text = accepted
+      ? `The draft is ${quoted(name)}: u = ${digits(this.u)} < ${ratio}, accepted.`
+      : `The draft is ${quoted(name)}: u = ${digits(this.u)} ≥ ${ratio}, rejected; the next token is sampled from the residual.`;
+    this.verdict(this.gsd, accepted, text);
+    this.find(".zone .accept").style.width = `${100 * Math.min(1, p / q)}%`;
+    this.slider.value = this.u;
+    setText(this.gsd.querySelector("output"), this.u.toFixed(3));
+    this.drawResidual();
+  }
+
+  drawResidual() {
+    const left = residual(this.tokens);
+    fillRows(
+      this.gsd.querySelector("tbody"),
+      this.tokens,
+      () => cells(5),
+      (row, token, i) => {
+        const excess = Math.max(token.p - token.q, 0);
+        setCells(row, [
+          token.name,
+          digits(token.p),
+          digits(token.q),
+          digits(excess),
+          left ? digits(left[i]) : "none: P = Q",
+        ]);
+        row.style.setProperty("--share", left ? left[i] : 0);
+      },
+    );
+  }
+
+  verdict(section, accepted, text) {
+    const element = section.querySelector(".verdict");
+    setText(element, `${accepted ? "✓" : "✗"} ${text}`);
+    element.className = `verdict ${accepted ? "accepted" : "rejected"}`;
+  }
+}
+
+export const mountRaceLab = (element, props, server) => new RaceLab(element, props, server);

@@ -1,0 +1,134 @@
+// Ten thousand races: measured acceptance beside exact values and bounds, in two figures and a table.
+
+import { Figure } from "../shared/figure.js";
+import { reducedMotion } from "../shared/lab_view.js";
+import { digits } from "../shared/labels.js";
+import { cells, fillRows, setCells, setText } from "../shared/view.js";
+
+const SECONDS = 1.6; // in which the measured curves are drawn
+const FIRST = 10; // before that, an interval is nearly the whole axis
+const METHODS = ["ersd", "gsd"];
+const NAMES = { ersd: "ERSD", gsd: "GSD" };
+
+const share = (value) => `${(100 * value).toFixed(1)}%`;
+const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${share(high)})`;
+const flat = (value) => ({ x: [FIRST, 10_000], y: [value, value] });
+
+// Puts the exact lines and the first `count` points of the measured curves into the skeleton.
+export function fillConvergence({ data, layout }, result, count) {
+  const { ersd, gsd, tv_bound, harmonic, measured } = result;
+  [ersd, gsd, tv_bound, harmonic].forEach((value, i) => Object.assign(data[2 + i], flat(value)));
+  METHODS.forEach((method, i) => {
+    const rows = (measured?.[method].running ?? []).slice(0, count).filter(([races]) => races >= FIRST);
+    const column = (j) => rows.map((row) => row[j]);
+    const back = [...rows].reverse();
+    Object.assign(data[i], {
+      x: [...column(0), ...back.map((row) => row[0])],
+      y: [...column(3), ...back.map((row) => row[2])],
+    });
+    Object.assign(data[6 + i], { x: column(0), y: column(1) });
+    const last = rows.slice(-1);
+    const text = last.map((row) => `${NAMES[method]}: ${interval(row.slice(1))} of ${row[0]} races`);
+    Object.assign(data[8 + i], { x: last.map((row) => row[0]), y: last.map((row) => row[1]), hovertext: text });
+  });
+  layout.xaxis.range = [Math.log10(FIRST), 4.06];
+  layout.yaxis.range = [Math.max(-0.03, Math.min(tv_bound, harmonic) - 0.12), Math.min(1.04, gsd + 0.12)];
+}
+
+export function fillByIndex({ data, layout }, result) {
+  METHODS.forEach((method, i) => {
+    const rows = result.measured?.[method].by_index ?? [];
+    const x = rows.map((_, index) => index);
+    const error_y = {
+      ...data[i].error_y,
+      array: rows.map(([rate, , high]) => high - rate),
+      arrayminus: rows.map(([rate, low]) => rate - low),
+    };
+    const hovertext = rows.map((row, index) => `${NAMES[method]}, index ${index}: ${interval(row)}`);
+    Object.assign(data[i], { x, y: rows.map(([rate]) => rate), error_y, hovertext });
+    const exact = result.by_index[method];
+    const beside = i === 0 ? -0.175 : 0.175; // above the method's own bar
+    const text = exact.map((value, index) => `${NAMES[method]}, index ${index}, exact: ${share(value)}`);
+    Object.assign(data[2 + i], { x: exact.map((_, index) => index + beside), y: exact, hovertext: text });
+  });
+  layout.xaxis.range = [-0.5, result.by_index.ersd.length - 0.5];
+}
+
+// Whether the exact value lies in the measured 95% interval, in words; one in twenty does not.
+function sentence(method, result) {
+  const [, , low, high] = result.measured[method].running.at(-1);
+  const exact = result[method];
+  const within = exact >= low - 1e-12 && exact <= high + 1e-12;
+  const where = within ? "contains" : "misses (as one interval in twenty does)";
+  return `${NAMES[method]} accepted ${interval(result.measured[method].running.at(-1).slice(1))} of ${result.races.toLocaleString("en")} first drafts; the interval ${where} the exact ${share(exact)}.`;
+}
+
+export class Results {
+  constructor(section, props) {
+    this.find = (selector) => section.querySelector(selector);
+    this.result = null;
+    this.count = 0;
+    const figure = (plot, skeleton, fill) =>
+      new Figure(this.find(plot), {
+        skeleton,
+        plotly: props.plotly,
+        fill: (own) => this.result && fill(own, this.result, this.count),
+      });
+    this.convergence = figure(".convergence", props.convergence, fillConvergence);
+    this.byIndex = figure(".by-index", props.by_index, fillByIndex);
+  }
+
+  // Exact values alone, or with measured ones.
+  show(result) {
+    this.result = result;
+    cancelAnimationFrame(this.frame);
+    this.writeTiles(result);
+    this.writeTable(result);
+    setText(this.find(".outcome"), result.measured ? METHODS.map((method) => sentence(method, result)).join(" ") : "");
+    this.byIndex.draw();
+    const points = result.measured?.ersd.running.length ?? 0;
+    if (points === 0 || reducedMotion()) this.reveal(points);
+    else this.animate(points, performance.now());
+  }
+
+  reveal(count) {
+    this.count = count;
+    this.convergence.draw();
+  }
+
+  animate(points, begin) {
+    this.frame = requestAnimationFrame((now) => {
+      const part = Math.min(1, (now - begin) / (1000 * SECONDS));
+      this.reveal(Math.max(1, Math.round(part * points)));
+      if (part < 1) this.animate(points, begin);
+    });
+  }
+
+  writeTiles(result) {
+    const write = (selector, text) => setText(this.find(selector), text);
+    for (const method of METHODS) {
+      write(`.${method}-exact`, share(result[method]));
+      const last = result.measured?.[method].running.at(-1);
+      write(`.${method}-measured`, last ? `measured ${interval(last.slice(1))}` : "not measured yet");
+    }
+    write(".apart", share(result.apart));
+    write(".bounds", `${share(result.tv_bound)}, ${share(result.harmonic)}`);
+    const kl = result.kl === null ? "∞" : digits(result.kl);
+    write(".bounds-note", `(1 − TV) / (1 + TV), harmonic mean; TV = ${digits(result.tv)}, D_KL = ${kl} bits`);
+  }
+
+  writeTable(result) {
+    const measured = (method, index) => (result.measured ? interval(result.measured[method].by_index[index]) : "–");
+    const rows = result.by_index.ersd.map((_, index) => index);
+    fillRows(
+      this.find(".index-table tbody"),
+      rows,
+      () => cells(5),
+      (row, index) =>
+        setCells(row, [
+          index,
+          ...METHODS.flatMap((method) => [share(result.by_index[method][index]), measured(method, index)]),
+        ]),
+    );
+  }
+}

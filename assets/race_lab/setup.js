@@ -1,0 +1,78 @@
+// The race laboratory's set-up as the address has it.
+
+import { differing, readAll, written, writtenNames } from "../page/setup_fields.js";
+import { START_SEED } from "./model.js";
+
+const MOST = 8;
+const SEEDS = { kind: "number", default: null, least: 0, most: 2 ** 31, whole: true };
+const WEIGHTS = { kind: "list", default: null, least: 0, most: 1, fewest: 2, longest: MOST };
+
+const fieldsOf = (presets, u) => ({
+  preset: { kind: "choice", default: presets[0].id, choices: presets.map(({ id }) => id) },
+  tokens: { kind: "names", default: null, fewest: 2, longest: MOST },
+  p: WEIGHTS,
+  q: WEIGHTS,
+  e: { kind: "list", default: null, least: 0.001, most: 100, fewest: 2, longest: MOST },
+  seed: SEEDS, // of the drawn race
+  u: { kind: "number", default: u, least: 0, most: 1 },
+  many: { ...SEEDS, least: 1 }, // of the 10,000 races
+});
+
+const column = (tokens, name) => tokens.map((token) => Number(token[name].toPrecision(5)));
+
+// The tokens of an address that has their probabilities.
+function own({ p, q, tokens, e }) {
+  if (!p || !q)
+    throw new RangeError("race.p and race.q belong together: give the probabilities of the same tokens under both.");
+  const names = tokens ?? [..."abcdefgh"].slice(0, p.length);
+  for (const [name, list] of Object.entries({ q, tokens: names, e: e ?? p })) sameLength(name, list, p.length);
+  return names.map((name, i) => ({ name, p: scaled("p", p)[i], q: scaled("q", q)[i] }));
+}
+
+function sameLength(name, list, length) {
+  if (list.length !== length)
+    throw new RangeError(`race.${name} has ${list.length} entries for ${length} tokens: give one for each.`);
+}
+
+// Written digits need not add up to 1.
+function scaled(name, weights) {
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  if (!(Math.abs(sum - 1) < 0.01))
+    throw new RangeError(
+      `race.${name} = “${written(weights)}” adds up to ${Number(sum.toFixed(4))}: probabilities must add up to 1.`,
+    );
+  return weights.map((weight) => weight / sum);
+}
+
+export function setupOf(lab, u) {
+  const fields = fieldsOf(lab.presets, u);
+
+  function get() {
+    const { tokens, preset, seed, moved, results } = lab;
+    const laws = preset
+      ? { preset: preset.id }
+      : { tokens: writtenNames(tokens.map(({ name }) => name)), p: column(tokens, "p"), q: column(tokens, "q") };
+    const race = seed !== null && !moved ? { seed } : moved || !preset ? { e: column(tokens, "e") } : {};
+    return differing(
+      { ...laws, ...race, u: lab.u, many: results.result?.measured ? results.result.seed : null },
+      fields,
+    );
+  }
+
+  function set(texts) {
+    const { values, messages } = readAll(texts, fields, (key) => `race.${key}`);
+    const { p, q, e, seed } = values;
+    if (p || q) lab.set(own(values), "");
+    else lab.load(lab.presets.find(({ id }) => id === values.preset));
+    if (seed !== null || p) lab.reroll(seed ?? START_SEED);
+    if (e) {
+      sameLength("e", e, lab.tokens.length);
+      lab.setRace(e);
+    }
+    lab.setU(values.u);
+    if (values.many !== null) lab.simulate(values.many);
+    return messages;
+  }
+
+  return { get, set };
+}

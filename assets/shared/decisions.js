@@ -1,0 +1,72 @@
+// A round as the decisions it consists of, in order: the smallest steps of time on the page.
+
+/** @import { Decision, Node, Round } from "../types.d.ts" */
+
+const known = new WeakMap();
+
+// draft (the tree is drafted, nothing checked), rejected (one of GSD's tests fails), or the kind of an
+// emitted token. `step` is the position it is about; `trial` the number of GSD's test, null without one.
+/**
+ * @param {Round} round
+ * @param {string} method
+ * @returns {Decision[]}
+ */
+export function decisions(round, method) {
+  if (!known.has(round)) known.set(round, list(round, method));
+  return known.get(round);
+}
+
+/**
+ * @param {Round} round
+ * @param {string} method
+ * @returns {Decision[]}
+ */
+function list(round, method) {
+  /** @type {Decision[]} */
+  const all = round.nodes.length > 0 ? [{ kind: "draft", step: 0, trial: null }] : [];
+  round.tokens.forEach((token, step) => {
+    const trials = method === "gsd" ? (round.steps[step]?.trials ?? []) : [];
+    trials.forEach(({ accepted }, trial) => {
+      if (!accepted) all.push({ kind: "rejected", step, trial });
+    });
+    const accepting = trials.findIndex(({ accepted }) => accepted);
+    all.push({ kind: token.kind, step, trial: accepting < 0 ? null : accepting });
+  });
+  return all;
+}
+
+// The decision that emits the token of a step.
+/**
+ * @param {Decision[]} all
+ * @param {number} step
+ */
+export function emission(all, step) {
+  return all.findLastIndex((decision) => decision.step === step && !["draft", "rejected"].includes(decision.kind));
+}
+
+// What is known of a drafted node at a decision: nothing before its parent's position was verified.
+/**
+ * @param {Node} node
+ * @param {Decision} decision
+ */
+export function statusAt(node, decision) {
+  const step = node.path.length - 1;
+  if (step > decision.step || decision.kind === "draft") return "unvisited";
+  if (step < decision.step) return node.status;
+  const tested = decision.kind !== "rejected" || node.path.at(-1) <= decision.trial;
+  return tested ? node.status : "unvisited";
+}
+
+// The number of the decision with which a rejected node is out.
+/**
+ * @param {Decision[]} all
+ * @param {Node} node
+ */
+export function rejection(all, node) {
+  const step = node.path.length - 1;
+  const failed = all.findIndex((d) => d.kind === "rejected" && d.step === step && d.trial === node.path.at(-1));
+  return failed < 0 ? emission(all, step) : failed;
+}
+
+/** @param {Decision | undefined} decision */
+export const isEmitted = (decision) => !["draft", "rejected"].includes(decision?.kind);

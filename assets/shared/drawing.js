@@ -1,0 +1,98 @@
+// Figures drawn as SVG: few elements, reused, so that ten rounds a second cost little.
+
+const NS = "http://www.w3.org/2000/svg";
+
+export function svg(tag, attributes = {}) {
+  const element = document.createElementNS(NS, tag);
+  setAll(element, attributes);
+  return element;
+}
+
+// Writes only what changed.
+export function setAll(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    const text = String(value);
+    if (element.getAttribute(name) !== text) element.setAttribute(name, text);
+  }
+}
+
+// As many children as items; those there are reused.
+export function fillMarks(parent, items, create, fill) {
+  while (parent.childElementCount > items.length) parent.lastElementChild.remove();
+  while (parent.childElementCount < items.length) parent.append(create());
+  let child = parent.firstElementChild;
+  items.forEach((item, i) => {
+    fill(child, item, i);
+    child = child.nextElementSibling;
+  });
+}
+
+function cross(r) {
+  const t = r * 0.42;
+  const quarter = [
+    [-r, -r + t],
+    [-r + t, -r],
+    [0, -t],
+    [r - t, -r],
+    [r, -r + t],
+    [t, 0],
+  ];
+  const points = [...quarter, [r, r - t], [r - t, r], [0, t], [-r + t, r], [-r, r - t], [-t, 0]];
+  return `M${points.map((point) => point.map((x) => x.toFixed(2)).join(" ")).join("L")}Z`;
+}
+
+function star(r) {
+  const points = Array.from({ length: 10 }, (_, i) => {
+    const [radius, angle] = [(i % 2 ? 0.45 : 1.15) * r, (Math.PI * i) / 5 - Math.PI / 2];
+    return `${(radius * Math.cos(angle)).toFixed(2)} ${(radius * Math.sin(angle)).toFixed(2)}`;
+  });
+  return `M${points.join("L")}Z`;
+}
+
+// Marks around (0, 0): each state has a shape of its own.
+export const SHAPES = {
+  square: (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
+  circle: (r) => `M${-r} 0A${r} ${r} 0 1 1 ${r} 0A${r} ${r} 0 1 1 ${-r} 0Z`,
+  diamond: (r) => `M0 ${-r * 1.3}L${r * 1.3} 0L0 ${r * 1.3}L${-r * 1.3} 0Z`,
+  cross,
+  star,
+};
+
+// Calls `draw(width, height)` when the element's size changes or it comes into view; off the screen nothing is
+// drawn. height: null where the drawing may be as high as it needs, given where the style says `--fills`.
+export class Drawing {
+  width;
+  height;
+
+  constructor(element, draw) {
+    this.element = element;
+    this.drawNow = draw;
+    this.seen = true;
+    this.stale = false;
+    Object.assign(this, sizeOf(element));
+    new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "200px" }).observe(element);
+    new ResizeObserver(() => this.resized()).observe(element);
+  }
+
+  shown(seen) {
+    this.seen = seen;
+    if (seen && this.stale) this.draw();
+  }
+
+  resized() {
+    const { width, height } = sizeOf(this.element);
+    if (width === this.width && height === this.height) return;
+    Object.assign(this, { width, height });
+    this.draw();
+  }
+
+  draw() {
+    this.stale = !this.seen || this.width === 0;
+    if (!this.stale) this.drawNow(this.width, this.height);
+  }
+}
+
+function sizeOf(element) {
+  const fills = getComputedStyle(element).getPropertyValue("--fills") !== "";
+  return { width: element.clientWidth, height: fills ? element.clientHeight : null };
+}

@@ -1,0 +1,121 @@
+// A plotly figure that stays: data changes, zoom and hover do not.
+
+let loading = null;
+
+// plotly.js comes from this server, once, and only when a figure is about to be drawn.
+function loadPlotly(url) {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = new URL(url, document.baseURI).href;
+    script.onload = () => resolve(window.Plotly);
+    script.onerror = () => reject(new Error(`could not load ${script.src}`));
+    document.head.append(script);
+  });
+  return loading;
+}
+
+const CONFIG = {
+  displaylogo: false,
+  displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
+  responsive: false, // redrawn by the ResizeObserver below
+  doubleClick: false, // zooms out below: what plotly would go back to is an older round's range
+  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d"],
+  toImageButtonOptions: { format: "svg" },
+};
+
+function colours(element) {
+  const style = getComputedStyle(element);
+  return { text: style.color, grid: "rgba(128, 128, 128, 0.25)" };
+}
+
+export class Figure {
+  options;
+
+  // skeleton: traces and layout without data; fill(skeleton, width) puts what is selected in.
+  constructor(element, { skeleton, plotly, fill }) {
+    this.element = element;
+    this.skeleton = skeleton;
+    this.fill = fill;
+    this.busy = false;
+    this.again = false;
+    this.seen = false;
+    this.Plotly = null;
+    this.zoom = {}; // ranges that the visitor chose, by axis
+    this.width = element.clientWidth;
+    loadPlotly(plotly).then((Plotly) => {
+      this.Plotly = Plotly;
+      this.draw();
+    });
+    // Off the screen nothing is drawn; what was missed is drawn when the figure comes into view.
+    new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "100px" }).observe(element);
+    new ResizeObserver(() => this.resized()).observe(element);
+    // Gradio switches themes by a class on the body.
+    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
+  }
+
+  shown(seen) {
+    this.seen = seen;
+    if (seen) this.draw();
+  }
+
+  resized() {
+    if (this.element.clientWidth === this.width) return;
+    this.width = this.element.clientWidth;
+    this.draw();
+  }
+
+  // Draws the newest data; while plotly is at work, requests merge into one.
+  async draw() {
+    if (!this.Plotly || this.width === 0 || !this.seen) return;
+    if (this.busy) {
+      this.again = true;
+      return;
+    }
+    this.busy = true;
+    try {
+      do {
+        this.again = false;
+        await this.react();
+      } while (this.again);
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  // plotly's uirevision forgets a zoom as soon as the data's own range changes, so it is kept here.
+  listen() {
+    this.element.on("plotly_relayout", (change) => {
+      for (const axis of ["xaxis", "yaxis"]) {
+        const [from, to] = [change[`${axis}.range[0]`], change[`${axis}.range[1]`]];
+        if (from !== undefined && to !== undefined) this.zoom[axis] = [from, to];
+      }
+    });
+    this.element.on("plotly_doubleclick", () => this.zoomOut());
+  }
+
+  zoomOut() {
+    this.zoom = {};
+    this.draw();
+  }
+
+  config() {
+    const icon = this.Plotly.Icons.home;
+    const button = { name: "zoomOut", title: "Show everything", icon, click: () => this.zoomOut() };
+    return { ...CONFIG, modeBarButtonsToAdd: [button] };
+  }
+
+  async react() {
+    const { data, layout } = this.skeleton;
+    const { text, grid } = colours(this.element);
+    this.fill(this.skeleton, this.width);
+    layout.width = this.width;
+    layout.font.color = text;
+    for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: grid, linecolor: grid });
+    for (const [axis, range] of Object.entries(this.zoom)) layout[axis].range = [...range];
+    // plotly compares traces by identity: new objects say that something changed.
+    const traces = data.map((trace) => ({ ...trace }));
+    await this.Plotly.react(this.element, traces, structuredClone(layout), (this.options ??= this.config()));
+    if (!this.listening) this.listen();
+    this.listening = true;
+  }
+}

@@ -1,0 +1,51 @@
+// A figure with all that belongs to it; views come from the server as plain data (`components/*_lab.py`).
+
+import { Figure } from "./figure.js";
+import { legend } from "./legend.js";
+import { cells, fillRows, make, setCells, setText } from "./view.js";
+
+// A table for those who cannot see the plot, folded away.
+export function tableOf(element, { caption, columns, rows }) {
+  const table = make("table");
+  table.append(make("caption", "", caption), make("thead"), make("tbody"));
+  const head = make("tr");
+  for (const column of columns) head.append(Object.assign(make("th", "", column), { scope: "col" }));
+  table.tHead.append(head);
+  fillRows(table.tBodies[0], rows, () => cells(columns.length), setCells);
+  element.replaceChildren(table);
+}
+
+// One figure of a laboratory: title, what is seen, legend, plot and table. `show` puts another view into it.
+export class Plot {
+  constructor(plotly, view) {
+    this.element = make("article", "plot");
+    this.parts = {};
+    for (const [tag, name] of [
+      ["h3", "title"],
+      ["p", "sentence"],
+      ["div", "legend"],
+      ["div", "figure"],
+      ["p", "key"],
+      ["p", "place"],
+    ]) {
+      this.element.append((this.parts[name] = make(tag, name)));
+    }
+    this.parts.figure.setAttribute("role", "img");
+    const details = make("details");
+    this.parts.table = make("div", "scroll");
+    details.append(make("summary", "", "Table of these numbers"), this.parts.table);
+    this.element.append(details);
+    this.figure = new Figure(this.parts.figure, { skeleton: view.figure, plotly, fill: () => {} });
+    this.show(view);
+  }
+
+  show(view) {
+    for (const name of ["title", "sentence", "key", "place"]) setText(this.parts[name], view[name]);
+    this.parts.figure.style.height = `${view.figure.layout.height}px`;
+    this.parts.figure.setAttribute("aria-label", `${view.title}. ${view.sentence} A table follows.`);
+    tableOf(this.parts.table, view.table);
+    this.figure.skeleton = view.figure;
+    legend(this.parts.legend, view.figure.data, () => this.figure.draw());
+    this.figure.zoomOut(); // draws
+  }
+}

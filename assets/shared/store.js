@@ -1,0 +1,247 @@
+// The one store of the page: a run's trace, live or recorded, and what is selected in it. Views read it
+// and listen. Time in a run is counted in decisions (decisions.js).
+
+/** @import { Decision, Lit, Round, State } from "../types.d.ts" */
+
+import { decisions, emission } from "./decisions.js";
+import { Updates } from "./updates.js";
+
+/** @returns {State} */
+const empty = () => ({
+  run: null, // id of the run
+  seq: 0, // number of the next update
+  phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
+  place: null, // while waiting: { number, of, seconds }, the place in line
+  early: false, // stopped while waiting
+  message: "",
+  setup: null,
+  rounds: [],
+  baseline: [],
+  prefillSeconds: 0,
+  recorded: null, // what is known of a run that was loaded, not computed: name, title, look, round, step, twin
+  selected: { round: -1, step: 0 },
+  decision: -1, // the selected one of the selected round's decisions
+  veiled: false, // what comes after the selected decision is hidden
+  follow: true, // the selection moves with the newest round
+});
+
+export const state = empty();
+const listeners = new Set();
+const updates = new Updates(state, apply, notify);
+let parked = null; // the visitor's last run while a recorded one is shown
+
+export function subscribe(listener) {
+  listeners.add(listener);
+  listener(state);
+}
+
+function notify() {
+  for (const listener of listeners) listener(state);
+}
+
+// The visitor pressed Generate: the model may still be busy with somebody else's run.
+export function begin() {
+  Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
+  notify();
+}
+
+// What a visitor waits for goes on behind a recorded run.
+const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
+
+// The visitor pressed Stop: what is shown stays, and late updates of this run only add rounds.
+export function stop() {
+  if (active()) Object.assign(state, { early: state.phase === "waiting", phase: "stopped" });
+  notify();
+}
+
+const active = () => ["waiting", "choosing", "running", "baseline"].includes(state.phase);
+
+// The server is through with the run. If its last update does not come, the visitor must know.
+export const ended = () =>
+  updates.ended(active, () =>
+    breakOff("The run broke off: the server refused it or the connection was lost. Try again."),
+  );
+
+// Nothing more comes; what came stays.
+export function breakOff(message) {
+  Object.assign(state, { phase: "error", place: null, message });
+  notify();
+}
+
+// Takes one update (JSON text).
+export function receive(text, server) {
+  if (!text) return;
+  const update = JSON.parse(text);
+  if (update.place) return waits(update.place);
+  if (update.run === parked?.run) return;
+  if (update.run !== state.run) {
+    if (update.phase === "error" && update.seq === 0) return refused(update);
+    parked = null;
+    if (state.phase === "stopped" && update.seq > 0) return;
+    Object.assign(state, empty(), { run: update.run, phase: "waiting" });
+    updates.forget();
+  }
+  updates.take(update, server);
+  notify();
+}
+
+// A run that never began, say for a number out of range: what is shown stays.
+function refused({ message }) {
+  Object.assign(state, { phase: "error", place: null, message });
+  notify();
+}
+
+// The place in line; such updates have no number.
+function waits(place) {
+  if (state.phase === "waiting") state.place = place;
+  notify();
+}
+
+function apply(update) {
+  if (update.setup) state.setup = update.setup;
+  if (update.prefill_seconds !== undefined) state.prefillSeconds = update.prefill_seconds;
+  if (update.message) state.message = update.message;
+  const target = update.phase === "baseline" ? state.baseline : state.rounds;
+  target.push(...update.rounds);
+  if (state.phase !== "stopped" || update.phase === "error") state.phase = update.phase;
+  if (state.follow && target === state.rounds && update.rounds.length > 0) selectLatest();
+  if (state.follow && state.phase === "done") restOnDraft();
+}
+
+function selectLatest() {
+  const round = state.rounds.length - 1;
+  place(round, lastDecision(round));
+}
+
+// The last rounds of a run have room for less than a whole tree. A finished run rests on the last one
+// that drafted all of it, at the last position where both models raced.
+function restOnDraft() {
+  const most = Math.max(...state.rounds.map(({ nodes }) => nodes.length));
+  if (most <= 0) return;
+  const round = state.rounds.findLastIndex(({ nodes }) => nodes.length === most);
+  const step = state.rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
+  place(round, emission(decisionsOf(round), Math.max(0, step)));
+}
+
+/**
+ * @param {number} round
+ * @returns {Decision[]}
+ */
+export const decisionsOf = (round) => decisions(state.rounds[round], state.setup?.method);
+const lastDecision = (round) => decisionsOf(round).length - 1;
+
+function place(round, decision) {
+  state.selected = { round, step: decisionsOf(round)[decision].step };
+  state.decision = decision;
+}
+
+// To look at a token: selects a round and one of its positions (default: the one that ended it). Nothing is
+// hidden.
+/**
+ * @param {number} round
+ * @param {number} [step]
+ */
+export function select(round, step) {
+  if (state.rounds.length === 0) return;
+  const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
+  const last = state.rounds[clamped].tokens.length - 1;
+  place(clamped, emission(decisionsOf(clamped), Math.min(step ?? last, last)));
+  state.veiled = false;
+  state.follow = clamped === state.rounds.length - 1 && step === undefined;
+  notify();
+}
+
+// To go through time: selects a decision and hides what comes after it.
+/**
+ * @param {number} round
+ * @param {number} [decision]
+ */
+export function seek(round, decision = Infinity) {
+  if (state.rounds.length === 0) return;
+  const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
+  place(clamped, Math.min(Math.max(decision, 0), lastDecision(clamped)));
+  state.follow = atEnd();
+  state.veiled = !state.follow;
+  notify();
+}
+
+export const atEnd = () =>
+  state.selected.round === state.rounds.length - 1 && state.decision === lastDecision(state.selected.round);
+
+// One decision on (1) or back (-1), over the borders of rounds.
+/** @param {1 | -1} by */
+export function moveDecision(by) {
+  const { round } = state.selected;
+  const decision = state.decision + by;
+  if (round < 0) return;
+  if (decision < 0) {
+    if (round > 0) seek(round - 1);
+  } else if (decision > lastDecision(round)) {
+    if (round < state.rounds.length - 1) seek(round + 1, 0);
+  } else seek(round, decision);
+}
+
+// To the end of this round, or of the next one (1), or of the one before (-1).
+/** @param {1 | -1} by */
+export function moveRound(by) {
+  const { round } = state.selected;
+  if (round < 0) return;
+  const inside = by > 0 && state.decision < lastDecision(round);
+  if (by < 0 && round === 0) seek(0, 0);
+  else seek(inside ? round : round + by);
+}
+
+/** @returns {Round | undefined} */
+export const selectedRound = () => state.rounds[state.selected.round];
+/** @returns {Decision | undefined} */
+export const selectedDecision = () =>
+  state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
+
+// Shows a run that is known from start to end; `about` says what it is. Nothing of it is shown yet.
+export function show({ setup, rounds, prefillSeconds }, about) {
+  if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
+  Object.assign(state, empty(), pending(), {
+    run: `recorded ${(shown += 1)}`,
+    setup,
+    rounds,
+    prefillSeconds,
+    recorded: about,
+  });
+  seek(0, 0);
+}
+let shown = 0;
+
+// Back to the visitor's own run.
+export function unpark() {
+  if (parked) Object.assign(state, parked, pending());
+  parked = null;
+  notify();
+}
+
+// The tree of the visitor's last run, if it was chosen by measuring and for these settings; else `tree`.
+export function chosenTree(tree, names, values) {
+  const { setup } = parked ?? state;
+  const measured = ["optimal", "auto"].includes(setup?.topology) && setup.method !== "ar";
+  const same = ([name, value]) => (name === "k" && setup.topology === "auto") || setup[name] === value;
+  return measured && names.map((name, i) => [name, values[i]]).every(same) ? setup.tree : tree;
+}
+
+export const hasParked = () => parked !== null;
+// Whether the model works for this visitor: recorded runs can be watched until then.
+export const isActive = () => active() && state.phase !== "waiting";
+// Whether the server owes the visitor something.
+export const isExpecting = () => active();
+
+// What the pointer or the focus is on, in every panel: {round, path, step, token_id, index, kind}, or null.
+const lightListeners = new Set();
+let lit = null;
+
+/** @param {Lit | null} what */
+export function light(what) {
+  if (lit === what) return;
+  lit = what;
+  for (const listener of lightListeners) listener(lit);
+}
+
+export const litNow = () => lit;
+export const onLight = (listener) => lightListeners.add(listener);

@@ -1,0 +1,52 @@
+// The sums of a run, for every view that tells them.
+
+/** @import { Round } from "../types.d.ts" */
+
+export const STAGES = ["draft", "evaluate", "verify", "rest"];
+
+// Sums over rounds, kept between updates so that each round is read once.
+export class Totals {
+  constructor() {
+    const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
+    this.rounds = 0;
+    this.tokens = 0;
+    this.seconds = seconds;
+    this.indices = [];
+    this.kinds = {};
+  }
+
+  /**
+   * @param {Round[]} rounds
+   * @param {number} [end]
+   */
+  addAll(rounds, end = rounds.length) {
+    for (; this.rounds < end; this.rounds++) this.add(rounds[this.rounds]);
+    return this;
+  }
+
+  /** @param {Round} round */
+  add(round) {
+    this.tokens += round.tokens.length;
+    for (const { kind } of round.tokens) this.kinds[kind] = (this.kinds[kind] ?? 0) + 1;
+    for (const stage of STAGES) this.seconds[stage] += round.seconds[stage];
+    for (const { path, status } of round.nodes) {
+      if (status === "unvisited") continue;
+      const index = (this.indices[path.at(-1)] ??= { accepted: 0, verified: 0 });
+      index.verified += 1;
+      index.accepted += status === "accepted";
+    }
+  }
+
+  get total() {
+    return STAGES.reduce((sum, stage) => sum + this.seconds[stage], 0);
+  }
+
+  // Seconds of decoding: what this page collects to show it is left out, on both sides.
+  get decoding() {
+    return this.total - this.seconds.rest;
+  }
+
+  get speed() {
+    return this.decoding > 0 ? this.tokens / this.decoding : 0;
+  }
+}

@@ -1,0 +1,94 @@
+// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag, buttons. What is drawn keeps its size; only places move.
+
+const MOST = 24;
+
+export class Zoom {
+  constructor(element, changed) {
+    this.element = element;
+    this.changed = changed;
+    this.scale = 1;
+    this.x = 0;
+    this.y = 0;
+    this.pointers = new Map();
+    element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    element.addEventListener("pointerdown", (event) => this.pointers.set(event.pointerId, at(event)));
+    element.addEventListener("pointermove", (event) => this.moved(event));
+    for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
+      element.addEventListener(name, (event) => this.pointers.delete(event.pointerId));
+    }
+    element.addEventListener("dblclick", () => this.reset());
+    const buttons = element.parentElement.querySelector(".zoom");
+    buttons?.addEventListener("click", (event) => this.pressed(event.target.closest("button")?.dataset.zoom));
+  }
+
+  apply(x, y) {
+    return { x: x * this.scale + this.x, y: y * this.scale + this.y };
+  }
+
+  pressed(name) {
+    const { offsetWidth: width, offsetHeight: height } = this.element;
+    if (name === "out") this.by(1 / 1.6, width / 2, height / 2);
+    if (name === "in") this.by(1.6, width / 2, height / 2);
+    if (name === "reset") this.reset();
+  }
+
+  // The page itself scrolls with the wheel; only with Ctrl (a pinch on a touchpad sends it) the drawing zooms.
+  wheel(event) {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    const box = this.element.getBoundingClientRect();
+    this.by(
+      Math.exp(-event.deltaY / 200),
+      (event.clientX - box.left) / this.enlarged,
+      (event.clientY - box.top) / this.enlarged,
+    );
+  }
+
+  moved(event) {
+    const before = this.pointers.get(event.pointerId);
+    if (!before) return;
+    const now = at(event);
+    this.pointers.set(event.pointerId, now);
+    if (this.pointers.size === 2) this.pinched(before, now, event.pointerId);
+    else if (this.scale > 1) this.move((now.x - before.x) / this.enlarged, (now.y - before.y) / this.enlarged);
+  }
+
+  // Projector mode enlarges the drawing's own pixels.
+  get enlarged() {
+    return this.element.getBoundingClientRect().width / this.element.offsetWidth;
+  }
+
+  pinched(before, now, id) {
+    const [other] = [...this.pointers].filter(([key]) => key !== id).map(([, place]) => place);
+    const distance = (place) => Math.hypot(place.x - other.x, place.y - other.y);
+    const box = this.element.getBoundingClientRect();
+    this.by(
+      distance(now) / Math.max(distance(before), 1),
+      (now.x + other.x) / 2 - box.left,
+      (now.y + other.y) / 2 - box.top,
+    );
+  }
+
+  by(factor, x, y) {
+    const scale = Math.min(Math.max(this.scale * factor, 1), MOST);
+    const change = scale / this.scale;
+    Object.assign(this, { scale, x: x - (x - this.x) * change, y: y - (y - this.y) * change });
+    this.move(0, 0);
+  }
+
+  // Never past the drawing's own borders.
+  move(dx, dy) {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    this.x = Math.min(0, Math.max(this.x + dx, width * (1 - this.scale)));
+    this.y = Math.min(0, Math.max(this.y + dy, height * (1 - this.scale)));
+    this.element.classList.toggle("zoomed", this.scale > 1);
+    this.changed();
+  }
+
+  reset() {
+    Object.assign(this, { scale: 1, x: 0, y: 0 });
+    this.move(0, 0);
+  }
+}
+
+const at = (event) => ({ x: event.clientX, y: event.clientY });

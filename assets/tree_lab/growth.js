@@ -1,0 +1,178 @@
+// The laboratory's tree as plain data and as a drawing: depth to the right, siblings below each other.
+
+import { setAll, svg } from "../shared/drawing.js";
+import { fillRows, setText } from "../shared/view.js";
+
+const MARGIN = { left: 16, right: 40, top: 24, bottom: 18 };
+const WIDEST = 120; // pixels between two depths, at most
+const TALLEST = 40; // and between two rows
+const LEAST = 200; // pixels of height
+const CLEAR = 22; // pixels above a labelled node without another one
+const LABEL = { width: 40, height: 14 };
+
+// Nodes from rows [parent, child index] of which parents come first: path, acceptance, children.
+export function nodesOf(rows, acceptance) {
+  const nodes = [];
+  rows.forEach(([parent, index], number) => {
+    const above = nodes[parent];
+    const node = {
+      number,
+      parent: above ?? null,
+      index,
+      children: [],
+      depth: above ? above.depth + 1 : 0,
+      acceptance: above ? above.acceptance * acceptance[index] : 1,
+    };
+    node.path = above ? [...above.path, index] : [];
+    above?.children.push(node);
+    nodes.push(node);
+  });
+  return nodes;
+}
+
+// Gives each node a row: a first child shares its parent's, any other subtree goes as far up as what is
+// there leaves room. With GSD's decisions, the leaves that sample from a distribution get places too: right
+// of a leaf of the tree, and below a last sibling.
+export function layout(nodes, decisions) {
+  const terminals = [];
+  const lowest = []; // row, by depth
+  const put = (item, row) => {
+    item.row = row;
+    lowest[item.depth] = Math.max(lowest[item.depth] ?? 0, row);
+  };
+  const end = (from, kind, depth, row) => {
+    terminals.push({ from, kind, depth });
+    put(terminals.at(-1), row);
+  };
+  const below = (depth, reach) => 1 + Math.max(...lowest.slice(depth, depth + reach + 1));
+  const visit = (node, row) => {
+    put(node, row);
+    node.children.forEach((child, i) => visit(child, i === 0 ? row : below(child.depth, straight(child) + decisions)));
+    const last = node.children.at(-1);
+    if (decisions && last) end(last, "reject", last.depth, below(last.depth, 0));
+    if (decisions && !last && node.parent) end(node, "accept", node.depth + 1, row);
+  };
+  visit(nodes[0], 0);
+  return { terminals, rows: Math.max(...lowest), depth: lowest.length - 1 };
+}
+
+// How many nodes lie straight on to the right.
+function straight(node) {
+  let count = 0;
+  for (let first = node.children[0]; first; first = first.children[0]) count += 1;
+  return count;
+}
+
+// Labels that touch no other one and no node above, the newest node first, then in the order of the queue.
+export function thinned(nodes) {
+  const kept = [];
+  const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;
+  const under = ({ x, y }) => nodes.some((other) => other.x === x && other.y < y - 0.5 && other.y > y - CLEAR);
+  for (const node of [nodes.at(-1), ...nodes.slice(0, -1)]) {
+    if (node && !under(node) && !kept.some((other) => near(node, other))) kept.push(node);
+  }
+  return new Set(kept);
+}
+
+const percent = (value) =>
+  value >= 0.1 ? `${Math.round(100 * value)}%` : `${(100 * value).toPrecision(value >= 0.01 ? 2 : 1)}%`;
+
+function nodeElement() {
+  const group = svg("g");
+  group.append(
+    svg("circle", { class: "reach", r: 12 }),
+    svg("circle", { class: "dot" }),
+    svg("text", { "text-anchor": "middle" }),
+  );
+  return group;
+}
+
+const line = (from, to) => `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+const arc = (from, to, size) => {
+  const lift = Math.min(22, 3.5 * size);
+  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${((from.x + to.x) / 2).toFixed(1)} ${(from.y - lift).toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
+};
+// Right, down, right: parallel branches stay apart however many there are.
+const branch = (from, to) =>
+  `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
+
+export class Growth {
+  terminals;
+  nodes;
+
+  // zoom.apply(x, y) moves a place of the whole drawing to where it is seen.
+  constructor(element, zoom) {
+    this.svg = element;
+    this.zoom = zoom;
+    this.lit = null;
+    this.edges = ["draft", "accept", "reject"].map((kind) => svg("path", { class: `edge ${kind}`, fill: "none" }));
+    [this.terminals, this.nodes] = [svg("g"), svg("g")];
+    element.append(...this.edges, this.terminals, this.nodes);
+    this.meaning = new WeakMap();
+  }
+
+  // Returns the height that the drawing has taken, at most `most`.
+  draw(nodes, decisions, width, most) {
+    const { terminals, rows, depth } = layout(nodes, decisions);
+    const height = Math.min(most, Math.max(LEAST, MARGIN.top + MARGIN.bottom + TALLEST * rows));
+    setAll(this.svg, { width, height });
+    const [across, down] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
+    const step = { x: Math.min(WIDEST, across / Math.max(depth, 1)), y: Math.min(TALLEST, down / Math.max(rows, 1)) };
+    const seen = (item) =>
+      Object.assign(item, this.zoom.apply(MARGIN.left + item.depth * step.x, MARGIN.top + item.row * step.y));
+    nodes.forEach(seen);
+    terminals.forEach(seen);
+    const size = Math.min(6, Math.max(1.6, (step.y * this.zoom.scale) / 4));
+    this.drawEdges(nodes, terminals, decisions, size);
+    this.drawTerminals(terminals, size);
+    const within = ({ x, y }) => x > -40 && x < width + 40 && y > -20 && y < height + 20;
+    this.drawNodes(nodes.filter(within), nodes.at(-1), size);
+    return height;
+  }
+
+  drawEdges(nodes, terminals, decisions, size) {
+    const [draft, accept, reject] = this.edges;
+    const below = nodes.slice(1);
+    setAll(draft, { d: below.map((node) => branch(node.parent, node)).join("") });
+    const ends = (kind) => terminals.filter((terminal) => terminal.kind === kind);
+    const onwards = below
+      .filter((node) => node.index === 0 && node.parent.parent)
+      .map((node) => arc(node.parent, node, size));
+    const sideways = below
+      .filter((node) => node.index > 0)
+      .map((node) => line(node.parent.children[node.index - 1], node));
+    const toEnds = (kind) => ends(kind).map((terminal) => line(terminal.from, terminal));
+    setAll(accept, { d: decisions ? [...onwards, ...toEnds("accept")].join("") : "" });
+    setAll(reject, { d: decisions ? [...sideways, ...toEnds("reject")].join("") : "" });
+  }
+
+  drawTerminals(terminals, size) {
+    const r = 1.1 * size;
+    fillRows(
+      this.terminals,
+      terminals,
+      () => svg("path", { class: "terminal" }),
+      (mark, { x, y }) => setAll(mark, { d: `M${x} ${y - r}L${x + r} ${y}L${x} ${y + r}L${x - r} ${y}Z` }),
+    );
+  }
+
+  drawNodes(nodes, newest, size) {
+    const labelled = thinned(nodes);
+    fillRows(this.nodes, nodes, nodeElement, (group, node) => {
+      const kind = node.number === 0 ? "root" : node === newest ? "newest" : "drafted";
+      setAll(group, {
+        class: `node ${kind}${node === this.lit ? " lit" : ""}`,
+        transform: `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})`,
+      });
+      setAll(group.children[1], { r: (kind === "newest" ? Math.max(size, 3) + 2 : size).toFixed(1) });
+      setAll(group.children[2], { y: -size - 4 });
+      setText(group.children[2], node.number > 0 && labelled.has(node) ? percent(node.acceptance) : "");
+      this.meaning.set(group, node);
+    });
+  }
+
+  // The node that an element of the drawing stands for; null beside all nodes.
+  at(target) {
+    return this.meaning.get(target.closest?.(".node")) ?? null;
+  }
+}

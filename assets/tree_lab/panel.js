@@ -1,0 +1,319 @@
+// The tree laboratory: acceptance by hand, the best tree growing node by node, its tokens beside others'.
+
+import { offer } from "../page/setup.js";
+import { Figure } from "../shared/figure.js";
+import { onWidth, reducedMotion } from "../shared/lab_view.js";
+import { digits } from "../shared/labels.js";
+import { state as run, subscribe } from "../shared/store.js";
+import { Totals } from "../shared/totals.js";
+import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { Zoom } from "../shared/zoom.js";
+import { Growth, nodesOf } from "./growth.js";
+import { setupOf } from "./setup.js";
+
+const MOST = 384;
+const TAIL = 24; // child indices beyond those with a slider
+const SMALLEST = 1e-7;
+const CURVES = ["optimal", "specinfer", "sequence", "batch"];
+const HEIGHT = 520;
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+// R by child index: the sliders' rates, then a fixed ratio as far as it matters.
+export function acceptance(rates, tail) {
+  const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1)).filter(
+    (rate) => rate > SMALLEST,
+  );
+  return [...rates, ...later];
+}
+
+// The rate that slider i may have at most, so that all rates sum to 1.
+export function room(rates, tail, i) {
+  const whole = sum(acceptance(rates, tail));
+  const own = i === rates.length - 1 ? sum(acceptance([rates[i]], tail)) : rates[i];
+  const factor = i === rates.length - 1 ? sum(acceptance([1], tail)) : 1;
+  return Math.max(0, (1 - whole + own) / factor);
+}
+
+// Measured in a run: accepted / verified by child index; scaled down where the shares sum to more than 1.
+export function fromRounds(rounds, count) {
+  const { indices } = new Totals().addAll(rounds);
+  const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
+  const total = Math.max(1, sum(rates));
+  return rates.map((rate) => rate / total);
+}
+
+export function fillCurve({ data, layout }, result, k) {
+  const ks = Array.from({ length: MOST }, (_, i) => i + 1);
+  CURVES.forEach((name, i) => Object.assign(data[i], { x: ks, y: result.tokens[name].slice(1) }));
+  [1, 2].forEach((column, i) => {
+    const rows = result.bounds.filter((row) => row[column] !== null);
+    Object.assign(data[4 + i], { x: rows.map(([at]) => at), y: rows.map((row) => row[column]) });
+  });
+  const lemma = result.bounds.at(-1)[1] ?? 0;
+  const top = 1.12 * Math.max(result.tokens.optimal[MOST], Math.min(lemma, 3 * result.tokens.optimal[MOST]));
+  Object.assign(data[6], { x: [k, k], y: [0, top] });
+  const best = result.tokens.optimal[k];
+  Object.assign(data[7], { x: [k], y: [best], hovertext: [`optimal tree, k = ${k}: ${digits(best)}`] });
+  layout.xaxis.range = [-0.03, Math.log10(MOST) + 0.05];
+  layout.yaxis.range = [0, top];
+}
+
+function rateRow() {
+  const label = make("label", "rate");
+  const slider = make("input");
+  Object.assign(slider, { type: "range", min: 0, max: 1, step: "any" });
+  label.append(make("span"), slider, make("output"));
+  return label;
+}
+
+class TreeLab {
+  constructor(element, props, server) {
+    this.server = server;
+    this.presets = props.presets;
+    this.preset = null;
+    this.rates = [];
+    this.tail = 0.5;
+    this.k = props.k;
+    this.result = null;
+    this.nodes = null;
+    this.asked = 0;
+    this.width = 0;
+    this.find = (selector) => element.querySelector(selector);
+    this.canvas = this.find(".canvas");
+    this.zoom = new Zoom(this.canvas, () => this.redraw());
+    this.growth = new Growth(this.find(".growth"), this.zoom);
+    this.redraw = onFrame(() => this.draw());
+    this.curve = new Figure(this.find(".curve"), {
+      skeleton: props.curve,
+      plotly: props.plotly,
+      fill: (own) => this.result && fillCurve(own, this.result, this.k),
+    });
+    onWidth(this.canvas, (width) => {
+      this.width = width;
+      this.redraw();
+    });
+    this.listenToRates();
+    this.listenToTree();
+    this.inspect(null);
+    this.load(this.presets[0]);
+    offer("trees", setupOf(this, { k: props.k, most: MOST }));
+  }
+
+  listenToRates() {
+    const select = this.find(".presets select");
+    select.append(...this.presets.map(({ id, name }) => new Option(name, id)));
+    select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
+    select.addEventListener("change", () => this.load(this.presets.find(({ id }) => id === select.value)));
+    const rows = this.find(".rates");
+    rows.addEventListener("input", (event) => {
+      this.setRate([...rows.children].indexOf(event.target.closest(".rate")), Number(event.target.value));
+      this.preset = null;
+      select.value = "own";
+      setText(this.find(".preset-note"), "");
+      this.changed();
+    });
+    const button = this.find(".from-run");
+    const usable = () => run.rounds.some(({ nodes }) => nodes.some(({ status }) => status !== "unvisited"));
+    subscribe(onFrame(() => (button.disabled = !usable())));
+    button.addEventListener("click", () => {
+      if (!usable()) return;
+      const note = `Measured over the ${run.rounds.length} rounds of the Decode tab's run; indices that it never drafted count as 0.`;
+      this.load({ rates: fromRounds(run.rounds, this.rates.length), tail: 0, note });
+    });
+  }
+
+  listenToTree() {
+    const [slider, number] = this.find(".grow").querySelectorAll("input");
+    slider.addEventListener("input", () => this.setK(Number(slider.value)));
+    number.addEventListener("change", () => this.setK(Number(number.value)));
+    this.find(".play").addEventListener("click", () => (this.playing ? this.pause() : this.play()));
+    this.find(".decisions").addEventListener("change", (event) => {
+      this.find(".decision-keys").hidden = !event.target.checked;
+      this.redraw();
+    });
+    for (const name of ["pointermove", "pointerdown"]) {
+      this.canvas.addEventListener(name, (event) => this.inspect(this.growth.at(event.target)));
+    }
+    this.canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.inspect(null));
+    this.find(".node-table").addEventListener("toggle", () => this.redraw());
+  }
+
+  // id: of the example that it is, if it is one.
+  load({ id = null, rates, tail, note }) {
+    Object.assign(this, { preset: id, rates: [...rates], tail });
+    this.find(".presets select").value = id ?? "own";
+    setText(this.find(".preset-note"), note);
+    this.changed();
+  }
+
+  // The last row is the ratio of the tail.
+  setRate(i, value) {
+    const rounded = Math.round(1000 * value) / 1000;
+    if (i < this.rates.length) {
+      this.rates[i] = Math.min(rounded, room(this.rates, this.tail, i));
+      return;
+    }
+    this.tail = Math.min(rounded, 0.95);
+    const last = this.rates.length - 1;
+    this.rates[last] = Math.min(this.rates[last], room(this.rates, this.tail, last));
+  }
+
+  setK(k) {
+    this.k = Math.min(Math.max(Math.round(k) || 1, 1), MOST);
+    this.treeOfK();
+  }
+
+  // Slowly while single nodes matter, then faster; in few large steps where motion is not wanted.
+  play() {
+    if (this.k === MOST) this.setK(1);
+    setText(this.find(".play"), "Pause");
+    const next = () => {
+      this.setK(reducedMotion() ? 2 * this.k : this.k + 1);
+      if (this.k === MOST) return this.pause();
+      this.playing = setTimeout(next, reducedMotion() ? 900 : this.k < 16 ? 280 : this.k < 64 ? 90 : 30);
+    };
+    this.playing = setTimeout(next, 200);
+  }
+
+  pause() {
+    clearTimeout(this.playing);
+    this.playing = null;
+    setText(this.find(".play"), "Play");
+  }
+
+  changed() {
+    this.drawRates();
+    this.ask("grown", { acceptance: this.vector() }, (result) => {
+      this.result = result;
+      this.treeOfK();
+    });
+  }
+
+  vector() {
+    return acceptance(this.rates, this.tail);
+  }
+
+  // Nested trees are one list, of which k nodes are taken; others are asked for one by one.
+  treeOfK() {
+    if (!this.result) return;
+    if (this.result.order) return this.show(this.result.order.slice(0, this.k + 1));
+    this.ask("best_tree", { acceptance: this.vector(), k: this.k }, ({ rows }) => this.show(rows));
+  }
+
+  show(rows) {
+    this.nodes = nodesOf(rows, this.vector());
+    this.redraw();
+    this.curve.draw();
+  }
+
+  // One question at a time; of those that a drag asks meanwhile, only the last is kept.
+  async ask(what, request, use) {
+    const number = ++this.asked;
+    if (this.asking) await this.asking.catch(() => {});
+    if (number !== this.asked) return;
+    this.asking = this.server[what](request);
+    let result;
+    try {
+      result = await this.asking;
+    } catch {
+      result = { error: "The server did not answer. Is it still running?" };
+    }
+    if (number !== this.asked) return;
+    const error = this.find(".lab-error");
+    error.hidden = !result.error;
+    setText(error, result.error ?? "");
+    if (!result.error) use(result);
+  }
+
+  inspect(node) {
+    const text = this.find(".inspected");
+    this.growth.lit = node;
+    if (!node) setText(text, text.dataset.hint);
+    else if (node.number === 0) setText(text, "The root: the text so far.");
+    else
+      setText(
+        text,
+        `Path (${node.path.join(", ")}): accepted with probability ${digits(node.acceptance)} = ${node.path.map((i) => digits(this.vector()[i])).join(" × ")}.`,
+      );
+  }
+
+  draw() {
+    this.drawRates();
+    if (!this.nodes || !this.width) return;
+    const decisions = this.find(".decisions").checked;
+    const height = this.growth.draw(this.nodes, decisions, this.width, HEIGHT);
+    this.canvas.style.height = `${height + 2}px`; // its border
+    this.tell();
+    this.drawTables();
+  }
+
+  drawRates() {
+    const vector = this.vector();
+    const rows = [
+      ...this.rates.map((rate, i) => [`R(${i})`, rate]),
+      [`tail: R(i + 1) / R(i) from R(${this.rates.length - 1}) on`, this.tail],
+    ];
+    fillRows(this.find(".rates"), rows, rateRow, (label, [name, value], i) => {
+      const [text, slider, output] = label.children;
+      setText(text, name);
+      label.classList.toggle("tail", i === this.rates.length);
+      if (i === this.rates.length) slider.max = 0.95;
+      if (Number(slider.value) !== value) slider.value = value;
+      setText(output, value.toFixed(3));
+      slider.setAttribute("aria-valuetext", value.toFixed(3));
+    });
+    const left = Math.max(0, 1 - sum(vector));
+    setText(
+      this.find(".left-over"),
+      `In ${(100 * left).toFixed(1)}% no child is accepted, however many there are${this.result ? `; entropy H[R] = ${digits(this.result.entropy)} bits` : ""}.`,
+    );
+  }
+
+  tell() {
+    const [slider, number] = this.find(".grow").querySelectorAll("input");
+    slider.value = this.k;
+    if (number !== document.activeElement) number.value = this.k;
+    const { tokens, how, order } = this.result;
+    const at = (name) => digits(tokens[name][this.k]);
+    const newest = this.nodes.at(-1);
+    const added = order
+      ? ` The queue popped (${newest.path.join(", ")}) last: it adds ${digits(newest.acceptance)}.`
+      : "";
+    setText(
+      this.find("[aria-labelledby=lab-tree-title] .verdict"),
+      `k = ${this.k}: the best tree yields ${at("optimal")} tokens per target call; SpecInfer's tree ${at("specinfer")}, a sequence ${at("sequence")}, a batch ${at("batch")}.${added}`,
+    );
+    setText(this.find(".how"), how);
+    this.find(".growth").setAttribute(
+      "aria-label",
+      `Tree of ${this.k} nodes, ${Math.max(...this.nodes.map(({ depth }) => depth))} deep. A table follows.`,
+    );
+  }
+
+  drawTables() {
+    if (this.find(".node-table").open) {
+      const nodes = this.nodes.slice(1).sort((a, b) => b.acceptance - a.acceptance);
+      fillRows(
+        this.find(".node-table tbody"),
+        nodes,
+        () => cells(3),
+        (row, node, i) => setCells(row, [i + 1, `(${node.path.join(", ")})`, digits(node.acceptance)]),
+      );
+    }
+    fillRows(
+      this.find(".curve-table tbody"),
+      this.result.bounds,
+      () => cells(7),
+      (row, [k, lemma, theorem]) =>
+        setCells(row, [
+          k,
+          ...CURVES.map((name) => digits(this.result.tokens[name][k])),
+          digits(lemma),
+          digits(theorem),
+        ]),
+    );
+  }
+}
+
+export const mountTreeLab = (element, props, server) => new TreeLab(element, props, server);

@@ -1,0 +1,50 @@
+// The tree laboratory's set-up as the address has it.
+
+import { differing, readAll, written } from "../page/setup_fields.js";
+import { digits } from "../shared/labels.js";
+
+const RATE = { default: null, least: 0, most: 1 };
+
+const fieldsOf = (presets, { k, most }) => ({
+  preset: { kind: "choice", default: presets[0].id, choices: presets.map(({ id }) => id) },
+  rates: { ...RATE, kind: "list", fewest: 1, longest: presets[0].rates.length },
+  tail: { ...RATE, kind: "number", most: 0.95 },
+  k: { kind: "number", default: k, least: 1, most, whole: true },
+  decisions: { kind: "flag", default: false },
+});
+
+// Rates of an address, with zeros for the sliders that it has none for.
+function own(rates, tail, length) {
+  const later = (rates.at(length - 1) ?? 0) * (tail / (1 - tail));
+  const whole = rates.reduce((sum, rate) => sum + rate, later);
+  if (whole > 1.0001)
+    throw new RangeError(
+      `trees.rates = “${written(rates)}” add up to ${digits(whole)}: at most one child is accepted, so they may add up to 1.`,
+    );
+  const padded = [...rates, ...Array(length - rates.length).fill(0)];
+  return { rates: padded.map((rate) => rate / Math.max(1, whole)), tail, note: "" };
+}
+
+export function setupOf(lab, start) {
+  const fields = fieldsOf(lab.presets, start);
+  const box = lab.find(".decisions");
+
+  function get() {
+    const { preset, k, tail } = lab;
+    const laws = preset ? { preset } : { rates: lab.rates.map((rate) => Number(rate.toPrecision(5))), tail };
+    return differing({ ...laws, k, decisions: box.checked }, fields);
+  }
+
+  function set(texts) {
+    const { values, messages } = readAll(texts, fields, (key) => `trees.${key}`);
+    const { rates, preset, tail } = values;
+    const laws = rates ? own(rates, tail ?? 0, fields.rates.longest) : lab.presets.find(({ id }) => id === preset);
+    lab.pause();
+    lab.k = values.k;
+    if (box.checked !== values.decisions) box.click();
+    lab.load(laws);
+    return messages;
+  }
+
+  return { get, set };
+}
