@@ -1,7 +1,7 @@
 """From logits to the probabilities that are drafted from and verified with.
 
 P and Q go through the same pipeline: slice to the shared vocabulary, temperature, top-k, top-p,
-softmax in float32 (in half precision it would round the tail of a large vocabulary to zero).
+softmax in float32 or float64 (in half precision it would round the tail of a large vocabulary to zero).
 Results are log-probabilities, since races compare `log e - log p`.
 """
 
@@ -19,14 +19,20 @@ from specdec.checks import integer, real
 _NUCLEUS_GUESS = 1024
 """Top-p first looks at this many tokens: a full sort of 128k costs about ten times as much."""
 
+_COLD = 0.1
+"""Below this temperature logits are divided in float64: log-probabilities become so large that float32 would
+lose, when the normaliser is taken off, what the race was run on."""
+_COLDEST = 1e-10
+"""A lower temperature counts as this one: races add noise to log-probabilities, and would lose it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How logits become probabilities.
 
-    temperature: 0 is greedy (all mass on the argmax). top_k: keep the k most probable tokens, 0 or None keeps
-    all. top_p: keep the most probable tokens until their mass reaches p, 1.0 or None keeps all. Tokens tied
-    with the last one kept are kept too. ValueError names a value out of range.
+    temperature: 0 is greedy (all mass on the argmax); below 1e-10 it counts as 1e-10. top_k: keep the k most
+    probable tokens, 0 or None keeps all. top_p: keep the most probable tokens until their mass reaches p, 1.0
+    or None keeps all. Tokens tied with the last one kept are kept too. ValueError names a value out of range.
     """
 
     temperature: float = 1.0
@@ -56,7 +62,8 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     """Log-probabilities [..., vocab_size] of logits [..., at least vocab_size].
 
     vocab_size: tokens that draft and target share; padding beyond it is cut off before the softmax.
-    float32, or float64 where the logits are. ValueError where logits are NaN, +inf or all -inf.
+    float32, or float64 where the logits are or the temperature is below 0.1. ValueError where logits are NaN,
+    +inf or all -inf.
     """
     result, sound = unchecked_log_probs(logits, sampling, vocab_size)
     check_sound(sound.flatten().tolist())
@@ -149,9 +156,10 @@ def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
     if temperature == 1:
         return logits
-    # dividing the distance to the maximum keeps a tiny temperature from overflowing, and from rounding
-    # logits apart that are equal; float32 would round a temperature below its smallest number to zero
-    return (logits - logits.amax(-1, keepdim=True)) / max(temperature, torch.finfo(torch.float32).tiny)
+    if temperature < _COLD:
+        logits = logits.double()
+    # dividing the distance to the maximum keeps equal logits from being rounded apart
+    return (logits - logits.amax(-1, keepdim=True)) / max(temperature, _COLDEST)
 
 
 def _greedy(logits: Tensor) -> Tensor:

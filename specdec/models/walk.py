@@ -65,9 +65,9 @@ class SmallModel:
         self.module = small_model(type(module), module.config)
         self.config = self.module.config.get_text_config(decoder=True)
         self.plain = PlainForwards(self.module, self.device)
-        self._pad()
         self.shortfall = self._shortfall(context_length(self.config))
         self.context_length = context_length(self.config) - self.shortfall
+        self._pad()
         self.lean = _lean(self.module)
 
     def check_room(self, position: int) -> None:
@@ -76,7 +76,7 @@ class SmallModel:
             raise ValueError(f"the small copy has a context of {self.context_length} tokens")
 
     def _pad(self) -> None:
-        """Let texts have padding tokens: they may be sampled like any other; RoBERTa doesn't count them."""
+        """Put padding tokens into texts: they are sampled like any other, and RoBERTa doesn't count them."""
         pad = getattr(self.config, "pad_token_id", None)
         if type(pad) is int and 0 <= pad < self.plain.vocab_size:
             for place in PADS_AT:

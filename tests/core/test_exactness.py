@@ -270,6 +270,31 @@ def test_gsd_drafts_from_what_it_verifies_with_at_a_temperature_near_nothing():
     assert chi_square_p_value(runs, {(i,): float(law[i]) for i in range(3)}) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("temperature", [1e-5, 1e-16, 1e-300])
+def test_gsd_keeps_the_law_where_nearly_nothing_but_noise_decides(temperature):
+    """Two tokens share the draft's rest, far below its favourite: which of them comes must stay a matter of
+    chance; two tokens, 1,500 runs, false alarm 1e-6."""
+    p, q = torch.tensor([0.0, 0.5, 0.5]).double(), torch.tensor([0.5, 0.25, 0.25]).double()
+    pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+    settings = {"method": "gsd", "topology": batch(2), "temperature": temperature, "max_new_tokens": 2}
+    runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids) for s in range(1500)]
+    law = {(a, b): 0.25 for a in (1, 2) for b in (1, 2)}
+    assert chi_square_p_value(runs, law) > FALSE_ALARM
+
+
+def test_gsd_races_on_what_it_verifies_with_far_below_the_favourite():
+    """Float32 logits half a unit apart at -8388608: taking the normaliser off would round them to one apart;
+    one token, 6,000 runs, false alarm 1e-6."""
+    cold = 2.0**-20
+    tables = [[-math.inf, -math.inf, 0, 0], [0, 0, -8388607.5 * cold, -8388608 * cold]]
+    pair = specdec.ModelPair(*(MarkovModel(torch.full((4,), 0.25)) for _ in tables))
+    for model, table in zip((pair.target, pair.draft), tables, strict=True):
+        model.log_table = torch.tensor(table)
+    settings = {"method": "gsd", "topology": batch(3), "temperature": cold, "max_new_tokens": 2}
+    runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids[:1]) for s in range(6000)]
+    assert chi_square_p_value(runs, {(2,): 0.5, (3,): 0.5}) > FALSE_ALARM
+
+
 def small_pair():
     """A pair where a residual that reuses the drafting race is visibly off."""
     p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)

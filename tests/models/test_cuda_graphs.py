@@ -15,6 +15,7 @@ from specdec.models import HFModel, graphs
 from specdec.models.graphs import GraphSession
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import LeanSession
+from specdec.models.ways import UNWINDOWED
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.models.test_models import random_line, random_tree
 
@@ -36,7 +37,7 @@ class Both:
 
     def __init__(self, model, seed, prefix=5):
         self.rng = random.Random(seed)
-        self.sessions = model.session(), LeanSession(model, model._whole)
+        self.sessions = model.session(), LeanSession(model, UNWINDOWED)
         assert type(self.sessions[0]) is GraphSession
         self.prefill(prefix)
 

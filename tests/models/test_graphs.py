@@ -25,6 +25,7 @@ from specdec.models.graphs import GraphSession, captured
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import LeanSession
 from specdec.models.static import StaticForward, static_masks
+from specdec.models.ways import UNWINDOWED
 from tests.helpers.recorded import recorded
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS
@@ -48,7 +49,7 @@ class Both:
 
     def __init__(self, model, seed):
         self.replay = Replay(model, seed, prefix=5)
-        self.plain = LeanSession(model, model._whole)
+        self.plain = LeanSession(model, UNWINDOWED)
         self.plain.prefill(self.replay.committed)
         assert type(self.replay.session) is GraphSession
 
@@ -81,7 +82,7 @@ def test_half_precision_passes_the_check_as_its_eager_forward_does():
     model = HFModel(tiny_model("llama", torch.bfloat16), cuda_graphs=True)
     assert type(model.session()) is GraphSession
     exact = HFModel(tiny_model("llama", torch.bfloat16).double()).session()
-    rounded = [model.session(), LeanSession(model, model._whole)]
+    rounded = [model.session(), LeanSession(model, UNWINDOWED)]
     errors = []
     for token in range(10, 40):
         tokens, parents = torch.tensor([token, token + 1, token + 2]), [-1, 0, 0]
