@@ -365,7 +365,7 @@ def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
         assert specdec.Generation.from_json(g.to_json()) == g
 
 
-@pytest.mark.parametrize("prompt", [None, 3, b"\x01", {1: 2}, {1, 2}, np.array([[1, 2]])], ids=repr)
+@pytest.mark.parametrize("prompt", [None, 3, b"\x01", {1: 2}, {1, 2}, np.array([[1], [2]])], ids=repr)
 def test_what_is_no_prompt_is_named(prompt):
     with pytest.raises(ValueError, match="prompt"):
         specdec.stream(markov_pair(), prompt)

@@ -317,7 +317,14 @@ def test_a_live_run_is_saved_as_the_decoder_would_record_it(page, tmp_path):
 
 def test_a_saved_page_plays_offline_and_hostile_text_stays_text(page, browser, tmp_path):
     run = open_trace(page, "early-rejection")
-    page.evaluate("text => { window.specdec.store.state.rounds[0].tokens[0].text = text; }", HOSTILE)
+    page.evaluate(
+        """text => {
+          const round = window.specdec.store.state.rounds[0];
+          round.tokens[0].text = text;
+          round.text = round.tokens.map((token) => token.text).join("");
+        }""",
+        HOSTILE,
+    )
     save(page, "html").save_as(tmp_path / "run.html")
     trace = (traces.FOLDER / "early-rejection.json").stat().st_size
     assert (tmp_path / "run.html").stat().st_size < trace + 300_000

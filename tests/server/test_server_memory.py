@@ -53,7 +53,7 @@ def test_an_idle_server_leaves_the_processor_alone(left):
 
 _COUNT_ARENAS = """
 import ctypes, sys, tempfile, threading
-from components import memory
+from components.server import memory
 if sys.argv[1] == "shared":
     memory.share_arenas()
 libc = ctypes.CDLL(None)
