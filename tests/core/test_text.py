@@ -1,9 +1,12 @@
 """Token ids to text, piece by piece: nothing raises, and the pieces join to what decoding all of it gives."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import decoders
 
 import specdec
 from specdec.models.markov import MarkovModel
@@ -179,3 +182,32 @@ def test_without_a_tokenizer_there_is_no_text_and_tokens_are_numbers():
     stream = TextStream(None, [1, 2])
     assert (stream.push(3), stream.flush()) == ("", "")
     assert TokenTexts(None)[7] == "7"
+
+
+def test_a_decoder_that_panics_raises_nothing():
+    """Rust's panics are no `Exception`; this decoder panics at a text of one space."""
+    tokenizer = byte_fallback_tokenizer()
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 1)]
+    tokenizer.backend_tokenizer.decoder = decoders.Sequence(steps)
+    space, letter = tokenizer.convert_tokens_to_ids(["▁", "a"])
+    with pytest.raises(BaseException, match="slice index") as raised:
+        tokenizer.decode([space])
+    assert not isinstance(raised.value, Exception)
+    for prompt, ids in itertools.product(([], [letter], [space, space]), repeat=2):
+        assert all(
+            isinstance(piece, str) for piece in pieces(tokenizer, prompt, [space, *ids, space, letter])
+        )
+    assert isinstance(TokenTexts(tokenizer)[space], str)
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_a_program_is_not_held_back(ending, monkeypatch):
+    tokenizer = byte_level_tokenizer()
+    stream = TextStream(tokenizer, [5])
+
+    def ends(*_, **__):
+        raise ending
+
+    monkeypatch.setattr(tokenizer, "decode", ends)
+    with pytest.raises(ending):
+        stream.push(7)
