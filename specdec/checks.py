@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 
 def integer(value: Any) -> int | None:
@@ -34,6 +37,56 @@ def real(value: Any) -> float | None:
     """
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all floats
+        return None
+    return number if math.isfinite(number) else None
+
+
+def reals(value: Any) -> np.ndarray | None:
+    """The value as a new array, float64; None where it holds anything but real numbers.
+
+    Numpy by itself reads texts as numbers, and drops the imaginary part of complex ones.
+    """
+    if hasattr(value, "is_complex"):  # a tensor: whoever has none need not wait for torch
+        return None if value.is_complex() else value.detach().cpu().double().numpy().copy()
+    try:
+        array = np.array(value)
+        return array.astype(np.float64, copy=False) if array.dtype.kind in "biufO" else None
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+
+
+def integers(name: str, values: Any) -> list[int]:
+    """The values as a list of int; ValueError names what is no list, and the first that is no integer."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if not isinstance(values, Iterable):
+        raise ValueError(f"{name} = {values!r:.60} is no list of integers")
+    values = list(values)
+    if set(map(type, values)) <= {int}:
+        return values
+    found = [integer(value) for value in values]
+    if None in found:
+        i = found.index(None)
+        raise ValueError(f"{name}[{i}] = {values[i]!r:.60} is not an integer")
+    return found
+
+
+def among(name: str, value: Any, names: Iterable[str]) -> str:
+    """The value; ValueError names it where it is none of these names."""
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
+    return value
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value as bool; ValueError names it where it is neither true nor false, nor 1 or 0."""
+    if hasattr(value, "item") and math.prod(value.shape) == 1:
+        value = value.item()
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ValueError(f"{name} = {value!r:.60} is neither True nor False")
+    return bool(value)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from specdec.checks import whole
+from specdec.checks import among, whole
 from specdec.context import ContextAcceptance
 from specdec.context.acceptance import STAGES, Hazards, raced_features, tested_features
 from specdec.context.features import WIDTH, of_children, of_node
@@ -63,8 +63,7 @@ def learn_context(
 
     ValueError for an argument that does not fit, as in `generate`.
     """
-    if method not in STAGES:
-        raise ValueError(f"method = {method!r} is neither 'gsd' nor 'ersd'")
+    among("method", method, STAGES)
     if isinstance(prompts, str) or not len(prompts):
         raise ValueError(f"prompts = {prompts!r} must be a list of prompts")
     sampling = Sampling(temperature, top_k, top_p)

@@ -20,10 +20,15 @@ from pydantic import Field, TypeAdapter
 MOST_CHARACTERS = 50_000_000
 """Longest JSON that is read: ten thousand rounds with all their detail."""
 
-Count = Annotated[int, Field(ge=0)]
+MOST_WHOLE = 2**53 - 1
+"""Largest whole number that JSON keeps exactly for every reader, the page's scripts too."""
+Count = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
+Seed = Annotated[int, Field(ge=0, lt=2**64)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]
 """Up to rounding at most 1."""
+Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+"""Seconds, of which the longest run has fewer: sums of them stay finite."""
 Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
@@ -128,10 +133,10 @@ class Seconds:
     their work, and what it still does for the commit falls into the next round.
     """
 
-    draft: Number = 0.0
-    evaluate: Number = 0.0
-    verify: Number = 0.0
-    rest: Number = 0.0
+    draft: Duration = 0.0
+    evaluate: Duration = 0.0
+    verify: Duration = 0.0
+    rest: Duration = 0.0
 
     @property
     def total(self) -> float:
@@ -190,14 +195,14 @@ class Generation:
     paths: tuple[Path, ...]
     prompt: str
     prompt_ids: tuple[Count, ...]
-    seed: Count
+    seed: Seed
     temperature: Number
-    top_k: Count
+    top_k: Annotated[int, Field(ge=0)]
     top_p: Number
     max_new_tokens: Count
     target: str
     draft: str
-    prefill_seconds: Number
+    prefill_seconds: Duration
     rounds: tuple[Round, ...]
     arithmetic: str = ""
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from specdec.checks import among
 from specdec.context import features
 from specdec.context.features import WIDTH
 
@@ -45,8 +46,7 @@ class ContextAcceptance:
     stages: dict[str, Hazards]
 
     def __post_init__(self) -> None:
-        if self.method not in STAGES:
-            raise ValueError(f"method = {self.method!r} is neither 'gsd' nor 'ersd'")
+        among("method", self.method, STAGES)
         if set(self.stages) != set(STAGES[self.method]):
             raise ValueError(f"stages = {sorted(self.stages)} must be {', '.join(STAGES[self.method])}")
         rates = self.average

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from specdec.checks import among
 from specdec.context import ContextTree
 from specdec.context.features import WIDTH
 from specdec.decoding.clock import Clock
@@ -99,9 +100,7 @@ VERIFIERS: dict[Method, Verifier] = {"ar": ar, "gsd": gsd, "ersd": ersd}
 
 def verifier_of(method: Method) -> Verifier:
     """The method's verifier; ValueError where there is no such method."""
-    if method not in tuple(VERIFIERS):
-        raise ValueError(f"method = {method!r} is not one of {', '.join(VERIFIERS)}")
-    return VERIFIERS[method]
+    return VERIFIERS[among("method", method, VERIFIERS)]
 
 
 class Engine:

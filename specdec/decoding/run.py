@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specdec.checks import whole
+from specdec.checks import truth, whole
 from specdec.context import ContextTree
 from specdec.decoding.auto import check_drafts, choosing, finished, measuring
 from specdec.decoding.engine import Settings, verifier_of
@@ -23,7 +23,7 @@ from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
-from specdec.trace import Generation, Method, Round
+from specdec.trace import MOST_WHOLE, Generation, Method, Round
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -180,7 +180,8 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
 
 def _checked(settings: Settings) -> Settings:
     verifier_of(settings.method)
-    return settings._replace(max_new_tokens=whole("max_new_tokens", settings.max_new_tokens, 1))
+    most = whole("max_new_tokens", settings.max_new_tokens, 1, MOST_WHOLE)
+    return settings._replace(max_new_tokens=most, detail=truth("detail", settings.detail))
 
 
 def _chosen_topology(

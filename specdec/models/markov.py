@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdec.checks import whole
+from specdec.checks import reals, whole
 from specdec.models.base import Capability
 
 
@@ -46,11 +46,10 @@ class MarkovModel:
 def _tensor(table: Tensor | np.ndarray | Sequence) -> Tensor:
     if isinstance(table, Tensor) and table.is_floating_point():
         return table
-    try:
-        # a copy: torch warns about sharing memory with arrays that it may not write to
-        return torch.from_numpy(np.array(table, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"table = {table!r:.60} is no table of probabilities: {error}") from None
+    array = reals(table)
+    if array is None:
+        raise ValueError(f"table = {table!r:.60} is no table of probabilities: all must be real, rows alike")
+    return torch.from_numpy(array)
 
 
 class MarkovSession:

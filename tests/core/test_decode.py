@@ -247,6 +247,14 @@ def test_text_streams_whole_characters():
         ({"seed": -5}, "seed = -5"),
         ({"topology": "tree"}, "topology = 'tree'"),
         ({"topology": [(0,)]}, "topology = "),
+        ({"method": np.array(["ersd"] * 2)}, "method = "),
+        ({"method": ["ersd"]}, "method = "),
+        ({"max_new_tokens": 10**30}, "max_new_tokens = "),
+        ({"temperature": 10**400}, "temperature = "),
+        ({"detail": torch.ones(2)}, "detail = "),
+        ({"detail": torch.empty(0)}, "detail = "),
+        ({"detail": np.zeros((2, 2))}, "detail = "),
+        ({"detail": "no"}, "detail = 'no'"),
     ],
 )
 def test_arguments_out_of_range_are_named_before_anything_is_computed(settings, named):
@@ -390,6 +398,14 @@ def test_a_prompt_may_be_a_row_and_a_table_an_array():
     for wrong in (torch.tensor([[0], [1]]), torch.tensor(1)):
         with pytest.raises(ValueError, match="prompt has shape"):
             specdec.generate(pair, wrong)
-    for wrong in (np.float64(1.0), [["a"]], [[0.5, 0.5], [1.0]], None, [[0.5, np.nan]] * 2, np.empty((0, 0))):
+    wrong_tables = [
+        np.float64(1.0),
+        [["a"]],
+        [[0.5, 0.5], [1.0]],
+        None,
+        [[0.5, np.nan]] * 2,
+        np.empty((0, 0)),
+    ]
+    for wrong in (*wrong_tables, table + 0j, torch.tensor(table + 0j), table.astype(str), {}, 10**400):
         with pytest.raises(ValueError, match="table"):
             MarkovModel(wrong)

@@ -1,6 +1,8 @@
 """Records round-trip through JSON, and what does not fit is named."""
 
 import json
+from functools import reduce
+from operator import getitem
 
 import pytest
 
@@ -168,3 +170,45 @@ def test_probabilities_are_at_most_one(where, name):
     (round if where == "nodes" else step)[where][0][name] = 1.5
     with pytest.raises(ValueError, match="less than or equal to 1"):
         Generation.from_json(json.dumps(run))
+
+
+@pytest.mark.parametrize("value", [10**30, 2**70, 2**64])
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("max_new_tokens",),
+        ("prompt_ids", 0),
+        ("seed",),
+        ("rounds", 0, "position"),
+        ("rounds", 0, "tokens", 0, "id"),
+        ("rounds", 0, "nodes", 0, "token_id"),
+        ("rounds", 0, "steps", 0, "position"),
+        ("rounds", 0, "steps", 0, "winner_p"),
+        ("rounds", 0, "steps", 0, "leading", 0, "token_id"),
+    ],
+    ids=lambda place: ".".join(map(str, place)),
+)
+def test_whole_numbers_that_no_run_has_are_refused(place, value):
+    run = recorded()
+    *way, last = place
+    reduce(getitem, way, run)[last] = value
+    with pytest.raises(ValueError, match=f"{last}\n.*less than"):
+        Generation.from_json(json.dumps(run))
+
+
+@pytest.mark.parametrize("stage", ["draft", "evaluate", "verify", "rest", "prefill_seconds"])
+@pytest.mark.parametrize("seconds", [1e308, 1e12])
+def test_times_that_no_run_takes_are_refused(stage, seconds):
+    run = recorded()
+    (run if stage == "prefill_seconds" else run["rounds"][0]["seconds"])[stage] = seconds
+    with pytest.raises(ValueError, match=f"{stage}\n.*less than"):
+        Generation.from_json(json.dumps(run))
+
+
+def test_the_largest_request_that_is_taken_can_be_read_again():
+    pair = markov_pair(5)
+    run = specdec.stream(pair, [0], max_new_tokens=2**53 - 1, seed=2**64 - 1, top_k=10**30)
+    next(run)
+    assert Generation.from_json(run.generation.to_json()) == run.generation
+    with pytest.raises(ValueError, match="max_new_tokens = "):
+        specdec.stream(pair, [0], max_new_tokens=2**53)
