@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from specdec.checks import whole
+from specdec.checks import real, reals, whole
 from specdec.topology import MAX_DRAFT_TOKENS, Topology
 from specdec.trace import Path
 
@@ -133,9 +133,9 @@ def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: i
 
 def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
     """R of Equation 3 by child index, float64 [n], without trailing zeros; ValueError where it is none."""
-    if isinstance(acceptance, Tensor):  # numpy warns where it copies a tensor by itself
-        acceptance = acceptance.detach().double().cpu().numpy()
-    vector = np.array(acceptance, dtype=np.float64)
+    vector = reals(acceptance)
+    if vector is None:
+        raise ValueError(f"acceptance = {acceptance!r:.60} is no list of probabilities")
     if vector.ndim != 1 or not len(vector):
         raise ValueError(f"acceptance has shape {vector.shape}; a vector by child index is needed")
     if not np.all((vector >= 0) & (vector <= 1)) or vector.sum() > 1 + 1e-6:
@@ -175,11 +175,8 @@ def _greedy_by_path(acceptance: Callable[[Path], float], k: int) -> Topology:
 
 def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> float:
     value = acceptance(path)
-    try:
-        probability = float(value)
-    except (TypeError, ValueError):
-        probability = math.nan
-    if not 0 <= probability <= 1:
+    probability = real(value)
+    if probability is None or not 0 <= probability <= 1:
         raise ValueError(f"acceptance{path} = {value!r} is not a probability")
     return probability
 

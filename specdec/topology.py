@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from specdec.checks import integer, whole
+from specdec.checks import integer, integers, whole
 from specdec.trace import Path
 
 
@@ -33,7 +33,7 @@ class Topology:
     """
 
     def __init__(self, paths: Iterable[Sequence[int]]):
-        if not isinstance(paths, Iterable):
+        if not isinstance(paths, Iterable) or getattr(paths, "ndim", 1) == 0:
             raise ValueError(f"paths = {paths!r} is no list of paths")
         ordered = sorted((_checked_path(path) for path in paths), key=lambda path: (len(path), path))
         rows: dict[Path, int] = {(): 0}
@@ -58,7 +58,7 @@ class Topology:
         that does not fit.
         """
         topology = cls.__new__(cls)
-        rows = _checked_rows("parents", parents), _checked_rows("child_indices", child_indices)
+        rows = integers("parents", parents), integers("child_indices", child_indices)
         if len(rows[0]) != len(rows[1]):
             raise ValueError(f"parents has {len(rows[0])} rows and child_indices {len(rows[1])}")
         if (rows[0][:1], rows[1][:1]) != ([-1], [-1]):
@@ -221,21 +221,6 @@ def _checked_path(path: Sequence[int]) -> Path:
     if any(i is None or i < 0 for i in indices):
         raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
     return indices
-
-
-def _checked_rows(name: str, values: Sequence[int]) -> list[int]:
-    if hasattr(values, "tolist"):
-        values = values.tolist()
-    if not isinstance(values, Iterable):
-        raise ValueError(f"{name} = {values!r} is no list of rows")
-    values = list(values)
-    if set(map(type, values)) <= {int}:
-        return values
-    rows = [integer(value) for value in values]
-    if None in rows:
-        row = rows.index(None)
-        raise ValueError(f"{name}[{row}] = {values[row]!r} is not an integer")
-    return rows
 
 
 def _check_parents_before(parents: list[int]) -> None:

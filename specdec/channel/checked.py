@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from specdec.checks import integers, whole
+from specdec.race import checked_seed
 from specdec.theory import Distribution
 from specdec.theory.divergences import checked_distribution
+
+MOST_COUNT = 10_000_000
+"""Most messages of a transmission, and most indices of a law: more would take memory and time without end."""
 
 
 def check_bits(bits: str) -> None:
@@ -24,6 +31,14 @@ def checked_law(name: str, value: Distribution) -> np.ndarray:
 
 def checked_index(index: int) -> int:
     """The value as an index; ValueError where it is no whole number from 0 up."""
-    if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < 1 << 32:
-        raise ValueError(f"index = {index!r} is not an integer from 0 to 2**32 - 1")
-    return int(index)
+    return whole("index", index, 0, (1 << 32) - 1)
+
+
+def checked_indices(indices: Iterable[int]) -> list[int]:
+    """The values as a list of indices; ValueError where one is none, or they are no list."""
+    return [checked_index(index) for index in integers("indices", indices)]
+
+
+def checked_key(seed: int, position: int) -> tuple[int, int]:
+    """What messages are keyed by: integers of 64 bits; ValueError names what is none."""
+    return checked_seed(seed), whole("position", position, 0, (1 << 64) - 1)

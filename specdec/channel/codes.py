@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import constriction
 import numpy as np
 
-from specdec.channel.checked import check_bits, checked_index
-from specdec.checks import real, whole
+from specdec.channel.checked import MOST_COUNT, check_bits, checked_indices
+from specdec.checks import real, reals, whole
 
 
 def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
@@ -21,12 +21,12 @@ def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
     within log(D_KL + 1) + 5 bits of it. Sums to 1 over all indices; what lies beyond `size` is an escape.
     ValueError where kl is no finite number of bits from 0 up.
     """
-    bits, size = real(kl), whole("size", size, 1)
+    bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
         raise ValueError(f"kl = {kl!r} is not a finite number of bits from 0 up")
-    exponent = 1 + 1 / (bits + math.log2(math.e) / math.e + 1)
-    weights = np.arange(1, size + 1) ** -exponent
-    beyond = (size + 0.5) ** (1 - exponent) / (exponent - 1)  # the sum of the rest, as an integral
+    above_one = 1 / (bits + math.log2(math.e) / math.e + 1)  # s - 1, which 1 + it would round away
+    weights = np.arange(1, size + 1) ** -(1 + above_one)
+    beyond = (size + 0.5) ** -above_one / above_one  # the sum of the rest, as an integral
     return weights / (weights.sum() + beyond)
 
 
@@ -38,7 +38,7 @@ def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) ->
     value of them and of the code.
     """
     model, size = _index_model(law)
-    indices = [checked_index(index) for index in indices]
+    indices = checked_indices(indices)
     encoder = constriction.stream.queue.RangeEncoder()
     for index in indices:
         encoder.encode(min(index, size), model)
@@ -58,7 +58,7 @@ def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -
     if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size or len(data) % 4:
         raise ValueError(f"data = {data!r:.40} is no output of encode_indices")
     written, check = _HEADER.unpack_from(data)
-    if written != count:
+    if written != whole("count", count, 0):
         raise ValueError(f"count = {count!r}, but the data says that it holds {written:,} indices")
     code = bytes(data[_HEADER.size :])
     indices = _read_indices(code, written, model, size)
@@ -85,7 +85,8 @@ def _read_indices(
 
 
 def _check_value(code: bytes, indices: Sequence[int]) -> int:
-    return zlib.crc32(code, zlib.crc32(np.array(indices, dtype="<u8").tobytes()))
+    # their number starts it: else indices could empty its register, which zeros then leave alone
+    return zlib.crc32(code, zlib.crc32(np.array(indices, dtype="<u8").tobytes(), len(indices)))
 
 
 def encode_elias_gamma(indices: Iterable[int]) -> str:
@@ -94,7 +95,7 @@ def encode_elias_gamma(indices: Iterable[int]) -> str:
     Beside the paper. Needs no law that both agreed on, and the receiver knows each index as soon as its last
     bit is there; `encode_indices` is shorter over a whole message. ValueError names what is no index.
     """
-    return "".join(_elias_gamma(checked_index(index) + 1) for index in indices)
+    return "".join(_elias_gamma(index + 1) for index in checked_indices(indices))
 
 
 def decode_elias_gamma(bits: str) -> list[int]:
@@ -116,11 +117,11 @@ _LEAST_ESCAPE = 1e-6
 
 def _index_model(law: Sequence[float] | np.ndarray) -> tuple[constriction.stream.model.Categorical, int]:
     """The coder's model of n indices and the escape, and n."""
-    law = np.asarray(law, dtype=np.float64)
-    if law.ndim != 1 or not len(law) or not (law >= 0).all() or not law.sum() <= 1 + 1e-6:
-        raise ValueError(f"law = {law} is no list of probabilities that sums to at most 1")
-    escape = max(1 - law.sum(), _LEAST_ESCAPE)
-    return constriction.stream.model.Categorical(np.append(law, escape), perfect=False), len(law)
+    probs = reals(law)
+    if probs is None or probs.ndim != 1 or not len(probs) or not (probs >= 0).all() or probs.sum() > 1 + 1e-6:
+        raise ValueError(f"law = {law!r:.60} is no list of probabilities that sums to at most 1")
+    escape = max(1 - probs.sum(), _LEAST_ESCAPE)
+    return constriction.stream.model.Categorical(np.append(probs, escape), perfect=False), len(probs)
 
 
 def _elias_gamma(value: int) -> str:

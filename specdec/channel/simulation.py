@@ -22,9 +22,9 @@ import numpy as np
 import torch
 
 from specdec import theory
-from specdec.channel.checked import checked_index, checked_law
+from specdec.channel.checked import MOST_COUNT, checked_index, checked_key, checked_law
 from specdec.channel.codes import decode_indices, encode_indices, zipf_law
-from specdec.checks import whole
+from specdec.checks import among, whole
 from specdec.race import arrivals, log_exponentials, uniform, winner
 from specdec.theory import Distribution
 from specdec.theory.divergences import checked_pair
@@ -62,6 +62,7 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
     is accepted.
     """
     p, q = _covered_pair(p, q)
+    seed, position = checked_key(seed, position)
     level, running_q = 0.0, np.cumsum(q)
     for index in range(MOST_PROPOSALS):
         mass = np.maximum(p - level * q, 0).sum()
@@ -82,7 +83,7 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 def greedy_rejection_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
     """Alice's sample, from the index alone: the shared proposal with that index (Section 4)."""
     running_q = np.cumsum(checked_law("q", q))
-    return _proposal(running_q, seed, position, checked_index(index))
+    return _proposal(running_q, *checked_key(seed, position), checked_index(index))
 
 
 def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
@@ -140,13 +141,18 @@ def index_laws(p: Distribution, q: Distribution, method: Method, count: int = 40
     ERSD. Large vocabularies are simulated without replacement, see `theory.estimate_gsd_acceptance_by_index`.
     ValueError where p or q is no distribution, p has support that q lacks, or count < 1.
     """
-    count = whole("count", count, 1)
+    count = whole("count", count, 1, MOST_COUNT)
     p, q = _covered_pair(p, q)
+    if (p > _MOST_RATIO * q).any():
+        token = int((p > _MOST_RATIO * q).argmax())
+        raise ValueError(
+            f"q[{token}] = {q[token]} is too small where p is {p[token]}: p / q is above {_MOST_RATIO:g}"
+        )
     by_index = {
         "greedy_rejection": (_greedy_rejection_law, theory.gsd_acceptance_by_index),
         "poisson_functional": (_poisson_functional_law, theory.ersd_acceptance_by_index),
     }
-    simulation, decoding = by_index[_checked_method(method)]
+    simulation, decoding = by_index[among("method", method, METHODS)]
     given, beyond = simulation(p, q, count)
     tree = decoding(p, q, min(count, len(q))).numpy()
     entropy = max(0.0, _surprise(given) + beyond)
@@ -288,11 +294,11 @@ def transmit(
     if count is not None:
         if p.dim() != 1:
             raise ValueError(f"count = {count}, but p and q have a row for each message already")
-        count = whole("count", count, 1)
+        count = whole("count", count, 1, MOST_COUNT)
         p, q = p.expand(count, -1), q.expand(count, -1)
     if p.dim() != 2 or not len(p):
         raise ValueError(f"p has shape {tuple(p.shape)}; [messages, n] is needed, or [n] with a count")
-    encode, decode = ENCODERS[_checked_method(method)], DECODERS[method]
+    encode, decode = ENCODERS[among("method", method, METHODS)], DECODERS[method]
     sent = [encode(p[n], q[n], seed, n) for n in range(len(p))]
     kl = float(theory.kl_divergence(p, q).mean())
     law = zipf_law(kl) if law is None else law
@@ -303,6 +309,7 @@ def transmit(
     return Transmission(token_ids, tuple(received), data, 8 * len(data) / len(p), kl, _BOUND[method](kl))
 
 
+_MOST_RATIO = 1e300
 _NEGLIGIBLE = 1e-15
 _TAIL = 60
 """Means of a geometric index after which nothing is left of it."""
@@ -325,9 +332,3 @@ def _covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndar
         token = int(np.flatnonzero((p > 0) & (q == 0))[0])
         raise ValueError(f"q[{token}] is 0 where p is {p[token]}: no proposal can ever be that sample")
     return p, q
-
-
-def _checked_method(method: Method) -> Method:
-    if method not in ENCODERS:
-        raise ValueError(f"method = {method!r} is none of {', '.join(ENCODERS)}")
-    return method

@@ -9,7 +9,7 @@ import numpy as np
 from specdec import theory
 from specdec.channel.checked import check_bits, checked_law
 from specdec.channel.codes import _elias_gamma, _read_elias_gamma
-from specdec.checks import whole
+from specdec.checks import integers, whole
 from specdec.optimal import optimal_topology
 from specdec.theory import Distribution
 from specdec.topology import Topology
@@ -73,7 +73,7 @@ class TunstallCode:
         ValueError names a symbol that the source does not have.
         """
         row, codewords = 0, []
-        for symbol in symbols:
+        for symbol in integers("symbols", symbols):
             if symbol not in self._child_index:
                 raise ValueError(f"symbol {symbol!r} is not an integer from 0 to {len(self._symbols) - 1}")
             row = self._step(row, self._child_index[symbol], codewords)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdec.checks import integer
+from specdec.checks import integer, whole
 from specdec.race import splitmix
 from specdec.race.sparse import SparseRace, log_exponential
 from specdec.race.splitmix import GOLDEN, MASK, mix
@@ -54,9 +54,11 @@ def log_exponentials(
 ) -> Tensor:
     """log e, float64 [number of positions, vocab_size], with e ~ Exp(1) keyed by (seed, stream, position).
 
-    The exponentials of Section 3, and lines 5 to 7 of Algorithm 5.
+    The exponentials of Section 3, and lines 5 to 7 of Algorithm 5. ValueError names a seed or a position
+    that is no integer of 64 bits.
     """
-    keys = [_key(seed, stream, position) for position in positions]
+    seed = checked_seed(seed)
+    keys = [_key(seed, stream, whole("position", position, 0, MASK)) for position in positions]
     return _fill(torch.empty(len(keys), vocab_size, dtype=torch.float64, device=device), keys)
 
 

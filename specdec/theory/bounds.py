@@ -12,12 +12,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from specdec.checks import real, whole
 from specdec.optimal import checked_acceptance, optimal_topology
-from specdec.theory.divergences import Distribution
+from specdec.theory.divergences import Distribution, as_tensor
 from specdec.topology import Topology
 from specdec.trace import Path
 
@@ -108,10 +107,12 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
     """
     rates, residual = _used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
+    if m is not None and whole("m", m, least) > _LARGEST_M:
+        raise ValueError(f"m = {m!r:.40}... is more than {_LARGEST_M:g}")
     if m is None:
         smallest = _smallest_over_m(rates, residual, k, least, _LARGEST_M)[1]
         return min(smallest, 1 / residual) if residual else smallest
-    return float(_lemma(rates, residual, k, np.array([float(whole("m", m, least))]))[0])
+    return float(_lemma(rates, residual, k, np.array([float(m)]))[0])
 
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
@@ -129,7 +130,7 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
         raise ValueError(f"most = {most!r} is not a number from 1 to {_LARGEST_M:g}")
     rates, residual = _used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
-    return int(_smallest_over_m(rates, residual, k, least, max(least, largest))[0])
+    return int(_smallest_over_m(rates, residual, k, least, float(max(least, largest)))[0])
 
 
 def pfr_entropy_bound(kl: Bits) -> Bits:
@@ -150,9 +151,9 @@ def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
 
 
 def _entropy_bound(kl: Bits, constant: float) -> Bits:
-    bits = torch.as_tensor(kl, dtype=torch.float64)
-    if not (bits >= 0).all():
-        raise ValueError(f"kl = {kl} is not a divergence: it must be 0 bits or more")
+    bits = as_tensor(kl)
+    if bits is None or not (bits >= 0).all() or (bits.dim() and not isinstance(kl, Tensor)):
+        raise ValueError(f"kl = {kl!r:.60} is not a divergence: it must be 0 bits or more")
     bound = bits + (bits + 1).log2() + constant
     return bound if isinstance(kl, Tensor) else float(bound)
 
@@ -167,7 +168,12 @@ def _used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, 
 
 
 def _smallest_m(rates: np.ndarray, residual: float) -> int:
-    return max(1, math.ceil(residual / rates.min() - 1e-9))
+    rarest = float(rates.min())
+    if residual / rarest > _LARGEST_M:
+        raise ValueError(
+            f"acceptance_by_index holds {rarest}: m of Lemma 4.2 would be more than {_LARGEST_M:g}"
+        )
+    return max(1, math.ceil(residual / rarest - 1e-9))
 
 
 def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndarray:

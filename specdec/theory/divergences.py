@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.checks import reals
+
 Distribution = Tensor | np.ndarray | list | tuple
 """Probabilities [..., n]: the last dimension sums to one."""
 
@@ -71,7 +73,10 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
     ValueError with the argument's name and what is wrong with it.
     """
-    probs = _tensor(name, value)
+    probs = as_tensor(value)
+    if probs is None:
+        raise ValueError(f"{name} = {value!r:.60} is not a distribution: its entries must be real numbers")
+    probs = probs.detach()
     if probs.dim() < 1 or not probs.shape[-1] or not torch.isfinite(probs).all() or (probs < 0).any():
         raise ValueError(f"{name} = {value} is not a distribution: its entries must be numbers from 0 up")
     total = probs.sum(-1, keepdim=True)
@@ -80,10 +85,12 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
     return probs / total
 
 
-def _tensor(name: str, value: Distribution) -> Tensor:
-    try:
-        # a copy: torch warns about sharing memory with arrays that it may not write to
-        value = value if isinstance(value, Tensor) else np.array(value, dtype=np.float64)
-        return torch.as_tensor(value, dtype=torch.float64).detach()
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} = {value!r} is not a distribution: {error}") from None
+def as_tensor(value: Distribution) -> Tensor | None:
+    """The numbers of what is stated about distributions (Section 3), float64 on the device where they are.
+
+    None where they are no real numbers.
+    """
+    if isinstance(value, Tensor):
+        return None if value.is_complex() else value.double()
+    array = reals(value)
+    return None if array is None else torch.from_numpy(array)

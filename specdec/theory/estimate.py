@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from specdec.checks import whole
+from specdec.race import checked_seed
 from specdec.theory.divergences import Distribution, checked_pair
+from specdec.topology import MAX_DRAFT_TOKENS
 
 _LEAST = 1e-300
+_MOST_SAMPLES = 10_000_000
 
 
 class Estimate(NamedTuple):
@@ -29,9 +32,8 @@ Law = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np
 def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
     """The law R (Equation 3) of each pair of a batch, [..., k]; rows are simulated independently."""
     p, q = checked_pair(p, q)
-    for name, value, least in (("k", k, 1), ("samples", samples, 2)):
-        whole(name, value, least)
-    generator, size = np.random.default_rng(seed), p.shape[-1]
+    k, samples = whole("k", k, 1, MAX_DRAFT_TOKENS), whole("samples", samples, 2, _MOST_SAMPLES)
+    generator, size = np.random.default_rng(checked_seed(seed)), p.shape[-1]
     result = np.zeros((2, p[..., 0].numel(), k))
     rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
     for row, (p_row, q_row) in enumerate(rows):

@@ -89,6 +89,12 @@ def test_paths_that_are_no_tree_are_named(paths, named):
         Topology(paths)
 
 
+@pytest.mark.parametrize("paths", [np.array("x"), np.array(3), torch.tensor(3), None, object()])
+def test_what_is_no_list_of_paths_is_named(paths):
+    with pytest.raises(ValueError, match=r"^paths = "):
+        Topology(paths)
+
+
 @pytest.mark.parametrize("shape", [sequence, batch, specinfer])
 @pytest.mark.parametrize("k", [0, -1, 1.5, "4", True, 10**7])
 def test_sizes_out_of_range_are_named(shape, k):

@@ -497,3 +497,109 @@ def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
         few, more = (index_laws(p, q / q.sum(), method, count) for count in (30, 1500))
         assert few.kl <= few.entropy_with + 1e-9
         assert few.entropy_with == pytest.approx(more.entropy_with, abs=1e-4)
+
+
+@pytest.mark.parametrize("first", [2**32 - 1, (2**32 - 1) ^ 1, (2**32 - 1) ^ 5, 0])
+@pytest.mark.parametrize("law", [[0.9, 0.05, 0.05], [1.0], zipf_law(1.0)])
+def test_another_count_in_front_of_the_indices_is_noticed(first, law):
+    """Index 2**32 - 1 empties the register of the check value: zeros after it would leave it alone."""
+    for zeros in range(3):
+        data = encode_indices([first] + [0] * zeros, law)
+        for count in {0, 1, 2, 5, 300} - {1 + zeros}:
+            with pytest.raises(ValueError, match="damaged"):
+                decode_indices(count.to_bytes(4, "little") + data[4:], count, law)
+
+
+@pytest.mark.parametrize("kl", [1e15, 1e16, 1e17, 2**64, 10**30, 1e300])
+def test_zipf_law_of_a_large_divergence_is_nearly_all_beyond_its_size(kl):
+    assert 0 < zipf_law(kl).sum() < 1e-13
+
+
+KEYED = [
+    lambda seed, position: channel.greedy_rejection_encode(P, Q, seed, position),
+    lambda seed, position: channel.greedy_rejection_decode(0, Q, seed, position),
+    lambda seed, position: channel.poisson_functional_encode(P, Q, seed, position),
+    lambda seed, position: channel.poisson_functional_decode(0, Q, seed, position),
+    lambda seed, position: log_exponentials(seed, [position], 3),
+]
+
+
+@pytest.mark.parametrize("keyed", KEYED)
+@pytest.mark.parametrize("wrong", [None, "abc", 1.5, -1, 2**64 + 7, True, [], torch.ones(2)])
+def test_seeds_and_positions_are_integers_of_64_bits(keyed, wrong):
+    with pytest.raises(ValueError, match=r"^seed = "):
+        keyed(wrong, 0)
+    with pytest.raises(ValueError, match=r"^position = "):
+        keyed(0, wrong)
+    assert keyed(2**64 - 1, np.int64(3)) is not None
+
+
+NO_LAWS = [{}, object(), (x for x in [1.0]), "abc", "1", ["1"], [[0.5], [0.2, 0.1]], [1j], 10**400]
+NO_LAWS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
+
+
+@pytest.mark.parametrize("law", NO_LAWS, ids=lambda law: repr(law)[:30])
+def test_what_is_no_law_is_named(law):
+    """A complex one must not lose its imaginary part with a mere warning."""
+    for use in (
+        lambda: encode_indices([0], law),
+        lambda: decode_indices(bytes(8), 0, law),
+        lambda: transmit(P, Q, 0, "greedy_rejection", count=2, law=law),
+    ):
+        with pytest.raises(ValueError, match="law = "):
+            use()
+    for use in (
+        lambda: index_laws(law, Q, "greedy_rejection"),
+        lambda: transmit(law, Q, 0, "greedy_rejection", count=2),
+        lambda: channel.poisson_functional_encode(law, Q, 0),
+    ):
+        with pytest.raises(ValueError, match=r"^p (=|is)"):
+            use()
+
+
+def test_a_law_may_be_a_tensor_that_is_trained():
+    law = torch.tensor([0.5, 0.5], requires_grad=True)
+    assert decode_indices(encode_indices([1, 0], law), 2, law) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "indices", [5, None, np.array(3), torch.tensor(3), [[0]], [True], [1.0], ["a"], [-1], {0.5: 1}]
+)
+def test_what_is_no_list_of_indices_is_named(indices):
+    for use, name in (
+        (lambda: encode_indices(indices, [0.5, 0.5]), "ind(ices|ex)"),
+        (lambda: channel.encode_elias_gamma(indices), "ind(ices|ex)"),
+        (lambda: TunstallCode([0.5, 0.5], 2).encode(indices), "symbols?"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}"):
+            use()
+
+
+@pytest.mark.parametrize("indices", [np.array([1, 0]), torch.tensor([1, 0]), (np.int64(1), 0), iter([1, 0])])
+def test_indices_come_in_any_container(indices):
+    assert channel.encode_elias_gamma(indices) == "0101"
+
+
+@pytest.mark.parametrize("method", [[], None, np.array(["greedy_rejection"] * 2), {}])
+def test_what_is_no_method_is_named(method):
+    for use in (lambda: index_laws(P, Q, method), lambda: transmit(P, Q, 0, method, count=1)):
+        with pytest.raises(ValueError, match=r"^method = "):
+            use()
+
+
+@pytest.mark.parametrize("count", [10**30, 2**70, 0, 1.5, "3"])
+def test_counts_that_no_memory_holds_are_named(count):
+    for use in (
+        lambda: index_laws(P, Q, "greedy_rejection", count),
+        lambda: transmit(P, Q, 0, "greedy_rejection", count=count),
+        lambda: zipf_law(1.0, count),
+    ):
+        with pytest.raises(ValueError, match=r"^(count|size) = "):
+            use()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("least", [5e-324, 1e-308])
+def test_an_index_law_whose_ratio_no_float_holds_is_named(method, least):
+    with pytest.raises(ValueError, match=r"q\[0\] = .* where p is 1\.0"):
+        index_laws([1, 0], [least, 1], method, 50)

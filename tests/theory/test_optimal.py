@@ -18,7 +18,7 @@ from specdec.optimal import chosen_algorithm, dynamic_program_topology, optimal_
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
 from tests.helpers.laws import random_table
-from tests.theory.test_theory import ersd_joint, gsd_joint
+from tests.theory.test_theory import NO_ACCEPTANCE, ersd_joint, gsd_joint
 
 UNEVEN = [0.5, 0.02, 0.4]
 MEASURED = [0.68, 0.12, 0.05, 0.03, 0.02, 0.015, 0.01, 0.008]
@@ -192,6 +192,28 @@ def test_vectors_come_in_any_container():
 def test_errors_name_the_value(acceptance, k, message):
     with pytest.raises(ValueError, match=message):
         optimal_topology(acceptance, k)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        optimal_topology,
+        chosen_algorithm,
+        dynamic_program_topology,
+        optimal.pop_order,
+        optimal.most_expected_tokens,
+    ],
+)
+@pytest.mark.parametrize("acceptance", NO_ACCEPTANCE, ids=lambda acceptance: repr(acceptance)[:30])
+def test_what_is_no_acceptance_is_named(tree, acceptance):
+    with pytest.raises(ValueError, match=r"^acceptance"):
+        tree(acceptance, 3)
+
+
+@pytest.mark.parametrize("value", [10**400, 1j, "0.5", None, torch.ones(2)], ids=lambda x: repr(x)[:9])
+def test_a_callable_gives_probabilities(value):
+    with pytest.raises(ValueError, match=r"^acceptance\(0,\) = .* is not a probability"):
+        optimal_topology(lambda path: value, 3)
 
 
 def cpu_seconds(k, rates, repeats=3):

@@ -531,3 +531,83 @@ def test_a_vocabulary_has_as_many_tokens_as_there_are_alternatives(bound):
     with pytest.raises(ValueError, match="vocab_size = 2, but 3 alternatives"):
         bound([0.5, 0.2, 0.1], 2, 4)
     assert bound([0.5, 0.2, 0.0], 2, 4) > 0
+
+
+NO_ACCEPTANCE = [
+    {},
+    object(),
+    (x for x in [0.5]),
+    "abc",
+    "1",
+    ["0.5"],
+    [[0.5], [0.2, 0.1]],
+    [0.5j],
+    None,
+    10**400,
+]
+NO_ACCEPTANCE += [np.array([0.5 + 1j, 0.2]), torch.tensor([0.5 + 1j, 0.2])]
+BOUNDS = [
+    lambda rates: theory.tunstall_bound(rates, 4, 2),
+    lambda rates: theory.tunstall_leaf_bound(rates, 4, 2),
+    lambda rates: theory.lemma_bound(rates, 2),
+    lambda rates: theory.smallest_lemma_m(rates, 2),
+    lambda rates: theory.best_lemma_m(rates, 2),
+]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("rates", NO_ACCEPTANCE, ids=lambda rates: repr(rates)[:30])
+def test_bounds_name_what_is_no_acceptance(bound, rates):
+    with pytest.raises(ValueError, match=r"^acceptance"):
+        bound(rates)
+
+
+@pytest.mark.parametrize("bound", BOUNDS[2:])
+@pytest.mark.parametrize("least", [5e-324, 1e-310, 1e-301])
+def test_an_acceptance_too_small_for_the_lemma_is_named(bound, least):
+    with pytest.raises(ValueError, match=f"acceptance_by_index .* {least}"):
+        bound([least])
+
+
+@pytest.mark.parametrize("m", [10**400, 2**1024, 10**301], ids=lambda m: str(m)[:9])
+def test_an_m_beyond_all_floats_is_named(m):
+    with pytest.raises(ValueError, match=r"^m = 1"):
+        theory.lemma_bound([0.5], 5, m)
+
+
+@pytest.mark.parametrize("least", [1e-300, 1e-200, 1e-30])
+def test_the_best_m_of_a_tiny_acceptance_is_at_least_its_smallest(least):
+    assert theory.best_lemma_m([least], 1) >= theory.smallest_lemma_m([least], 1) > 0.9 / least
+    assert theory.lemma_bound([least], 1) == pytest.approx(1, abs=1e-2)
+
+
+@pytest.mark.parametrize("bound", [theory.pfr_entropy_bound, theory.greedy_rejection_entropy_bound])
+@pytest.mark.parametrize(
+    "kl",
+    ["a", "1", None, 1j, {}, [1.0, 2.0], torch.tensor([1j]), math.nan, 10**400],
+    ids=lambda kl: repr(kl)[:30],
+)
+def test_entropy_bounds_name_what_is_no_divergence(bound, kl):
+    with pytest.raises(ValueError, match=r"^kl = "):
+        bound(kl)
+    assert bound(np.float64(1)) == bound(1) == bound(torch.tensor([1]))
+
+
+BY_INDEX = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_acceptance_by_index]
+
+
+@pytest.mark.parametrize("estimate", BY_INDEX)
+@pytest.mark.parametrize("wrong", ["abc", -1, 1.5, None, 10**30, True, []])
+def test_seeds_and_counts_of_estimates_are_named(estimate, wrong):
+    for name in ("seed", "k", "samples"):
+        arguments = {"k": 2, name: wrong}
+        with pytest.raises(ValueError, match=f"^{name} = "):
+            estimate([0.5, 0.5], [0.5, 0.5], **arguments)
+
+
+@pytest.mark.parametrize(
+    "p", [[0.5 + 1j, 0.5], torch.tensor([0.5 + 1j, 0.5]), ["0.5", "0.5"], [[1.0], [0.5, 0.5]]]
+)
+def test_a_distribution_is_of_real_numbers(p):
+    with pytest.raises(ValueError, match=r"^p = .* is not a distribution"):
+        theory.total_variation(p, [0.5, 0.5])
