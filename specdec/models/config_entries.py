@@ -17,8 +17,17 @@ MOST_LAYERS = 1024
 """The deepest models have some 130."""
 MOST_EXPERTS = 1 << 16
 """In all layers together; the largest models have some 25,000."""
+MOST_LABELS = 1 << 15
+"""Of a classifier, for each of which transformers writes a name; a language model has none."""
 _LAYERS = re.compile(r"(?:n|num)_(?:hidden_)?layers?|(?:en|de)coder_layers")
+_REPEATED = re.compile(
+    r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
+    r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"
+)
+"""What else is built so many times, by its name: in `audio_config` and the like too."""
 _EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
+_ROWS = ("doge",)
+"""Types whose experts are rows of one table."""
 _AT_LEAST_ONE = re.compile(
     rf"{_LAYERS.pattern}|vocab_size|hidden_size|d_model|n_embd|n_heads?|num_(?:attention_)?heads"
 )
@@ -34,9 +43,13 @@ def check_entries(entries: Any, name: str) -> None:
     for key, value in _all_entries(entries):
         if _AT_LEAST_ONE.fullmatch(key) and _is_number(value) and not value >= 1:
             raise _unbelievable(name, key, value, "at least 1")
+        if _REPEATED.fullmatch(key) and _is_number(value):
+            _at_most(MOST_LAYERS, name, key, value)
+        if key.endswith("num_labels") and _is_number(value):
+            _at_most(MOST_LABELS, name, key, value)
         if _LAYERS.fullmatch(key) and _is_number(value):
-            layers = max(layers, _at_most(MOST_LAYERS, name, key, value))
-        if _EXPERTS.fullmatch(key) and _is_number(value):
+            layers = max(layers, value)
+        if _EXPERTS.fullmatch(key) and _is_number(value) and entries.get("model_type") not in _ROWS:
             experts = max(experts, value)
         _check_leads_nowhere(key, value, name)
     _at_most(MOST_EXPERTS, name, "experts in all layers", layers * experts)

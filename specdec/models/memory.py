@@ -84,6 +84,7 @@ def shape_of(config: PreTrainedConfig) -> Shape:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
         vocab_size = model.get_output_embeddings().weight.shape[0]
+        cached = _cached_per_token(config.get_text_config(decoder=True))
     except Exception as error:  # each architecture fails in its own way
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
@@ -94,7 +95,7 @@ def shape_of(config: PreTrainedConfig) -> Shape:
     return Shape(
         parameters=sum(tensor.numel() for tensor in model.parameters()),
         matrices=sum(linear) if type(model) in lean.KNOWN else 0,
-        cached=_cached_per_token(text),
+        cached=cached,
         vocab_size=vocab_size,
         context_length=max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS,
     )
@@ -166,11 +167,16 @@ def _named(where: str) -> str:
 
 def _cached_per_token(config: PreTrainedConfig) -> int:
     """Numbers that the cache holds per token. Windowed layers count in full, states that do not grow too."""
-    layers = getattr(config, "num_hidden_layers", 0)
+    if getattr(config, "is_heterogeneous", False):  # layers with sizes of their own, as Gemma 4's
+        return sum(_cached_per_layer(layer) for layer in config.per_layer_config)
+    return getattr(config, "num_hidden_layers", 0) * _cached_per_layer(config)
+
+
+def _cached_per_layer(config: PreTrainedConfig) -> int:
     heads = getattr(config, "num_attention_heads", None) or 1
     width = getattr(config, "hidden_size", 0)
     size = getattr(config, "head_dim", None) or width // heads
-    return layers * 2 * (getattr(config, "num_key_value_heads", None) or heads) * size
+    return 2 * (getattr(config, "num_key_value_heads", None) or heads) * size
 
 
 def _container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:

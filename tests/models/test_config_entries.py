@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 
 import pytest
+from huggingface_hub.errors import StrictDataclassClassValidationError
+from transformers import CONFIG_MAPPING, Gemma4ForCausalLM, Gemma4TextConfig
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 import specdec
-from specdec.models import load_hf_model, memory
-from specdec.models.config_entries import MOST_LAYERS
+from specdec.models import HFModel, load_hf_model, memory
+from specdec.models.config_entries import MOST_LAYERS, check_entries
 from tests.helpers.tiny_checkpoints import _LLAMA_LIKE, FAMILIES, save_checkpoint, tiny_config
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 TOKENIZER = byte_level_tokenizer()
 LAYERS = {"gpt2": "n_layer", "mpt": "n_layers", "bloom": "n_layer", "gpt_neo": "num_layers"}
 WIDTHS = {"gpt2": "n_embd", "mpt": "d_model"}
+
+
+def gemma4():
+    """Two layers with heads of size 8 and 16."""
+    sizes = {
+        key: value for key, value in _LLAMA_LIKE.items() if key not in ("vocab_size", "num_hidden_layers")
+    }
+    config = Gemma4TextConfig(
+        **sizes | {"num_key_value_heads": 1},
+        vocab_size=len(TOKENIZER),
+        num_hidden_layers=2,
+        layer_types=["sliding_attention", "full_attention"],
+        sliding_window=8,
+        global_head_dim=16,
+        hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=len(TOKENIZER),
+        num_kv_shared_layers=0,
+    )
+    return Gemma4ForCausalLM(config).eval()
 
 
 def refused(folder, entries, named):
@@ -58,6 +82,49 @@ def test_layers_of_a_composite_model_and_experts_are_counted_too(tmp_path):
     refused(
         tmp_path, {"model_type": "jamba", **sizes, "num_experts": 200, "num_hidden_layers": 900}, "experts"
     )
+
+
+@pytest.mark.parametrize("number", [10**5, 10**12, 1e9], ids=str)
+@pytest.mark.parametrize(
+    ("model_type", "path"),
+    [
+        ("llama", ["num_labels"]),
+        ("llama", ["_num_labels"]),
+        ("gemma3", ["vision_config", "num_labels"]),
+        ("xlstm", ["num_blocks"]),
+        ("prophetnet", ["num_decoder_layers"]),
+        ("hrm_text", ["num_layers_per_stack"]),
+        ("hrm_text", ["L_cycles"]),
+        ("phi4_multimodal", ["audio_config", "num_blocks"]),
+        ("gemma3", ["vision_config", "depth"]),
+    ],
+    ids=str,
+)
+def test_whatever_is_built_so_many_times_is_counted_by_its_name(tmp_path, model_type, path, number):
+    entries = number
+    for key in reversed(path):
+        entries = {key: entries}
+    refused(tmp_path, {"model_type": model_type, **entries}, f"{path[-1]} = .*; it must be at most")
+
+
+def test_what_the_architectures_ask_for_themselves_is_no_absurd_number():
+    counted = 0
+    for model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.keys() & CONFIG_MAPPING_NAMES.keys():
+        with contextlib.suppress(StrictDataclassClassValidationError):  # some have no default that stands
+            entries = json.loads(json.dumps(CONFIG_MAPPING[model_type]().to_dict(), default=str))
+            check_entries(entries, model_type)
+            counted += 1
+    assert counted > 100
+
+
+def test_layers_of_sizes_of_their_own_are_loaded(tmp_path):
+    """Gemma 4's full attention has larger heads: a size that its configuration as a whole does not give."""
+    model = gemma4()
+    model.save_pretrained(tmp_path)
+    TOKENIZER.save_pretrained(tmp_path)
+    assert specdec.load_pair(tmp_path, tmp_path).target.capability == HFModel(model).capability == "tree"
+    windowed, full = 2 * 1 * 8, 2 * 1 * 16
+    assert memory.shape_of(model.config).cached == windowed + full
 
 
 def test_the_deepest_that_is_taken_is_counted_in_seconds():
