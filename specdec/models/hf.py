@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
 from specdec.models.graphs import REPLAYED, Graphs, check_device, graph_session
-from specdec.models.lean import LeanDecoder
-from specdec.models.selfcheck import Checker, PlainForwards
+from specdec.models.lean import LeanDecoder, lean_decoder
+from specdec.models.selfcheck import Checker, PlainForwards, explained
 from specdec.models.sessions import PlainSession
 from specdec.models.shrink import context_length
 from specdec.models.walk import Walk
@@ -30,8 +30,10 @@ class HFModel:
     """A causal language model of transformers; its module stays in the mode, training or not, that it is in.
 
     Changes of the module's weights are noticed when a session is opened: new values are packed again, another
-    dtype or device is checked anew, and other shapes are refused. It can be pickled where its module can;
-    where it is read, it is checked again.
+    dtype or device, other parts, hooks or forwards are checked anew, and other shapes are refused. Not
+    noticed are writes through `.data` elsewhere than at the few numbers that are looked at: write under
+    `torch.no_grad()`, or wrap the model again. It can be pickled where its module can; where it is read, it
+    is checked again.
 
     cuda_graphs: replay forwards as CUDA graphs (`graphs`), where the self-check finds them
     right; else it says so in a warning. Raises ValueError where the model is none: encoder-decoder, without
@@ -57,15 +59,17 @@ class HFModel:
             raise ValueError(f"{type(model).__name__} is an encoder-decoder, not a causal language model")
         self.module = model
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
-        self.config = model.config.get_text_config(decoder=True)
-        if cuda_graphs:
-            check_device(_input_device(model), str(_input_device(model)))
-        self._take_weights(Weights.of(model), cuda_graphs)
+        with explained(self.name):
+            self.config = model.config.get_text_config(decoder=True)
+            if cuda_graphs:
+                check_device(_input_device(model), str(_input_device(model)))
+            self._take_weights(Weights.of(model), cuda_graphs)
 
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens.
 
-        ValueError where the module's weights have other shapes now, or where CUDA graphs can't follow them.
+        ValueError where the module's weights have other shapes now or it can't be run any more, or where CUDA
+        graphs can't follow them; this model stays as it was, for when the module is as it was.
         """
         self._follow_weights()
         return self._open(self)
@@ -119,17 +123,39 @@ class HFModel:
         before = self._weights
         if before.offloaded or (now := Weights.of(self.module)).same(before):
             return
-        if now.shapes != before.shapes:
+        if now.shapes != before.shapes and now.modules == before.modules:
             raise ValueError(
                 f"{self.name} has weights of other shapes than when it was wrapped: wrap it again"
             )
         if self.graphs is not None:
             raise ValueError(f"{self.name} has changed since its CUDA graphs were captured: wrap it again")
-        if not now.same_kind(before):
-            self._take_weights(now)
-        elif self.lean is not None:
-            self.lean = LeanDecoder(self.module)
+        if not (now.same_kind(before) and self._packed_again()):
+            self._take_again(now)
         self._weights = now
+
+    def _packed_again(self) -> bool:
+        """Whether our own forward follows the weights, where it is used."""
+        if self.lean is None:
+            return True
+        lean = lean_decoder(self.module)
+        self.lean = lean or self.lean
+        return lean is not None
+
+    def _take_again(self, weights: Weights) -> None:
+        """Check the module anew; all stays as it was where it can't be run or scores other tokens."""
+        before = dict(vars(self))
+        try:
+            with explained(self.name):
+                self._take_weights(weights)
+            if self.vocab_size != before["vocab_size"]:
+                raise ValueError(
+                    f"{self.name} scored {before['vocab_size']:,} tokens when it was wrapped, and scores "
+                    f"{self.vocab_size:,} now: wrap it again"
+                )
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     @torch.inference_mode()
     def _checker(self) -> Checker:
@@ -179,9 +205,8 @@ class HFModel:
         """Whether our own forward scores what the model's does; its weights are kept only then."""
         if walk.fault(LEAN) is not None:
             return False  # before weights are packed
-        try:
-            self.lean = LeanDecoder(self.module)
-        except ValueError:
+        self.lean = lean_decoder(self.module)
+        if self.lean is None:
             return False
         if self._fault(checker, walk, LEAN) is None:
             return True

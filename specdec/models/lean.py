@@ -29,6 +29,7 @@ from transformers import (
 )
 
 from specdec.devices import upload
+from specdec.models.selfcheck import reraise_out_of_memory
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
@@ -146,6 +147,15 @@ class LeanDecoder:
         return torch.stack([cos[0], sin[0] * sign], 1)[:, :, None]
 
 
+def lean_decoder(model: PreTrainedModel) -> LeanDecoder | None:
+    """The lean forward of a model; None where it has none, or its parts are others than its class makes."""
+    try:
+        return LeanDecoder(model)
+    except Exception as error:  # what was put into its parts may lack anything
+        reraise_out_of_memory(error)
+        return None
+
+
 class LeanCache:
     """Keys and values of all layers in one buffer [layers, 2 x heads, capacity, head size]."""
 
@@ -196,7 +206,9 @@ def _check(model: PreTrainedModel) -> None:
         raise ValueError(f"rotary embedding {rope!r} changes with the length of the text")
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
     strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding)]
-    if strange or any(hasattr(m, "_hf_hook") or m._forward_hooks for m in model.modules()):
+    # hooks, and forwards of one object only
+    changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
+    if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:
         raise ValueError("the model has modules that are not its class's own")
     if len({(p.device, p.dtype) for p in model.parameters()}) != 1:
         raise ValueError("the model lies on several devices or in several dtypes")

@@ -13,7 +13,8 @@ embeddings that change with the length lie beyond it: for them a small copy walk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -120,10 +121,24 @@ class PlainForwards:
         kind = type(self.module).__name__
         if not isinstance(logits, Tensor) or logits.dim() != 3:
             raise ValueError(f"{kind} gives no logits per token: a causal language model has a head")
+        _check_telling(logits[0], kind)
         shorter = self.module(input_ids=token_ids[:, :2], use_cache=False).logits
         if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > LIMITS[torch.bfloat16][1]:
             raise ValueError(f"{kind} is not causal: its logits change with later tokens")
         return logits.shape[-1]
+
+
+def _check_telling(logits: Tensor, kind: str) -> None:
+    """Raise ValueError where logits [tokens, vocabulary] are no numbers, or say nothing about the tokens."""
+    if not logits.isfinite().all():
+        raise ValueError(
+            f"{kind} gives logits that are not numbers, but NaN or infinity: its weights or config are broken"
+        )
+    if (logits == logits[:, :1]).all():
+        raise ValueError(
+            f"{kind} gives all {logits.shape[-1]:,} tokens the same logits: its weights are broken, or its "
+            "vocabulary has one token"
+        )
 
 
 def session_error(
@@ -228,6 +243,18 @@ def _listed(ids: object) -> list[int]:
 
 def _widened(logits: Tensor) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Raise ValueError that names the model, whatever its code or what it is made of raises."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except Exception as error:
+        reraise_out_of_memory(error)
+        raise ValueError(f"{name} can't be run as a causal language model: {said(error)}") from error
 
 
 def reraise_out_of_memory(error: Exception) -> None:

@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
-from specdec.models.lean import LeanDecoder
+from specdec.models.lean import lean_decoder
 from specdec.models.selfcheck import (
     CONTROL_FACTOR,
     SCRIPTS,
@@ -68,7 +68,7 @@ class SmallModel:
         self.shortfall = self._shortfall(context_length(self.config))
         self.context_length = context_length(self.config) - self.shortfall
         self._pad()
-        self.lean = _lean(self.module)
+        self.lean = lean_decoder(self.module)
 
     def check_room(self, position: int) -> None:
         """Raise ValueError where a position lies beyond the context."""
@@ -169,13 +169,6 @@ def _verdicts(module: PreTrainedModel) -> dict[str, str | int | None]:
     except Exception:  # told by `copy`, which fails in the same way
         return {}
     return _known.setdefault((type(module), config._attn_implementation, text), {})
-
-
-def _lean(module: PreTrainedModel) -> LeanDecoder | None:
-    try:
-        return LeanDecoder(module)
-    except ValueError:
-        return None
 
 
 def _strides(capability: Capability, end: int) -> Iterator[Step]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+_NUMBERS = ("variance_epsilon", "scaling", "attention_scaling")
 _SAMPLE = 16
 """Numbers of a tensor that are looked at."""
 
@@ -28,7 +29,9 @@ _evaluated: dict[nn.Module, tuple[int, list[nn.Module]]] = {}
 class Weights:
     """A glance at a module's weights. shapes, kinds (dtype and device), state: of each tensor, in order.
 
-    modules: what the parts are, and how many hooks they have. sample: some numbers of each, on its device.
+    Of buffers the state alone, as some models change them in a forward, and of parts the numbers that `lean`
+    reads. modules: what the parts are, how many hooks they have, and forwards that are theirs alone. sample:
+    some numbers of each tensor, on its device.
     """
 
     shapes: tuple
@@ -41,16 +44,25 @@ class Weights:
     @torch.inference_mode()
     def of(cls, module: nn.Module) -> Weights:
         """The weights as they are now; numbers are looked at on a CPU only, where they may be packed."""
-        tensors = list(module.parameters())
+        tensors, parts = list(module.parameters()), list(module.modules())
+        every = [*tensors, *module.buffers()]
         return cls(
             shapes=tuple(tensor.shape for tensor in tensors),
             kinds=tuple((tensor.dtype, tensor.device) for tensor in tensors),
             modules=tuple(
-                (type(part), len(part._forward_hooks), len(part._forward_pre_hooks))
-                for part in module.modules()
+                (
+                    type(part),
+                    len(part._forward_hooks),
+                    len(part._forward_pre_hooks),
+                    vars(part).get("forward"),
+                )
+                for part in parts
             ),
-            state=tuple((tensor.data_ptr(), _version(tensor)) for tensor in tensors),
-            sample=tuple(_some(tensor) for tensor in tensors if tensor.device.type == "cpu"),
+            state=(
+                *((tensor.data_ptr(), _version(tensor)) for tensor in every),
+                *(vars(part).get(name) for part in parts for name in _NUMBERS),
+            ),
+            sample=tuple(_some(tensor) for tensor in every if tensor.device.type == "cpu"),
         )
 
     @property

@@ -261,3 +261,21 @@ def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
     harm(tmp_path)
     with pytest.raises(ValueError, match=named):
         specdec.load_pair(tmp_path)
+
+
+ENTRIES = [("llama", "sliding_window"), ("llama", "output_hidden_states"), ("gpt2", "sliding_window")]
+ENTRIES += [("mistral", "sliding_window"), ("gemma3", "sliding_window"), ("gemma3", "query_pre_attn_scalar")]
+
+
+@pytest.mark.parametrize("value", [2.5, "x", [1], {"a": 1}, -4], ids=str)
+@pytest.mark.parametrize(("family", "key"), ENTRIES)
+def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_path, family, key, value):
+    save_checkpoint(tmp_path, family, vocab_size=SIZE)
+    TOKENIZER.save_pretrained(tmp_path)
+    change_config(tmp_path, **{key: value})
+    try:
+        pair = specdec.load_pair(tmp_path)
+    except ValueError as error:
+        assert tmp_path.name in str(error)
+    else:
+        specdec.generate(pair, "the cat", method="ar", max_new_tokens=12, seed=0)

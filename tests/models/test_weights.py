@@ -241,3 +241,165 @@ def test_a_glance_sees_each_part():
         change(module)
         assert not Weights.of(module).same(before)
         assert Weights.of(module).same_kind(before)
+
+
+class Adapted(torch.nn.Module):
+    """A matrix and a small one beside it, written by hand: there is no `weight`."""
+
+    def __init__(self, linear):
+        super().__init__()
+        self.linear, self.down = linear, torch.nn.Linear(linear.in_features, 2, bias=False)
+        self.up = torch.nn.Linear(2, linear.out_features, bias=False)
+
+    def forward(self, x):
+        return self.linear(x) + self.up(self.down(x))
+
+
+def adapted(module):
+    for layer in module.model.layers:
+        layer.self_attn.q_proj = Adapted(layer.self_attn.q_proj)
+
+
+def headless(module):
+    module.lm_head = torch.nn.Identity()
+
+
+def part_of_its_own(module):
+    module.model.norm = torch.nn.Identity()
+
+
+@pytest.mark.parametrize("change", [adapted, headless, part_of_its_own])
+def test_parts_without_a_weight_run_on_the_models_own_forward(change):
+    module = tiny_model("llama")
+    change(module)
+    model = HFModel(module)
+    assert (model.lean, model.capability, agree(model)) == (None, "tree", True)
+
+
+@pytest.mark.parametrize("change", [adapted, part_of_its_own])
+def test_parts_without_a_weight_may_come_later(change):
+    model = HFModel(tiny_model("llama"))
+    change(model.module)
+    assert agree(model)
+    assert (model.lean, model.capability) == (None, "tree")
+
+
+def test_a_head_that_scores_other_tokens_now_is_named():
+    model = HFModel(tiny_model("llama"))
+    head = model.module.lm_head
+    headless(model.module)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"scored 61 tokens .* scores 32 now"):
+            model.session()
+    model.module.lm_head = head
+    assert agree(model)
+
+
+def without_mlp(module):
+    module.model.layers[1].mlp = None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend"),
+    [
+        (lambda m: m.lm_head.half(), lambda m: m.lm_head.float()),
+        (lambda m: setattr(m.model.layers[1], "input_layernorm", None), None),
+        (without_mlp, None),
+    ],
+    ids=["dtypes", "norm", "mlp"],
+)
+def test_a_module_that_fails_is_named_each_time_and_serves_when_it_is_whole_again(spoil, mend):
+    model = HFModel(tiny_model("llama"))
+    whole = copy.copy(model.module.model.layers[1]._modules)
+    before = scored(model)
+    spoil(model.module)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"Llama.* can't be run as a causal language model"):
+            model.session()
+    model.module.model.layers[1]._modules.update(whole)
+    mend and mend(model.module)
+    assert model.lean is not None
+    assert agree(model, 1e-3)
+    assert relative_error(scored(model), before) < 1e-2
+
+
+def of_float8(module):
+    module.to(torch.float8_e4m3fn)
+
+
+def without_memory(module):
+    module.to("meta")
+
+
+@pytest.mark.parametrize("spoil", [of_float8, without_memory, lambda m: m.lm_head.half(), without_mlp])
+def test_what_can_not_be_run_is_named(spoil):
+    module = tiny_model("llama")
+    spoil(module)
+    with pytest.raises(ValueError, match="Llama"):
+        HFModel(module, name="Llama")
+
+
+@torch.no_grad()
+def slower_turns(module):
+    module.model.rotary_emb.inv_freq.mul_(3)
+
+
+def larger_epsilon(module):
+    module.model.norm.variance_epsilon = 1.0
+
+
+def other_scaling(module):
+    for layer in module.model.layers:
+        layer.self_attn.scaling *= 3
+
+
+def one_other_scaling(module):
+    module.model.layers[1].self_attn.scaling *= 3
+
+
+def forward_of_its_own(module):
+    part = module.model.layers[0].mlp
+    part.forward = lambda x: 2 * type(part).forward(part, x)
+
+
+@pytest.mark.parametrize(
+    "change", [slower_turns, larger_epsilon, other_scaling, one_other_scaling, forward_of_its_own]
+)
+def test_changes_that_are_no_weights_are_followed(change):
+    model = HFModel(tiny_model("llama"))
+    before = scored(model)
+    change(model.module)
+    assert relative_error(scored(model), before) > 1e-4
+    assert agree(model)
+    assert agree(HFModel(model.module))
+
+
+@torch.no_grad()
+def larger_head(module):
+    module.lm_head.weight.mul_(1e38)
+
+
+@torch.no_grad()
+def no_norms(module):
+    for name, weight in module.named_parameters():
+        if "norm" in name:
+            weight.zero_()
+
+
+@pytest.mark.parametrize(
+    ("changes", "spoil", "named"),
+    [
+        ({"rms_norm_eps": float("nan")}, None, "not numbers"),
+        ({"rms_norm_eps": -5.0}, None, "not numbers"),
+        ({"rms_norm_eps": float("inf")}, None, "the same logits"),
+        ({}, larger_head, "not numbers"),
+        ({}, no_norms, "the same logits"),
+        ({"vocab_size": 1, "eos_token_id": 0, "bos_token_id": 0}, None, "1 tokens the same logits"),
+    ],
+    ids=str,
+)
+def test_logits_that_tell_nothing_are_named(changes, spoil, named):
+    module = tiny_model("llama", **changes)
+    spoil and spoil(module)
+    with pytest.raises(ValueError, match=named):
+        HFModel(module)
