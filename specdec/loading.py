@@ -39,6 +39,8 @@ def load_pair(
     raise to end it. ValueError names what is missing or does not fit; it is raised before weights are fetched
     or read where the memory is too small.
     """
+    if not callable(report):
+        raise ValueError(f"report = {report!r} can't be called with a Progress")
     if target is None:
         if draft is not None:
             raise ValueError(

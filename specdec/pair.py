@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _MOST_PADDING = 1024
 """Models of one family pad their logits to different multiples; more than this is another vocabulary."""
 
+_OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
+
 
 class ModelPair:
     """A target and its draft, ready to decode.
@@ -39,6 +41,8 @@ class ModelPair:
     ):
         self.target = _wrapped(target)
         self.draft = None if draft is None else _wrapped(draft)
+        for each in (tokenizer, draft_tokenizer):
+            _check_tokenizer(each)
         self.tokenizer = tokenizer
         if tokenizer is not None and draft_tokenizer is not None:
             _check_same_tokenizer(tokenizer, draft_tokenizer)
@@ -93,17 +97,24 @@ class ModelPair:
         """
         text = self.chat_text(message)
         # the template writes the token that texts begin with itself
-        return self.encode(list(self.tokenizer(text, add_special_tokens=False)["input_ids"]))
+        return self.encode(self._split(text, add_special_tokens=False))
 
     def _encode_text(self, prompt: str) -> list[int]:
         if self.tokenizer is None:
             raise ValueError("the prompt is text, but this pair has no tokenizer; give a list of token ids")
         _check_whole(prompt)
-        ids = list(self.tokenizer(prompt)["input_ids"])
+        ids = self._split(prompt)
         if not ids:
             start = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
             ids = [token_id for token_id in start if token_id is not None][:1]
         return ids
+
+    def _split(self, text: str, **options: Any) -> list[int]:
+        try:
+            return list(self.tokenizer(text, **options)["input_ids"])
+        except Exception as error:  # the Rust tokenizers raise a plain one
+            cause = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ValueError(f"this pair's tokenizer can't split the prompt: {cause[:200]}") from error
 
     def _shared_vocab_size(self) -> int:
         sizes = [model.vocab_size for model in (self.target, self.draft) if model is not None]
@@ -151,10 +162,28 @@ def _wrapped(model: Model | PreTrainedModel) -> Model:
 
     if not isinstance(model, PreTrainedModel):
         raise ValueError(
-            f"{model!r} is no model to decode with: give a Hugging Face causal language model in memory, or "
-            "load one with load_pair"
+            f"{_shown(model)} is no model to decode with: give a Hugging Face causal language model in "
+            "memory, or load one with load_pair"
         )
     return HFModel(model)
+
+
+def _check_tokenizer(tokenizer: Any | None) -> None:
+    """Raise ValueError where it can't do what a pair needs: also some classes of transformers can't."""
+    if tokenizer is None:
+        return
+    lacking = [name for name in _OF_TOKENIZERS if not callable(getattr(tokenizer, name, None))]
+    if lacking or isinstance(tokenizer, type):
+        raise ValueError(
+            f"{_shown(tokenizer)} is no tokenizer of a language model"
+            + (f", it has no {lacking[0]}" if lacking else "")
+            + ": give one of Hugging Face in memory"
+        )
+
+
+def _shown(value: Any) -> str:
+    """What was given instead of something else, in one short line."""
+    return " ".join(repr(value).split())[:80]
 
 
 def _check_same_tokenizer(target: Any, draft: Any) -> None:

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from jinja2 import TemplateError
-
 Kind = Literal["silent", "byte", "plain"]
 """What decoding does with a token: leaves it out, joins it with the bytes beside it, or neither."""
 
@@ -222,16 +220,20 @@ def _doubled(first: int, end: int) -> Iterator[int]:
 def chat_text(tokenizer: Any, message: str) -> str:
     """What a chat model reads where a user says `message`, up to where its answer begins.
 
-    ValueError where the tokenizer has no chat template, or one that can't be filled in.
+    ValueError where the tokenizer has no chat template, or one that can't be filled in or writes no text: it
+    is a program, which came with the model.
     """
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")
     try:
-        return tokenizer.apply_chat_template(
+        text = tokenizer.apply_chat_template(
             [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
         )
-    except TemplateError as error:
-        raise ValueError(f"the chat template of this pair's tokenizer fails: {error}") from error
+        text.encode()  # half a character raises here
+    except Exception as error:
+        cause = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise ValueError(f"the chat template of this pair's tokenizer fails: {cause[:200]}") from error
+    return text
 
 
 class TokenTexts(dict[int, str]):

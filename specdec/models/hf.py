@@ -14,11 +14,11 @@ from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
 from specdec.models.graphs import REPLAYED, Graphs, check_device, graph_session
-from specdec.models.lean import LeanDecoder, lean_decoder
+from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import Checker, PlainForwards, explained
 from specdec.models.sessions import PlainSession
 from specdec.models.shrink import context_length
-from specdec.models.walk import Walk
+from specdec.models.walk import Walk, lean_decoder
 from specdec.models.ways import LEAN, STEPS, UNWINDOWED, Way, sequence_ways, tree_ways
 from specdec.models.weights import Weights, check_sound, evaluating
 

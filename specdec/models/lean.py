@@ -29,7 +29,6 @@ from transformers import (
 )
 
 from specdec.devices import upload
-from specdec.models.selfcheck import reraise_out_of_memory
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
@@ -145,15 +144,6 @@ class LeanDecoder:
         sign = torch.ones(self.size, dtype=sin.dtype, device=device)
         sign[: self.size // 2] = -1
         return torch.stack([cos[0], sin[0] * sign], 1)[:, :, None]
-
-
-def lean_decoder(model: PreTrainedModel) -> LeanDecoder | None:
-    """The lean forward of a model; None where it has none, or its parts are others than its class makes."""
-    try:
-        return LeanDecoder(model)
-    except Exception as error:  # what was put into its parts may lack anything
-        reraise_out_of_memory(error)
-        return None
 
 
 class LeanCache:

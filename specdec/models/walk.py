@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
-from specdec.models.lean import lean_decoder
+from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import (
     CONTROL_FACTOR,
     SCRIPTS,
@@ -169,6 +169,15 @@ def _verdicts(module: PreTrainedModel) -> dict[str, str | int | None]:
     except Exception:  # told by `copy`, which fails in the same way
         return {}
     return _known.setdefault((type(module), config._attn_implementation, text), {})
+
+
+def lean_decoder(model: PreTrainedModel) -> LeanDecoder | None:
+    """The lean forward of a model; None where it has none, or its parts are others than its class makes."""
+    try:
+        return LeanDecoder(model)
+    except Exception as error:  # what was put into its parts may lack anything
+        reraise_out_of_memory(error)
+        return None
 
 
 def _strides(capability: Capability, end: int) -> Iterator[Step]:

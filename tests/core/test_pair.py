@@ -275,7 +275,46 @@ def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_p
     change_config(tmp_path, **{key: value})
     try:
         pair = specdec.load_pair(tmp_path)
-    except ValueError as error:
-        assert tmp_path.name in str(error)
-    else:
         specdec.generate(pair, "the cat", method="ar", max_new_tokens=12, seed=0)
+        told = pair.target.name
+    except ValueError as error:
+        told = str(error)
+    assert tmp_path.name in told
+
+
+@pytest.mark.parametrize("value", ["w1", 5, object(), {}, transformers.PreTrainedTokenizerFast], ids=str)
+def test_what_is_no_tokenizer_is_named(value):
+    model = MarkovModel(torch.full((SIZE,), 1 / SIZE))
+    for tokenizer, its_own in ((value, None), (TOKENIZER, value)):
+        with pytest.raises(ValueError, match="no tokenizer of a language model"):
+            specdec.ModelPair(model, model, tokenizer, its_own)
+
+
+def test_a_folder_whose_tokenizer_is_of_two_parts_is_refused(folders, tmp_path):
+    shutil.copytree(folders / "target", tmp_path / "two")
+    for part in ("question_encoder_tokenizer", "generator_tokenizer"):
+        TOKENIZER.save_pretrained(tmp_path / "two" / part)
+    settings = json.loads((tmp_path / "two" / "tokenizer_config.json").read_text())
+    (tmp_path / "two" / "tokenizer_config.json").write_text(
+        json.dumps(settings | {"tokenizer_class": "RagTokenizer"})
+    )
+    with pytest.raises(ValueError, match="tokenizer"):
+        specdec.load_pair(tmp_path / "two")
+
+
+def test_a_text_that_the_tokenizer_can_not_split_is_named():
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "</s>": 1}, unk_token="<unk>"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>")
+    pair = specdec.ModelPair(ending_at(1, 2), tokenizer=tokenizer)
+    assert pair.encode("a") == [0]
+    with pytest.raises(ValueError, match="can't split the prompt"):
+        pair.encode("zz")
+
+
+def test_refusals_are_short():
+    with pytest.raises(ValueError, match="no model") as refusal:
+        specdec.ModelPair([tiny_model("llama")])
+    assert len(str(refusal.value)) < 250
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(ValueError, match="report = 5"):
+        specdec.load_pair(report=5)
