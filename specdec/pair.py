@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec.checks import integer
 from specdec.devices import processor
-from specdec.text import TokenTexts, chat_text
+from specdec.text import TokenTexts, chat_text, check_own
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,6 +27,7 @@ class ModelPair:
     without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
     are token ids and texts are empty. draft_tokenizer: where the draft brings its own, it must be the same.
 
+    eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
     vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
     padding of the logits is cut off. Raises ValueError where draft and target do not share one vocabulary.
     A pair can be pickled where its models can; they are checked again where it is read.
@@ -112,7 +113,8 @@ class ModelPair:
     def _split(self, text: str, **options: Any) -> list[int]:
         try:
             return list(self.tokenizer(text, **options)["input_ids"])
-        except Exception as error:  # the Rust tokenizers raise a plain one
+        except BaseException as error:  # the Rust tokenizers raise a plain Exception, or panic
+            check_own(error)
             cause = next(iter(str(error).splitlines()), type(error).__name__)
             raise ValueError(f"this pair's tokenizer can't split the prompt: {cause[:200]}") from error
 

@@ -161,7 +161,7 @@ def _decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = F
             list(token_ids), skip_special_tokens=skip_special, clean_up_tokenization_spaces=False
         )
     except BaseException as error:  # one written in Python may raise anything for an id without a token
-        _check_own(error)
+        check_own(error)
         known = [token_id for token_id in token_ids if _token(tokenizer, token_id) is not None]
         if len(known) == len(token_ids):
             return ""
@@ -174,11 +174,11 @@ def _token(tokenizer: Any, token_id: int) -> str | None:
         tokenizer.decode([token_id], clean_up_tokenization_spaces=False)
         return tokenizer.convert_ids_to_tokens(token_id)
     except BaseException as error:  # as above
-        _check_own(error)
+        check_own(error)
         return None
 
 
-def _check_own(error: BaseException) -> None:
+def check_own(error: BaseException) -> None:
     """Raise on what ends a program; a panic in Rust is no `Exception` either, and is the tokenizer's own."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error

@@ -311,6 +311,21 @@ def test_a_text_that_the_tokenizer_can_not_split_is_named():
         pair.encode("zz")
 
 
+def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_back(monkeypatch):
+    class PanicException(BaseException):
+        """As Rust's panics arrive in Python."""
+
+    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=byte_level_tokenizer())
+    for raised, seen in ((PanicException, ValueError), (KeyboardInterrupt, KeyboardInterrupt)):
+
+        def fails(*_, raised=raised, **__):
+            raise raised("at the first letter")
+
+        monkeypatch.setattr(type(pair.tokenizer), "__call__", fails)
+        with pytest.raises(seen, match="at the first letter"):
+            pair.encode("the cat")
+
+
 def test_refusals_are_short():
     with pytest.raises(ValueError, match="no model") as refusal:
         specdec.ModelPair([tiny_model("llama")])
