@@ -134,8 +134,14 @@ def _fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
     if pair.tokenizer is None:
         seeds = (derived_seed(_TRIAL_SEED, number) for number in range(len(_TRIAL_TEXTS)))
         return tuple((seed % pair.vocab_size,) for seed in seeds)
-    begin = pair.chat_prompt if pair.chats else pair.encode
-    return tuple(tuple(begin(text)) for text in _TRIAL_TEXTS)
+    return tuple(tuple(_begun(pair, text)) for text in _TRIAL_TEXTS)
+
+
+def _begun(pair: ModelPair, text: str) -> list[int]:
+    try:
+        return pair.chat_prompt(text)
+    except ValueError:  # no template, or a broken one
+        return pair.encode(text)
 
 
 def _told(rounds: Sequence[Round], topology: Topology) -> Trial:

@@ -14,6 +14,7 @@ from specdec.decoding import auto, engine
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from tests.helpers.laws import random_table
+from tests.helpers.tokenizers import byte_level_tokenizer
 
 COUNTS = (1, 2, 3, 5, 9, 17, 33)
 
@@ -159,6 +160,14 @@ def test_a_prompt_of_ones_own_is_measured_for_itself():
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     assert specdec.measure_acceptance(pair, [0])[0] == 1.0
     assert specdec.measure_acceptance(pair, [1])[0] < 0.01
+
+
+def test_a_broken_chat_template_ends_no_measurement():
+    tokenizer = byte_level_tokenizer()
+    tokenizer.chat_template = "{{ 1 / 0 }}"
+    table = torch.full((len(tokenizer),), 1 / len(tokenizer))
+    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table), tokenizer)
+    assert specdec.measure_acceptance(pair)[0] == 1
 
 
 def test_measuring_stops_between_its_rounds():
