@@ -396,7 +396,6 @@ def no_norms(module):
         ({}, no_norms, "the same logits"),
         ({"vocab_size": 1, "eos_token_id": 0, "bos_token_id": 0}, None, "1 tokens the same logits"),
     ],
-    ids=str,
 )
 def test_logits_that_tell_nothing_are_named(changes, spoil, named):
     module = tiny_model("llama", **changes)

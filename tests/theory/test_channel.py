@@ -538,7 +538,7 @@ NO_LAWS = [{}, object(), (x for x in [1.0]), "abc", "1", ["1"], [[0.5], [0.2, 0.
 NO_LAWS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
 
 
-@pytest.mark.parametrize("law", NO_LAWS, ids=lambda law: repr(law)[:30])
+@pytest.mark.parametrize("law", NO_LAWS, ids=lambda law: repr(law).split(" at ")[0][:30])
 def test_what_is_no_law_is_named(law):
     """A complex one must not lose its imaginary part with a mere warning."""
     for use in (

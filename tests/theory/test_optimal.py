@@ -204,7 +204,7 @@ def test_errors_name_the_value(acceptance, k, message):
         optimal.most_expected_tokens,
     ],
 )
-@pytest.mark.parametrize("acceptance", NO_ACCEPTANCE, ids=lambda acceptance: repr(acceptance)[:30])
+@pytest.mark.parametrize("acceptance", NO_ACCEPTANCE, ids=lambda given: repr(given).split(" at ")[0][:30])
 def test_what_is_no_acceptance_is_named(tree, acceptance):
     with pytest.raises(ValueError, match=r"^acceptance"):
         tree(acceptance, 3)

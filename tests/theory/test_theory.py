@@ -556,7 +556,7 @@ BOUNDS = [
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("rates", NO_ACCEPTANCE, ids=lambda rates: repr(rates)[:30])
+@pytest.mark.parametrize("rates", NO_ACCEPTANCE, ids=lambda rates: repr(rates).split(" at ")[0][:30])
 def test_bounds_name_what_is_no_acceptance(bound, rates):
     with pytest.raises(ValueError, match=r"^acceptance"):
         bound(rates)
