@@ -54,7 +54,7 @@ class Events:
 
     def __init__(self, queue: Any):
         self.queue = queue
-        self._push = queue.push
+        self._push, self._send = queue.push, queue.send_message
         self._addresses: dict[str, str] = {}
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -72,6 +72,12 @@ class Events:
             self._addresses[pushed[1]] = sender
         return pushed
 
+    def send(self, event: Any, message: Any) -> None:
+        """As Gradio's, but nothing to a session that was forgotten meanwhile: there it is an error, which can
+        end the whole queue."""
+        if event.session_hash in self._messages:
+            self._send(event, message)
+
     @property
     def _messages(self) -> Any:
         return self.queue.pending_messages_per_session
@@ -86,22 +92,24 @@ class Events:
     async def _sweep(self) -> None:
         while not self.queue.stopped:
             await asyncio.sleep(EVERY)
-            unheard = [session for session, messages in list(self._messages.items()) if messages.look()]
-            await asyncio.gather(*map(self.forget, unheard))
+            waiting = [pair for pair in list(self._messages.items()) if isinstance(pair[1], Messages)]
+            unheard = [session for session, messages in waiting if messages.look()]
+            await asyncio.gather(*map(self.forget, unheard), return_exceptions=True)
 
     async def forget(self, session: str) -> None:
         """End what runs for a session, drop what waits, and keep nothing of it."""
         events = [e for e in self.queue.event_ids_to_events.values() if e.session_hash == session]
+        # first, so that an event that comes during what follows has messages of its own
+        self._messages.pop(session, None)
+        self.queue.pending_event_ids_session.pop(session, None)
         await self.queue.clean_events(session_hash=session)
         await cancel_tasks({f"{session}_{event.fn._id}" for event in events})
         for event in events:
             self.queue.event_ids_to_events.pop(event._id, None)
-        self._messages.pop(session, None)
-        self.queue.pending_event_ids_session.pop(session, None)
 
 
 def bound(blocks: gr.Blocks) -> Events:
     """Put the bounds in front of a page's queue; before its server starts."""
     events = Events(blocks._queue)
-    blocks._queue.push = events.push
+    blocks._queue.push, blocks._queue.send_message = events.push, events.send
     return events

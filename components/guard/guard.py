@@ -23,7 +23,7 @@ from components.guard.addresses import address
 from components.guard.bodies import Arriving, Bounds, Refused, again, check_values
 from components.guard.kept import Kept
 from components.guard.line import Line
-from components.guard.pace import REFUSED, Purses
+from components.guard.pace import FAILED, REFUSED, Purses
 
 AT_ONCE = 2
 """Questions of the laboratories that are computed at once: they share the machine with the decoder."""
@@ -71,8 +71,8 @@ class Guard:
             await self.app(scope, receive, send)
 
     async def _http(self, scope: Any, receive: Any, send: Any) -> None:
-        send = self._told_more(scope, send)
         visitor = address(scope)
+        send = self._told_more(scope, send, visitor)
         try:
             await self._checked(scope, receive, send, visitor)
         except Refused as refused:
@@ -126,11 +126,13 @@ class Guard:
         finally:
             await place.__aexit__(None, None, None)
 
-    def _told_more(self, scope: Any, send: Any) -> Any:
-        """`send` with the headers that every answer has."""
+    def _told_more(self, scope: Any, send: Any, visitor: str) -> Any:
+        """`send` with the headers that every answer has; what failed costs its sender."""
 
         async def more(message: Any) -> None:
             if message["type"] == "http.response.start":
+                if message["status"] >= 500:
+                    self.purses.pay(visitor, FAILED)
                 message["headers"] = [*message["headers"], *self._headers(scope, message["headers"])]
             await send(message)
 

@@ -16,6 +16,8 @@ from components.guard.bodies import Refused
 
 REFUSED = 40
 """What a refusal costs: whoever uses the page is never refused."""
+FAILED = 2000
+"""What an answer of 500 or above costs: Gradio writes some 9 kB about each into the server's log."""
 LONGEST = 5.0
 """Seconds that a request waits at most."""
 _ADDRESSES = 4096

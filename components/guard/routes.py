@@ -16,6 +16,8 @@ SESSION = r"[A-Za-z0-9_-]{1,64}"
 """A tab's name for itself; Gradio keeps it."""
 MOST_QUERY = 32_768
 """Bytes of an address's query: the set-up of the page is in it."""
+LONGEST_NAME = 200
+"""Characters of a part of a path; the disk takes no name much longer."""
 API = "/gradio_api"
 
 
@@ -77,6 +79,8 @@ def add(path: str, body: str, answers: Any) -> None:
 def found(method: str, path: str) -> Route | None:
     """The route of a request; None where there is none, or the path is written in an odd way."""
     if posixpath.normpath(path) != (path.rstrip("/") or "/") or not path.isprintable():
+        return None
+    if max(map(len, path.split("/"))) > LONGEST_NAME:
         return None
     return next((route for route in _of(path) if method in route.methods), None)
 

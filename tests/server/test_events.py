@@ -33,6 +33,9 @@ class Queue:
     async def clean_events(self, *, session_hash):
         pass
 
+    def send_message(self, event, message):
+        self.pending_messages_per_session[event.session_hash].put_nowait(message)
+
 
 def pushed(bounded, address, session=None):
     return bounded.push(SimpleNamespace(session_hash=session), sent_from(address), None)
@@ -53,6 +56,41 @@ def test_an_address_has_so_many_events_at_a_time_and_a_class_all_it_needs():
         return most
 
     assert asyncio.run(visit()) >= 3 * 40  # three events of each of forty students
+
+
+def test_a_message_to_a_forgotten_session_ends_nothing():
+    """Gradio's queue ends for everybody where telling an event its place fails."""
+
+    async def visit():
+        queue = Queue()
+        bounded = events.Events(queue)
+        _, number, _ = await pushed(bounded, "192.0.2.1", "tab")
+        event = queue.event_ids_to_events[number]
+        await bounded.forget("tab")
+        with pytest.raises(KeyError):
+            queue.send_message(event, "place 1")
+        bounded.send(event, "place 1")
+        await pushed(bounded, "192.0.2.1", "tab")
+        bounded.send(event, "place 1")
+        return queue.pending_messages_per_session["tab"].qsize()
+
+    assert asyncio.run(visit()) == 1
+
+
+def test_an_event_that_comes_while_its_session_is_forgotten_keeps_its_messages():
+    async def visit():
+        queue = Queue()
+        bounded = events.Events(queue)
+        await pushed(bounded, "192.0.2.1", "tab")
+
+        async def meanwhile(*, session_hash):
+            await pushed(bounded, "192.0.2.1", session_hash)
+
+        queue.clean_events = meanwhile
+        await bounded.forget("tab")
+        return list(queue.pending_messages_per_session)
+
+    assert asyncio.run(visit()) == ["tab"]
 
 
 @pytest.mark.parametrize("session", ["tab", None])

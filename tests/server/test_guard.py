@@ -622,3 +622,31 @@ def test_many_pages_at_once_are_one_page_made(site):
     texts, seconds = asyncio.run(run())
     assert len(texts) == 1
     assert seconds < 3  # 60 of Gradio's own took longer than that even on an idle machine
+
+
+def test_a_name_longer_than_the_disk_takes_is_not_there(site):
+    assert get(site, f"/static/{'a' * 300}").status_code == 404
+
+
+def test_what_fails_costs_its_sender():
+    """A 500 leaves a traceback in the log: one address can't fill the disk with them."""
+    paid = []
+
+    async def failing(scope, receive, send):
+        await send({"type": "http.response.start", "status": 500, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def ask():
+        fenced = guard.Guard(failing)
+        fenced.purses.pay = lambda visitor, units: paid.append((visitor, units))
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"client": ("192.0.2.1", 1), "headers": [], "path": "/", "type": "http"}
+        await failing(scope, None, fenced._told_more(scope, send, "192.0.2.1"))
+        return sent[0]["status"]
+
+    assert asyncio.run(ask()) == 500
+    assert paid == [("192.0.2.1", pace.FAILED)]
