@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 
 from specdec.models import HFModel, load_hf_model
 from specdec.models.load import checked_device, checked_dtype
-from specdec.models.memory import Plan, check_fits, shape_of, stored_dtype
+from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.source import Progress, Report, Source, find_source, silent
 from specdec.pair import ModelPair
 
@@ -74,14 +74,14 @@ class _Part:
     def find(self) -> None:
         self.source = find_source(self.name)
 
-    def plan(self) -> Plan:
+    def plan(self) -> Placement:
         config = self.source.config()
         try:
             shape = shape_of(config)
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
-        return Plan(self.source.name, shape, dtype, self.device)
+        return Placement(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:
         return load_hf_model(

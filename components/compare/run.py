@@ -12,7 +12,7 @@ from typing import Any
 
 from components.compare.drafts import Drafts
 from components.server import run, topologies, turns
-from components.server.settings import Settings, words
+from components.server.settings import VisitorSettings, words
 
 REFERENCE = "reference"
 """The name of the autoregressive run."""
@@ -28,7 +28,7 @@ class Column:
 
     name: str
     draft: str
-    settings: Settings
+    settings: VisitorSettings
 
 
 def updates(
@@ -59,10 +59,10 @@ def updates(
         yield log.flush("error", message=run.told(error))
 
 
-def _shared(request: Any) -> Settings:
+def _shared(request: Any) -> VisitorSettings:
     if not isinstance(request, Mapping):
         raise ValueError(f"a comparison is asked for by names and values, not by {request!r:.80}")
-    return Settings(method="ar", chat=True, **{name: request.get(name) for name in _SHARED}).checked()
+    return VisitorSettings(method="ar", chat=True, **{name: request.get(name) for name in _SHARED}).checked()
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -82,7 +82,9 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
     return columns
 
 
-def _told(log: run.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: Settings) -> Iterator[str]:
+def _told(
+    log: run.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: VisitorSettings
+) -> Iterator[str]:
     """The updates of one column; its mistake becomes a message beside its name."""
     try:
         yield from _decoded(log, seat, drafts, _column(wanted, shared))
@@ -90,7 +92,7 @@ def _told(log: run.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: S
         yield log.flush("failed", column=wanted.get("name"), message=run.told(error))
 
 
-def _column(wanted: Mapping[str, Any], shared: Settings) -> Column:
+def _column(wanted: Mapping[str, Any], shared: VisitorSettings) -> Column:
     settings = replace(shared, **{name: wanted.get(name) for name in _OWN})
     draft = words("draft", wanted.get("draft"))
     return Column(wanted["name"], draft, settings.checked())

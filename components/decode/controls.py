@@ -13,7 +13,7 @@ from components.page import serving
 from components.server import run, topologies
 from components.server.access import Access
 from components.server.lazy import shared
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 
 EXAMPLES = [
     "Once upon a time, there was a little girl named Lily.",
@@ -40,7 +40,7 @@ SEED_INFO = "Same seed, same text."
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
 Inputs = dict[str, Any]
-"""Components by the field of `run.Settings` that each one sets, or by its name in the address."""
+"""Components by the field of `run.VisitorSettings` that each one sets, or by its name in the address."""
 
 
 def build(pair: Any, access: Access | None = None) -> Inputs:
@@ -131,7 +131,7 @@ def _tree(inputs: Inputs, models: Inputs) -> Inputs:
 def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, feed: gr.HTML) -> None:
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
-        settings = Settings(**dict(zip(inputs, values, strict=True)))
+        settings = VisitorSettings(**dict(zip(inputs, values, strict=True)))
         yield from run.updates(pair, settings, visitor=run.visitor(request))
 
     private = {"show_progress": "hidden", "api_visibility": "private"}
@@ -143,7 +143,7 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
         decode,
         list(inputs.values()),
         feed,
-        # Values as the browser sent them: what does not fit is explained by `Settings` and `specdec`.
+        # Values as the browser sent them: what does not fit is explained by `VisitorSettings` and `specdec`.
         preprocess=False,
         concurrency_limit=None,  # `turns` lets runs wait, and tells them their place
         **private,

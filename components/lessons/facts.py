@@ -234,7 +234,7 @@ def lossless() -> Facts:
         "rejected": rejected,
         "written_a": kept[0] + rejected * left[0],
         "wrong_a": kept[0] + rejected * _P[0],
-        "decodes": lossless_run.Settings().decodes,
+        "decodes": lossless_run.CheckSettings().decodes,
         "alarm": lossless_run.ALARM,
         "noticed": 1,  # a run of the check says so; the tests repeat it
     }

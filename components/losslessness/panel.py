@@ -15,7 +15,7 @@ from components.decode import controls
 from components.losslessness import models
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
-from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, TOPOLOGIES, Settings
+from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, TOPOLOGIES, CheckSettings
 from components.page import frame
 from components.server import run
 from specdec.exactness.faults import FAULTS
@@ -24,7 +24,7 @@ _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
 
-_DEFAULT = Settings(fault="kept-target")
+_DEFAULT = CheckSettings(fault="kept-target")
 _LABELS = {name: label for label, name in controls.TOPOLOGIES}
 
 _TEMPLATE = f"""
@@ -182,7 +182,7 @@ def _follow(inputs: dict[str, Any]) -> None:
 
 def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr.HTML) -> None:
     def check(request: gr.Request, *values: Any) -> Iterator[str]:
-        settings = Settings(**dict(zip(inputs, values, strict=True)))
+        settings = CheckSettings(**dict(zip(inputs, values, strict=True)))
         yield from lossless_run.updates(settings, visitor=run.visitor(request))
 
     def tell(event: str) -> str:

@@ -30,7 +30,7 @@ _TURN = 0.02
 
 
 @dataclass(frozen=True)
-class Settings:
+class CheckSettings:
     """One check as the visitor asked for it. fault: used if `broken`, and of `method`'s own."""
 
     method: str = "gsd"
@@ -43,7 +43,7 @@ class Settings:
     broken: bool = False
     fault: str | None = None
 
-    def checked(self) -> Settings:
+    def checked(self) -> CheckSettings:
         """The same with whole numbers as `int`; ValueError names what does not fit."""
         if self.topology not in TOPOLOGIES:
             raise ValueError(f"topology = {self.topology!r} is none of {', '.join(TOPOLOGIES)}")
@@ -55,7 +55,7 @@ class Settings:
             "seed": whole("seed", self.seed, 0, 2**53),
             "fault": self._fault(),
         }
-        return Settings(**(asdict(self) | changes))
+        return CheckSettings(**(asdict(self) | changes))
 
     def _fault(self) -> str | None:
         if not self.broken or self.method == "ar":
@@ -68,7 +68,7 @@ class Settings:
         return self.fault
 
 
-def new_check(settings: Settings) -> Check:
+def new_check(settings: CheckSettings) -> Check:
     """The check of checked settings, nothing decoded yet."""
     pair, prompt = models.pair(settings.draft), [models.TODAY]
     # autoregressive decoding has no tree; measuring one for it would be refused
@@ -85,7 +85,7 @@ def new_check(settings: Settings) -> Check:
 
 
 def updates(
-    settings: Settings, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+    settings: CheckSettings, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
     """One check of this visitor as JSON updates; a mistake becomes a last update with its message."""
     log = run.Log(interval)
@@ -101,7 +101,7 @@ def updates(
         yield log.flush("error", message=run.told(error))
 
 
-def opening(settings: Settings, check: Check) -> dict[str, Any]:
+def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
     """What is known before the first decode: the set-up, the tree and the law, outcomes in counting order."""
     tables = {"target": check.asked.pair.target, "draft": check.asked.pair.draft}
     return {

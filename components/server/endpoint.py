@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 import specdec
 from components.server import run, turns
 from components.server.ahead import Ahead
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 from specdec.decoding.auto import Steps
 
 _LOOK = 0.05
@@ -43,7 +43,7 @@ def endpoint(pair: Any) -> None:
         seed gives the same rounds. chat: let the chat template write the prompt, where the models have one.
         Runs wait for their turn behind those of the page's visitors.
         """
-        settings = Settings(
+        settings = VisitorSettings(
             prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
         )
         try:
@@ -57,7 +57,7 @@ def endpoint(pair: Any) -> None:
     gr.api(generate, api_name="generate", concurrency_limit=None)
 
 
-async def _rounds(pair: Any, settings: Settings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
+async def _rounds(pair: Any, settings: VisitorSettings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
     """Rounds, decoded ahead in a thread; who waits for a seat holds none."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)

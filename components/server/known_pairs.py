@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from specdec.models.memory import Shape
+    from specdec.models.memory import Sizes
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
 class Known:
-    """A model on the hub. Counts as in `specdec.models.memory.Shape`; context in tokens.
+    """A model on the hub. Counts as in `specdec.models.memory.Sizes`; context in tokens.
 
     gated: its licence has to be accepted on the hub first.
     """
@@ -32,11 +32,11 @@ class Known:
     gated: bool = False
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Sizes:
         """What its memory depends on."""
-        from specdec.models.memory import Shape
+        from specdec.models.memory import Sizes
 
-        return Shape(self.parameters, self.matrices, self.cached, self.vocab_size, self.context_length)
+        return Sizes(self.parameters, self.matrices, self.cached, self.vocab_size, self.context_length)
 
 
 @dataclass(frozen=True)

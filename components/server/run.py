@@ -28,7 +28,7 @@ from components.page import frame
 from components.server import topologies, turns, zero_gpu
 from components.server.ahead import Ahead
 from components.server.lazy import present
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 from specdec.decoding.auto import Steps, finished
 
 INTERVAL = 0.25
@@ -41,12 +41,14 @@ _kept: OrderedDict[str, list[str]] = OrderedDict()
 _reports = count()
 
 
-def start(pair: Any, settings: Settings, method: str | None = None, detail: bool = True) -> Any:
+def start(pair: Any, settings: VisitorSettings, method: str | None = None, detail: bool = True) -> Any:
     """The run that `starting` begins."""
     return finished(starting(pair, settings, method, detail))
 
 
-def starting(pair: Any, settings: Settings, method: str | None = None, detail: bool = True) -> Steps[Any]:
+def starting(
+    pair: Any, settings: VisitorSettings, method: str | None = None, detail: bool = True
+) -> Steps[Any]:
     """Make the run of checked settings, not begun yet; `method` replaces theirs (for the baseline).
 
     It may measure to choose a tree, so each step takes a turn of the model (`turns.Seat.steps`). ValueError
@@ -59,12 +61,12 @@ def starting(pair: Any, settings: Settings, method: str | None = None, detail: b
     return lender.start(settings, method, detail)
 
 
-def start_here(pair: Any, settings: Settings, method: str, detail: bool) -> Any:
+def start_here(pair: Any, settings: VisitorSettings, method: str, detail: bool) -> Any:
     """The same in this process, wherever the pair's models are."""
     return finished(_starting_here(pair, settings, method, detail))
 
 
-def _starting_here(pair: Any, settings: Settings, method: str, detail: bool) -> Steps[Any]:
+def _starting_here(pair: Any, settings: VisitorSettings, method: str, detail: bool) -> Steps[Any]:
     prompt = pair.chat_prompt(settings.prompt) if chats(pair, settings) else settings.prompt
     sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
     prompt_tokens = len(pair.encode(prompt))
@@ -86,7 +88,7 @@ def _starting_here(pair: Any, settings: Settings, method: str, detail: bool) -> 
 
 
 def updates(
-    pair: Any, settings: Settings, interval: float = INTERVAL, visitor: turns.Visitor = turns.NOBODY
+    pair: Any, settings: VisitorSettings, interval: float = INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
     """One run of this visitor as JSON updates; a mistake becomes a last update with its message."""
     log = Log(interval)
@@ -104,12 +106,12 @@ def visitor(request: gr.Request) -> turns.Visitor:
     return turns.Visitor(addresses.address(request.request.scope), request.session_hash)
 
 
-def chats(pair: Any, settings: Settings) -> bool:
+def chats(pair: Any, settings: VisitorSettings) -> bool:
     """Whether the chat template writes the prompt."""
     return settings.chat and pair.chats
 
 
-def _decoded(pair: Any, settings: Settings, seat: turns.Seat, log: Log) -> Iterator[str]:
+def _decoded(pair: Any, settings: VisitorSettings, seat: turns.Seat, log: Log) -> Iterator[str]:
     pair = present(pair)  # this run's, whatever is loaded meanwhile
     setup = _setup(pair, settings)
     yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", setup=setup)
@@ -142,7 +144,7 @@ def begun(seat: turns.Seat, log: Log, steps: Steps[Any], **fields: Any) -> Gener
 
 
 def _baseline(
-    pair: Any, settings: Settings, seat: turns.Seat, log: Log
+    pair: Any, settings: VisitorSettings, seat: turns.Seat, log: Log
 ) -> Generator[str, None, dict[str, str]]:
     """Plain decoding beside a run that went well; what there is to say where it could not be measured."""
     yield log.flush("baseline")
@@ -155,7 +157,7 @@ def _baseline(
     return {}
 
 
-def _setup(pair: Any, settings: Settings) -> dict[str, Any]:
+def _setup(pair: Any, settings: VisitorSettings) -> dict[str, Any]:
     setup = asdict(settings) | {"models": models(pair), "arithmetic": pair.arithmetic}
     if chats(pair, settings):
         setup["prompt"] = pair.chat_text(settings.prompt)

@@ -13,7 +13,7 @@ from specdec.trace import Method
 
 
 @dataclass(frozen=True)
-class Settings:
+class VisitorSettings:
     """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
     let the chat template write the prompt, where the models have one; tree: the one to take, as
     `topologies.written`, instead of measuring."""
@@ -31,7 +31,7 @@ class Settings:
     chat: bool = False
     tree: str = ""
 
-    def checked(self) -> Settings:
+    def checked(self) -> VisitorSettings:
         """The same with whole numbers as `int`; ValueError names what is missing, not whole or too much.
 
         Ranges that depend on the models are checked where they matter, in `specdec`.
@@ -50,7 +50,7 @@ class Settings:
             "top_p": number("top-p", self.top_p, 0, 1),
             "seed": random.randrange(2**31) if self.seed is None else whole("seed", self.seed),
         }
-        settings = Settings(**changes)
+        settings = VisitorSettings(**changes)
         limits.at_most("length", settings.max_new_tokens, limits.current().new_tokens, "tokens")
         limits.at_most("k", settings.k, limits.current().draft_tokens)
         return settings

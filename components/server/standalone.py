@@ -10,14 +10,14 @@ import gradio as gr
 import specdec
 from components.page import serving
 from components.server import run
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 
 
 def alone(build_panel: Callable[[], Any], **changes: Any) -> None:
     """Serve one panel by itself, with a short real run of the embedded pair."""
 
     pair = specdec.load_pair()
-    settings = Settings(prompt="Once upon a time", max_new_tokens=48, **changes)
+    settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)
     with gr.Blocks(title="Speculative decoding") as blocks:
         build_panel()
         feed = run.feed()

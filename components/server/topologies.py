@@ -9,7 +9,7 @@ from typing import Any
 import specdec
 from components.guard import limits
 from specdec.decoding.auto import Steps, choosing, finished, measuring
-from specdec.decoding.engine import Settings
+from specdec.decoding.engine import RunSettings
 from specdec.probs import Sampling
 
 NAMES = ("simple", "sequence", "batch", "specinfer", "optimal", "context", "auto")
@@ -53,7 +53,7 @@ def steps(pair: Any, name: str, k: int, *, tree: str = "", method: str, **sampli
 def _measured(pair: Any, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
     if tree:
         return read(tree)
-    settings = Settings(method, 1, neighbour(sampling), None, False)
+    settings = RunSettings(method, 1, neighbour(sampling), None, False)
     if name == "auto":
         return (yield from choosing(pair, settings))
     trial = yield from measuring(pair, settings)

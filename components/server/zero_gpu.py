@@ -91,7 +91,7 @@ class Beginning(NamedTuple):
     seed: int
 
 
-class Refused(NamedTuple):
+class Refusal(NamedTuple):
     """A run that does not begin: the visitor's mistake."""
 
     message: str
@@ -134,7 +134,7 @@ class Lender:
         try:
             run = self._start(self.pair, settings, method, detail)
         except ValueError as error:  # of other errors than Gradio's own, only the class gets through
-            yield Refused(str(error))
+            yield Refusal(str(error))
             return
         with closing(run):
             yield Beginning(run.topology, run.prompt_ids, run.seed)
@@ -150,7 +150,7 @@ class BorrowedRun(Iterator[specdec.Round]):
     def __init__(self, pair: Any, updates: Iterator[Any]):
         self.pair, self._updates = pair, updates
         first = self._next()
-        if isinstance(first, Refused):
+        if isinstance(first, Refusal):
             raise ValueError(first.message)
         self.topology, self.prompt_ids, self.seed = first
 

@@ -15,12 +15,12 @@ import torch
 from transformers.utils import logging
 
 from specdec.bench import bandwidth
-from specdec.bench.contestants import Job, without_end
+from specdec.bench.contestants import Workload, without_end
 from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
 from specdec.bench.profile import profile
 from specdec.bench.report import machine, mean_load, profile_table, rows, table
-from specdec.bench.synthetic import PRESETS, Preset, Shape, synthetic_pair
+from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
 from specdec.loading import EMBEDDED, load_pair
 from specdec.models.load import DTYPES
@@ -96,7 +96,8 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
     some = next(iter(pairs.values()))
     prompts = _prompts(options, some, settings["prompts"])
     trial = [
-        Job(prompts[i % len(prompts)], TRIAL_SEED + i, settings["tokens"]) for i in range(settings["trials"])
+        Workload(prompts[i % len(prompts)], TRIAL_SEED + i, settings["tokens"])
+        for i in range(settings["trials"])
     ]
     few = {"assisted_k": (2,), "lookup_k": (2,)} if options.smoke else {}
     field = Field(
@@ -112,7 +113,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
     for each in contestants:  # "auto" measures here
         run(each, trial[0])
     limits = bandwidth.limits(contestants, pairs)
-    jobs = [Job(p, seed, settings["tokens"]) for seed in range(settings["repeats"]) for p in prompts]
+    jobs = [Workload(p, seed, settings["tokens"]) for seed in range(settings["repeats"]) for p in prompts]
     loads: list[float] = []
     samples = interleaved(contestants, jobs, lambda done: (loads.append(os.getloadavg()[0]), _say(done)))
     device = some.target.device
@@ -241,11 +242,11 @@ def _preset(options: argparse.Namespace) -> Preset:
     return preset._replace(**{name: value for name, value in given.items() if value is not None})
 
 
-def _shape(role: str, text: str) -> Shape:
+def _shape(role: str, text: str) -> LlamaSizes:
     numbers = _numbers(f"{role}-shape", text)
-    if len(numbers) != len(Shape._fields):
-        raise ValueError(f"{role}-shape = {text!r} is not six numbers: {', '.join(Shape._fields)}")
-    return Shape(*numbers)
+    if len(numbers) != len(LlamaSizes._fields):
+        raise ValueError(f"{role}-shape = {text!r} is not six numbers: {', '.join(LlamaSizes._fields)}")
+    return LlamaSizes(*numbers)
 
 
 def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[list[int]]:

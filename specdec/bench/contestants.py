@@ -23,7 +23,7 @@ from specdec.topology import Topology
 STAGES = ("draft", "target", "verify", "rest")
 
 
-class Job(NamedTuple):
+class Workload(NamedTuple):
     """One text to be generated."""
 
     prompt_ids: list[int]
@@ -52,7 +52,7 @@ class Contestant(NamedTuple):
     kind: str
     dtype: str
     threads: int
-    run: Callable[[Job], Sample]
+    run: Callable[[Workload], Sample]
 
 
 class Calls:
@@ -93,10 +93,10 @@ def without_end(pair: ModelPair) -> ModelPair:
 
 def ours(
     pair: ModelPair, method: str, topology: Topology | str | None, sampling: Sampling
-) -> Callable[[Job], Sample]:
+) -> Callable[[Workload], Sample]:
     """Our decoder with a topology; "auto" measures on first use, which `measure` doesn't time."""
 
-    def run(job: Job) -> Sample:
+    def run(job: Workload) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
         generation = generate(
             pair,
@@ -122,12 +122,12 @@ def ours(
     return run
 
 
-def theirs(pair: ModelPair, sampling: Sampling, **options) -> Callable[[Job], Sample]:
+def theirs(pair: ModelPair, sampling: Sampling, **options) -> Callable[[Workload], Sample]:
     """transformers' `generate` on the target; `options` choose assisted generation or prompt lookup."""
     model, draft = pair.target.module, options.get("assistant_model")
     arguments = _sampling_arguments(sampling) | {"use_cache": True, "pad_token_id": 0} | options
 
-    def run(job: Job) -> Sample:
+    def run(job: Workload) -> Sample:
         ids = torch.tensor([job.prompt_ids], device=pair.target.device)
         torch.manual_seed(job.seed)
         target_calls, draft_calls = Calls(), Calls()
@@ -147,7 +147,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options) -> Callable[[Job], Sa
     return run
 
 
-def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Job], Sample]:
+def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' assisted generation with k drafted tokens in every round.
 
     It gets the settings of generation from the draft's generation config, where it has them.
@@ -157,7 +157,7 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Job], Sam
 
     run = theirs(pair, sampling, assistant_model=draft)
 
-    def with_k(job: Job) -> Sample:
+    def with_k(job: Workload) -> Sample:
         config.num_assistant_tokens = k
         config.num_assistant_tokens_schedule = "constant"
         config.assistant_confidence_threshold = 0.0
@@ -166,7 +166,7 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Job], Sam
     return with_k
 
 
-def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Job], Sample]:
+def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' prompt lookup: drafts copied from the text so far."""
     return theirs(pair, sampling, prompt_lookup_num_tokens=k)
 

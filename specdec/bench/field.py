@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdec.bench.contestants import Contestant, Job, assisted, ours, prompt_lookup, theirs
+from specdec.bench.contestants import Contestant, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
 from specdec.decoding.run import measure_acceptance
 from specdec.optimal import optimal_topology
@@ -31,7 +31,7 @@ class Field:
     pairs: Mapping[str, ModelPair]
     threads: Sequence[int]
     sampling: Sampling
-    jobs: Sequence[Job]
+    jobs: Sequence[Workload]
     assisted_k: Sequence[int] = tuple(range(1, 9))
     lookup_k: Sequence[int] = (2, 4, 8)
     sequences: Sequence[int] = (4,)

@@ -10,14 +10,16 @@ from statistics import median
 
 import torch
 
-from specdec.bench.contestants import Contestant, Job, Sample
+from specdec.bench.contestants import Contestant, Sample, Workload
 
 Samples = dict[str, list[Sample]]
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def interleaved(
-    contestants: Sequence[Contestant], jobs: Sequence[Job], progress: Callable[[str], None] = lambda _: None
+    contestants: Sequence[Contestant],
+    jobs: Sequence[Workload],
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Samples:
     """Samples by name, each list in the order of the jobs. The order of turns rotates from job to job."""
     samples: Samples = {each.name: [] for each in contestants}
@@ -29,14 +31,14 @@ def interleaved(
     return samples
 
 
-def run(contestant: Contestant, job: Job) -> Sample:
+def run(contestant: Contestant, job: Workload) -> Sample:
     """One sample, on the contestant's number of threads."""
     if torch.get_num_threads() != contestant.threads:
         torch.set_num_threads(contestant.threads)
     return contestant.run(job)
 
 
-def peaks(contestants: Sequence[Contestant], job: Job, device: torch.device) -> dict[str, int]:
+def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
     """Peak memory in bytes by name, of one more run of each: the whole process's, or the GPU's.
 
     All models of all contestants are in memory, so it is their differences that tell.
@@ -49,7 +51,9 @@ def peaks(contestants: Sequence[Contestant], job: Job, device: torch.device) -> 
     return found
 
 
-def fastest(contestants: Sequence[Contestant], jobs: Sequence[Job]) -> tuple[Contestant, dict[str, float]]:
+def fastest(
+    contestants: Sequence[Contestant], jobs: Sequence[Workload]
+) -> tuple[Contestant, dict[str, float]]:
     """The one with the most tokens per second in a short trial, and the medians of all by name."""
     for each in contestants:
         run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from specdec.bench.contestants import Contestant, Job, ours
+from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.profile import outside_forwards
 from specdec.bench.report import aligned, machine
 from specdec.checks import whole
@@ -51,7 +51,7 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
     found: dict[str, list[float]] = {each.name: [] for each in contestants}
     for seed in range(repeats):
         for each in contestants:
-            found[each.name].append(outside_forwards(pair, each, Job([0], seed, tokens)))
+            found[each.name].append(outside_forwards(pair, each, Workload([0], seed, tokens)))
     return [{"name": name, "median": median(ms), "least": min(ms)} for name, ms in found.items()]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import specdec.decoding.engine
 import specdec.drafters.model
-from specdec.bench.contestants import Contestant, Job
+from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
 from specdec.models import Model, Session
 from specdec.pair import ModelPair
@@ -51,7 +51,7 @@ class Parts:
         return call
 
 
-def profile(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, float]:
+def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
     """Milliseconds of processor time per round: forwards, races, verification and the rest.
 
     "outside forwards" is their sum without the forwards; the prompt's prefill is in none of them.
@@ -60,13 +60,13 @@ def profile(pair: ModelPair, contestant: Contestant, job: Job) -> dict[str, floa
     return min(found, key=lambda parts: parts[REST])
 
 
-def outside_forwards(pair: ModelPair, contestant: Contestant, job: Job) -> float:
+def outside_forwards(pair: ModelPair, contestant: Contestant, job: Workload) -> float:
     """Milliseconds of processor time per round outside the forwards, of a run without clocks elsewhere."""
     return _profiled(pair, contestant, job, ())["outside forwards"]
 
 
 def _profiled(
-    pair: ModelPair, contestant: Contestant, job: Job, places: Iterable[tuple[str, Any, str]]
+    pair: ModelPair, contestant: Contestant, job: Workload, places: Iterable[tuple[str, Any, str]]
 ) -> dict[str, float]:
     parts = Parts()
     with ExitStack() as stack:

@@ -32,7 +32,7 @@ SPREAD = 1.3
 """Variance of the draft's logits in units of log(vocabulary): leaves about a third of the entropy."""
 
 
-class Shape(NamedTuple):
+class LlamaSizes(NamedTuple):
     """A Llama's sizes. heads: query heads; all heads have `head_size` channels."""
 
     layers: int
@@ -46,16 +46,18 @@ class Shape(NamedTuple):
 class Preset(NamedTuple):
     """Both shapes and what they share."""
 
-    target: Shape
-    draft: Shape
+    target: LlamaSizes
+    draft: LlamaSizes
     vocab_size: int
     acceptance: float
 
 
 PRESETS = {
-    "66m": Preset(Shape(12, 640, 1792, 10, 10, 64), Shape(2, 320, 1024, 5, 5, 64), 4096, 0.75),
-    "8b": Preset(Shape(32, 4096, 14336, 32, 8, 128), Shape(16, 2048, 8192, 16, 8, 128), 128256, 0.78),
-    "tiny": Preset(Shape(3, 64, 96, 4, 2, 16), Shape(1, 32, 48, 2, 2, 16), 257, 0.7),
+    "66m": Preset(LlamaSizes(12, 640, 1792, 10, 10, 64), LlamaSizes(2, 320, 1024, 5, 5, 64), 4096, 0.75),
+    "8b": Preset(
+        LlamaSizes(32, 4096, 14336, 32, 8, 128), LlamaSizes(16, 2048, 8192, 16, 8, 128), 128256, 0.78
+    ),
+    "tiny": Preset(LlamaSizes(3, 64, 96, 4, 2, 16), LlamaSizes(1, 32, 48, 2, 2, 16), 257, 0.7),
 }
 """66m: 66 M parameters and a twelfth of that. 8b: as Llama's 8B and about 1B, for a GPU. tiny: for tests."""
 
@@ -91,7 +93,7 @@ def _check(preset: Preset) -> None:
     sizes = [n for shape in (target, draft) for n in shape] + [preset.vocab_size]
     if min(sizes) < 1:
         raise ValueError(f"{target}, {draft}, vocabulary {preset.vocab_size}: all sizes are at least 1")
-    for name in Shape._fields:
+    for name in LlamaSizes._fields:
         small, large = getattr(draft, name), getattr(target, name)
         unequal = small != large if name == "head_size" else small > large
         if unequal or (name == "layers" and small == large):
@@ -109,7 +111,7 @@ def _check(preset: Preset) -> None:
         raise ValueError(f"acceptance = {preset.acceptance!r} is not a number between 0 and 1")
 
 
-def _random_model(shape: Shape, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
+def _random_model(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
     config = LlamaConfig(
         vocab_size=vocab_size,
         hidden_size=shape.width,
@@ -158,7 +160,7 @@ def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) 
             _place(getattr(mine.mlp, name).weight, getattr(its.mlp, name).weight)
 
 
-def _head_rows(big: Shape, small: Shape, heads: int) -> Tensor:
+def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
     """Where the rows of the draft's heads go: head i of group g stays head i of group g."""
     per_group = 1 if heads == big.kv_heads else small.heads // small.kv_heads
     group = heads // big.kv_heads

@@ -37,7 +37,7 @@ MOST_PROPOSALS = 100_000
 """Proposals that greedy rejection sampling tests for one message, a second's work."""
 
 
-class Stream(IntEnum):
+class ChannelStream(IntEnum):
     """Noise of channel simulation, beside the streams of decoding; Alice's tests are hers alone."""
 
     PROPOSAL = 16
@@ -67,7 +67,7 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
     for index in range(MOST_PROPOSALS):
         mass = np.maximum(p - level * q, 0).sum()
         x = _proposal(running_q, seed, position, index)
-        test = uniform(seed, position, index, Stream.TEST) * mass * q[x]
+        test = uniform(seed, position, index, ChannelStream.TEST) * mass * q[x]
         # no mass is left after rounding errors alone, when all of P has been given out
         if test < p[x] - level * q[x] or mass <= 0:
             return Message(index, x)
@@ -318,12 +318,12 @@ _AT_ONCE = 1 << 22
 
 def _proposal(running_q: np.ndarray, seed: int, position: int, index: int) -> int:
     """Proposal `index`: a sample of q, the same for whoever has the seed."""
-    u = uniform(seed, position, index, Stream.PROPOSAL)
+    u = uniform(seed, position, index, ChannelStream.PROPOSAL)
     return int(np.searchsorted(running_q, u * running_q[-1], side="right"))
 
 
 def _race(size: int, seed: int, position: int) -> torch.Tensor:
-    return log_exponentials(seed, [position], size, stream=Stream.POISSON)[0]
+    return log_exponentials(seed, [position], size, stream=ChannelStream.POISSON)[0]
 
 
 def _covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndarray]:

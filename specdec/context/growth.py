@@ -53,7 +53,7 @@ class Branch:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _Queue:
     """Algorithm 3's queue: the most acceptable candidate first, the oldest of equal ones."""
 
     average: Sequence[float]
@@ -80,7 +80,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     Returns those of them that are there, and the nodes that have to be scored and raced because children of
     theirs are among the k. Where the second list is empty, the first is the tree.
     """
-    queue, taken, unscored = _Plan(average, depth), [], {}
+    queue, taken, unscored = _Queue(average, depth), [], {}
     _push_children(queue, root)
     for _ in range(k):
         if not queue.heap:
@@ -101,7 +101,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     return taken, list(unscored.values())
 
 
-def _push_children(queue: _Plan, node: Branch) -> None:
+def _push_children(queue: _Queue, node: Branch) -> None:
     if node.depth >= queue.depth or node.children == []:
         return
     if node.children is None:
@@ -127,7 +127,7 @@ def child_counts(
     """
     counts, left, decided = [0] * len(reach), list(reach), []
     for index in range(WIDTH):
-        chosen = _chosen(index, counts, left, decided, untested, most, k, _Plan(average, depth))
+        chosen = _chosen(index, counts, left, decided, untested, most, k, _Queue(average, depth))
         if not chosen:
             break
         for node in chosen:
@@ -146,7 +146,7 @@ def _chosen(
     untested: Sequence[Sequence[float]],
     most: Sequence[int],
     k: int,
-    queue: _Plan,
+    queue: _Queue,
 ) -> list[int]:
     """The nodes whose child `index` is in the plan.
 
@@ -179,7 +179,7 @@ def _chosen(
 
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
     """Those of a level's nodes that get children if k more nodes are planned; depth: levels below them."""
-    queue, chosen = _Plan(average, depth), {}
+    queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.reach, 1)
     for _ in range(k):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from specdec.decoding.engine import Settings
+from specdec.decoding.engine import RunSettings
 from specdec.decoding.on_device import engine_for
 from specdec.models import Model, Session
 from specdec.optimal import optimal_topology
@@ -81,7 +81,7 @@ def check_drafts(pair: ModelPair, method: str) -> None:
             raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
 
 
-def choosing(pair: ModelPair, settings: Settings) -> Steps[Topology]:
+def choosing(pair: ModelPair, settings: RunSettings) -> Steps[Topology]:
     """The topology with the most expected tokens per second, chosen on first use.
 
     It depends on how long forwards took: the same seed gives the same text again under ERSD, and under GSD
@@ -97,7 +97,7 @@ def choosing(pair: ModelPair, settings: Settings) -> Steps[Topology]:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Measurement:
     """What is kept of some hundred rounds on a wide tree; the rounds themselves take half a megabyte.
 
     acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. draft: seconds that drafting
@@ -109,7 +109,9 @@ class Trial:
     rest: float
 
 
-def measuring(pair: ModelPair, settings: Settings, prompt_ids: Sequence[int] | None = None) -> Steps[Trial]:
+def measuring(
+    pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None
+) -> Steps[Measurement]:
     """What rounds of this pair say, decoded on first use, round by round; after `prompt_ids`, or else after
     fixed prompts.
 
@@ -144,12 +146,12 @@ def _begun(pair: ModelPair, text: str) -> list[int]:
         return pair.encode(text)
 
 
-def _told(rounds: Sequence[Round], topology: Topology) -> Trial:
+def _told(rounds: Sequence[Round], topology: Topology) -> Measurement:
     counts = index_counts(rounds, topology)
     acceptance = acceptance_vector(counts.accepted, counts.reached)
     if not acceptance.any():
         acceptance = np.array([_RARE])
-    return Trial(
+    return Measurement(
         acceptance=acceptance,
         draft=_undisturbed([round.seconds.draft for round in rounds]),
         rest=_undisturbed([round.seconds.verify + round.seconds.rest for round in rounds]),
@@ -163,7 +165,9 @@ def _remember(found: dict[Any, Any], key: Any, value: Any) -> None:
         found.pop(oldest, None)  # another visitor's run may have done so in between
 
 
-def _trial_rounds(pair: ModelPair, settings: Settings, prompts: Sequence[Sequence[int]]) -> Iterator[Round]:
+def _trial_rounds(
+    pair: ModelPair, settings: RunSettings, prompts: Sequence[Sequence[int]]
+) -> Iterator[Round]:
     """Rounds on the trial's tree, without end: texts after each prompt in turn."""
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
     topology = _trial_topology(pair)
@@ -176,7 +180,7 @@ def _trial_rounds(pair: ModelPair, settings: Settings, prompts: Sequence[Sequenc
         yield from engine.rounds()
 
 
-def _fastest(pair: ModelPair, trial: Trial) -> Steps[Topology]:
+def _fastest(pair: ModelPair, trial: Measurement) -> Steps[Topology]:
     forwards = yield from _forward_costs(pair)
     acceptance, costs = trial.acceptance, _Costs(pair, trial, forwards)
     candidates = [Topology([])]
@@ -203,7 +207,7 @@ def _most_tokens(pair: ModelPair) -> int:
 class _Costs:
     """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial."""
 
-    def __init__(self, pair: ModelPair, trial: Trial, forwards: Sequence[_ForwardCost]):
+    def __init__(self, pair: ModelPair, trial: Measurement, forwards: Sequence[_ForwardCost]):
         self.target, self.draft = forwards
         self.rest, tree = trial.rest, _trial_topology(pair)
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level

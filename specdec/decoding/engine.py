@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
-class Settings(NamedTuple):
+class RunSettings(NamedTuple):
     """What a run was asked for, the models and the topology aside."""
 
     method: Method
@@ -113,7 +113,7 @@ class Engine:
     def __init__(
         self,
         pair: ModelPair,
-        settings: Settings,
+        settings: RunSettings,
         topology: Topology | ContextTree,
         prompt_ids: Sequence[int],
         seed: int,

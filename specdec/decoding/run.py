@@ -17,7 +17,7 @@ import numpy as np
 from specdec.checks import truth, whole
 from specdec.context import ContextTree
 from specdec.decoding.auto import check_drafts, choosing, finished, measuring
-from specdec.decoding.engine import Settings, verifier_of
+from specdec.decoding.engine import RunSettings, verifier_of
 from specdec.decoding.on_device import engine_for
 from specdec.probs import Sampling
 from specdec.race import checked_seed
@@ -56,7 +56,7 @@ def stream(
 
     ValueError, before anything is computed, names the argument that does not fit and what would.
     """
-    settings = Settings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
+    settings = RunSettings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
     return Run(pair, prompt, settings, topology)
 
 
@@ -74,7 +74,7 @@ def generate(
     detail: bool = False,
 ) -> Generation:
     """Decode to the end; arguments and errors as in `stream`, detail off by default."""
-    settings = Settings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
+    settings = RunSettings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
     run = Run(pair, prompt, settings, topology)
     for _ in run:
         pass
@@ -96,7 +96,7 @@ def measure_acceptance(
     the same to every caller; once per pair, method, sampling and prompt. It may increase somewhere, by chance
     or truly. ValueError as in `stream`.
     """
-    settings = _checked(Settings(method, 1, Sampling(temperature, top_k, top_p), None, False))
+    settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
         raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
     _checked_pair(pair)
@@ -117,7 +117,7 @@ class Run(Iterator[Round]):
         self,
         pair: ModelPair,
         prompt: str | Sequence[int],
-        settings: Settings,
+        settings: RunSettings,
         topology: Topology | ContextTree | str | None,
     ):
         self.pair, self.settings = _checked_pair(pair), _checked(settings)
@@ -178,14 +178,14 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
     return pair
 
 
-def _checked(settings: Settings) -> Settings:
+def _checked(settings: RunSettings) -> RunSettings:
     verifier_of(settings.method)
     most = whole("max_new_tokens", settings.max_new_tokens, 1, MOST_WHOLE)
     return settings._replace(max_new_tokens=most, detail=truth("detail", settings.detail))
 
 
 def _chosen_topology(
-    pair: ModelPair, settings: Settings, topology: Topology | ContextTree | str | None
+    pair: ModelPair, settings: RunSettings, topology: Topology | ContextTree | str | None
 ) -> Topology | ContextTree:
     if settings.method == "ar":
         return Topology([])
@@ -219,7 +219,7 @@ def _check_room(pair: ModelPair, prompt_length: int) -> None:
 
 
 def _check_draft_room(
-    pair: ModelPair, settings: Settings, topology: Topology | ContextTree, prompt_length: int
+    pair: ModelPair, settings: RunSettings, topology: Topology | ContextTree, prompt_length: int
 ) -> None:
     # a tree is never deeper than the text can still grow, so near its end less room will do
     growth = min(settings.max_new_tokens, pair.target.context_length - prompt_length)

@@ -33,7 +33,7 @@ _CGROUPS = (
 cached, which is given back when it is needed."""
 
 
-class Shape(NamedTuple):
+class Sizes(NamedTuple):
     """What of an architecture its memory depends on. All but the last two are counts of numbers.
 
     parameters: shared ones once. matrices: those of them that `lean` packs on a CPU, 0 where it does not
@@ -61,11 +61,11 @@ class Need(NamedTuple):
         return sum(self)
 
 
-class Plan(NamedTuple):
+class Placement(NamedTuple):
     """A model that is to be loaded. device: "auto", "cpu", "cuda", "cuda:1"; dtype: a name of one."""
 
     name: str
-    shape: Shape
+    shape: Sizes
     dtype: str
     device: str
 
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
         return need_of(self.shape, self.dtype, on_cpu=place(self.device) == "cpu")
 
 
-def shape_of(config: PreTrainedConfig) -> Shape:
+def shape_of(config: PreTrainedConfig) -> Sizes:
     """The shape of a causal language model, built without memory for its weights.
 
     ValueError where transformers knows no such model, or its config contradicts itself.
@@ -92,7 +92,7 @@ def shape_of(config: PreTrainedConfig) -> Shape:
         ) from error
     linear = [module.weight.numel() for module in model.modules() if type(module) is nn.Linear]
     text = config.get_text_config(decoder=True)
-    return Shape(
+    return Sizes(
         parameters=sum(tensor.numel() for tensor in model.parameters()),
         matrices=sum(linear) if type(model) in lean.KNOWN else 0,
         cached=cached,
@@ -101,7 +101,7 @@ def shape_of(config: PreTrainedConfig) -> Shape:
     )
 
 
-def need_of(shape: Shape, dtype: str, on_cpu: bool) -> Need:
+def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     """Bytes that a model of this shape takes in this dtype, by its name."""
     size = getattr(torch, dtype).itemsize
     weights = shape.parameters * size
@@ -137,9 +137,9 @@ def free(where: str) -> int:
     return torch.cuda.mem_get_info(where)[0] + kept
 
 
-def check_fits(plans: Iterable[Plan]) -> None:
+def check_fits(plans: Iterable[Placement]) -> None:
     """Raise ValueError where these models, together, need more memory than is free, and say how much."""
-    at: dict[str, list[Plan]] = {}
+    at: dict[str, list[Placement]] = {}
     for plan in plans:
         at.setdefault(place(plan.device), []).append(plan)
     for where, models in at.items():
@@ -156,7 +156,7 @@ def gigabytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB" if number >= 1e8 else f"{number / 1e6:,.0f} MB"
 
 
-def _told(plan: Plan) -> str:
+def _told(plan: Placement) -> str:
     total, weights = gigabytes(plan.need.total), gigabytes(plan.need.weights)
     return f"{plan.name} needs about {total} in {plan.dtype} (weights {weights})"
 

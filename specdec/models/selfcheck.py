@@ -42,27 +42,32 @@ Line = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class ScriptedForward:
     """One forward of a script, and the nodes to keep after it; None keeps them all pending."""
 
     parents: Sequence[int]
     keep: Sequence[int] | None
 
 
-SCRIPTS: dict[Capability, tuple[Step, ...]] = {
+SCRIPTS: dict[Capability, tuple[ScriptedForward, ...]] = {
     "tree": (
-        Step((-1, -1, 0, 0, 1), None),
-        Step((2, 4), (0, 2, 5)),  # 0 ─┬─ 2 ─── 5     1 ─── 4 ─── 6
-        Step((-1, 0, 0), (0, 2)),  #    └─ 3
-        Step((-1,), (0,)),
+        ScriptedForward((-1, -1, 0, 0, 1), None),
+        ScriptedForward((2, 4), (0, 2, 5)),  # 0 ─┬─ 2 ─── 5     1 ─── 4 ─── 6
+        ScriptedForward((-1, 0, 0), (0, 2)),  #    └─ 3
+        ScriptedForward((-1,), (0,)),
     ),
-    "sequence": (Step((-1, 0, 1), None), Step((2, 3), (0, 1, 2)), Step((-1,), (0,)), Step((-1, 0), ())),
-    "ar": (Step((-1,), (0,)), Step((-1,), (0,)), Step((-1,), ())),
+    "sequence": (
+        ScriptedForward((-1, 0, 1), None),
+        ScriptedForward((2, 3), (0, 1, 2)),
+        ScriptedForward((-1,), (0,)),
+        ScriptedForward((-1, 0), ()),
+    ),
+    "ar": (ScriptedForward((-1,), (0,)), ScriptedForward((-1,), (0,)), ScriptedForward((-1,), ())),
 }
-UNPREFIXED: dict[Capability, tuple[Step, ...]] = {
-    "tree": (Step((-1, 0, 0), ()),),
-    "sequence": (Step((-1, 0), ()),),
-    "ar": (Step((-1,), ()),),
+UNPREFIXED: dict[Capability, tuple[ScriptedForward, ...]] = {
+    "tree": (ScriptedForward((-1, 0, 0), ()),),
+    "sequence": (ScriptedForward((-1, 0), ()),),
+    "ar": (ScriptedForward((-1,), ()),),
 }
 
 
@@ -142,7 +147,7 @@ def _check_telling(logits: Tensor, kind: str) -> None:
 
 
 def session_error(
-    session: Session, plain: PlainForwards, script: Sequence[Step], prefix_length: int
+    session: Session, plain: PlainForwards, script: Sequence[ScriptedForward], prefix_length: int
 ) -> float:
     """Largest relative error of the rows that a session returns along a script."""
     rows, lines = [], []

@@ -21,7 +21,7 @@ from specdec.models.selfcheck import (
     CONTROL_FACTOR,
     SCRIPTS,
     PlainForwards,
-    Step,
+    ScriptedForward,
     reraise_out_of_memory,
     said,
     session_error,
@@ -29,10 +29,10 @@ from specdec.models.selfcheck import (
 from specdec.models.shrink import ROOM, SMALL, context_length, lengths, shrunken, small_model
 from specdec.models.ways import Way
 
-STRIDES: dict[Capability, tuple[Step, ...]] = {
-    "tree": (Step((-1, 0, 0, 2, 3, 4), (0, 2, 3)), Step((-1, 0, 0, 1), (0, 1))),
-    "sequence": (Step((-1, 0, 1, 2, 3), (0, 1, 2)), Step((-1, 0, 1), (0,))),
-    "ar": (Step((-1,), (0,)),),
+STRIDES: dict[Capability, tuple[ScriptedForward, ...]] = {
+    "tree": (ScriptedForward((-1, 0, 0, 2, 3, 4), (0, 2, 3)), ScriptedForward((-1, 0, 0, 1), (0, 1))),
+    "sequence": (ScriptedForward((-1, 0, 1, 2, 3), (0, 1, 2)), ScriptedForward((-1, 0, 1), (0,))),
+    "ar": (ScriptedForward((-1,), (0,)),),
 }
 """What a walk repeats from the first token on: trees deeper than what is kept of them, so that each length is
 crossed by one, whether kept nodes move down or stay where they are."""
@@ -151,7 +151,10 @@ class Walk:
         return None
 
     def _error(
-        self, open_session: Callable[[SmallModel], Session], script: Sequence[Step], prefix_length: int
+        self,
+        open_session: Callable[[SmallModel], Session],
+        script: Sequence[ScriptedForward],
+        prefix_length: int,
     ) -> float:
         return session_error(open_session(self.copy), self.copy.plain, script, prefix_length)
 
@@ -180,7 +183,7 @@ def lean_decoder(model: PreTrainedModel) -> LeanDecoder | None:
         return None
 
 
-def _strides(capability: Capability, end: int) -> Iterator[Step]:
+def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:
     """Steps from the first token to the end of a text of so many tokens, none beyond."""
     length = 0
     for step in cycle(STRIDES[capability]):

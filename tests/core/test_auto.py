@@ -172,7 +172,7 @@ def test_a_broken_chat_template_ends_no_measurement():
 
 def test_measuring_stops_between_its_rounds():
     pair = pair_of_twins()
-    settings = engine.Settings("gsd", 1, Sampling(), None, False)
+    settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
     steps = auto.choosing(pair, settings)
     assert sum(1 for _ in steps) > 20
     assert list(auto.choosing(pair, settings)) == []
@@ -180,7 +180,7 @@ def test_measuring_stops_between_its_rounds():
 
 def test_who_measures_too_takes_what_another_one_has_found():
     pair = pair_of_twins()
-    settings = engine.Settings("ersd", 1, Sampling(), None, False)
+    settings = engine.RunSettings("ersd", 1, Sampling(), None, False)
     mine = auto.measuring(pair, settings)
     next(mine)
     other = auto.finished(auto.measuring(pair, settings))

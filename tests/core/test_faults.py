@@ -14,11 +14,11 @@ import torch
 import specdec
 from components.decode import record
 from components.server import run, turns
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 from specdec.experiments.store import Store
 from tests.conftest import answering, let_closed_runs_end
 
-SETTINGS = Settings(prompt="Once upon a time", max_new_tokens=24, seed=3)
+SETTINGS = VisitorSettings(prompt="Once upon a time", max_new_tokens=24, seed=3)
 NO_MEMORY = "The model ran out of memory: shorten the prompt or the length, or lower k."
 CPU_ALLOCATOR = (
     "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: 9 bytes"

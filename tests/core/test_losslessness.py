@@ -197,13 +197,15 @@ def test_mistakes_are_named(make, names):
 
 
 def told(**changes):
-    return [json.loads(text) for text in lossless_run.updates(lossless_run.Settings(**changes), interval=0)]
+    return [
+        json.loads(text) for text in lossless_run.updates(lossless_run.CheckSettings(**changes), interval=0)
+    ]
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_is_caught_at_the_page_s_default_settings(name):
     """Two tokens of 8,000 decodes, alarm level 1e-4; where fewer leave no doubt, they will do."""
-    settings = lossless_run.Settings(method=FAULTS[name].method, broken=True, fault=name).checked()
+    settings = lossless_run.CheckSettings(method=FAULTS[name].method, broken=True, fault=name).checked()
     check = lossless_run.new_check(settings)
     while check.decodes < settings.decodes and check.chi_square().p_value > BEYOND_DOUBT:
         run(check, 500)
@@ -212,7 +214,7 @@ def test_every_fault_is_caught_at_the_page_s_default_settings(name):
 
 @pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
 def test_right_decoders_pass_at_the_page_s_default_settings(method):
-    settings = lossless_run.Settings(method=method).checked()
+    settings = lossless_run.CheckSettings(method=method).checked()
     assert run(lossless_run.new_check(settings), settings.decodes).chi_square().p_value > lossless_run.ALARM
 
 
@@ -231,7 +233,7 @@ def test_updates_tell_the_law_the_counts_and_the_path():
     assert [update["seq"] for update in updates] == list(range(len(updates)))
     assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]
     assert first["law"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
-    again = run(lossless_run.new_check(lossless_run.Settings(**first["setup"])), 300)
+    again = run(lossless_run.new_check(lossless_run.CheckSettings(**first["setup"])), 300)
     assert last["counts"] == [again.counts[(token,)] for token in range(4)]
     assert tuple(last["chi_square"]) == again.chi_square()
     assert (last["decodes"], last["calls"], last["emitted"]) == (300, again.rounds, again.tokens)
@@ -241,7 +243,7 @@ def test_updates_tell_the_law_the_counts_and_the_path():
 
 
 def test_a_check_that_is_closed_decodes_no_more():
-    updates = lossless_run.updates(lossless_run.Settings(), interval=0)
+    updates = lossless_run.updates(lossless_run.CheckSettings(), interval=0)
     next(updates), next(updates)
     updates.close()
     assert next(updates, None) is None
@@ -277,7 +279,7 @@ def test_a_visitor_s_mistakes_are_named(changes, names):
 
 
 def test_autoregressive_decoding_has_nothing_to_break():
-    assert lossless_run.Settings(method="ar", broken=True, fault="kept-draft").checked().fault is None
+    assert lossless_run.CheckSettings(method="ar", broken=True, fault="kept-draft").checked().fault is None
     switch, faults, topology, k = losslessness.needed("ar", "optimal", True, "kept-draft")
     assert not any(update["interactive"] for update in (switch, topology, k))
     assert not faults["visible"]

@@ -18,7 +18,7 @@ from specdec.context import ContextAcceptance, ContextTree
 from specdec.context.acceptance import Hazards
 from specdec.context.features import WIDTH
 from specdec.decoding.clock import Clock
-from specdec.decoding.engine import Engine, Settings
+from specdec.decoding.engine import Engine, RunSettings
 from specdec.decoding.on_device import DeviceEngine, engine_for
 from specdec.decoding.on_device import engine as device_engine
 from specdec.decoding.run import METHODS
@@ -48,7 +48,7 @@ AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 def rounds(kind, pair, method, topology, *, sampling=PLAIN, tokens=40, seed=3, detail=True, prompt=(0, 1)):
     """A run's rounds under this engine, without their times."""
     topology = Topology([]) if method == "ar" else topology
-    engine = kind(pair, Settings(method, tokens, sampling, seed, detail), topology, prompt, seed)
+    engine = kind(pair, RunSettings(method, tokens, sampling, seed, detail), topology, prompt, seed)
     engine.prefill()
     found = []
     while not found or found[-1].finish is None:
@@ -244,7 +244,7 @@ def rounds_on_meta(kind, pair, method, topology, sampling, monkeypatch, number):
     transfers = []
     topology = Topology([]) if method == "ar" else topology
     monkeypatch.setattr(device_engine.Table, "read", made_up(topology, transfers))
-    engine = kind(pair, Settings(method, 60, sampling, 0, False), topology, [1, 2, 3], 0)
+    engine = kind(pair, RunSettings(method, 60, sampling, 0, False), topology, [1, 2, 3], 0)
     engine.prefill()
     return [engine.round(i) for i in range(number)], transfers
 
@@ -295,7 +295,7 @@ def test_the_host_s_rounds_read_more(meta_pair, method, monkeypatch):
 
 
 def test_what_is_transferred_is_the_table(meta_pair):
-    engine = DeviceEngine(meta_pair, Settings("ersd", 60, PLAIN, 0, False), TREE, [1, 2, 3], 0)
+    engine = DeviceEngine(meta_pair, RunSettings("ersd", 60, PLAIN, 0, False), TREE, [1, 2, 3], 0)
     engine.prefill()
     launched = engine.launch(3, Clock(meta_pair.target.device))
     assert launched.packed.shape == (1 + TREE.num_draft_tokens, len(device_engine.Table._fields))

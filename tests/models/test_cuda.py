@@ -13,7 +13,7 @@ import torch
 
 import specdec
 from specdec.decoding.clock import Clock
-from specdec.decoding.engine import Engine, Settings
+from specdec.decoding.engine import Engine, RunSettings
 from specdec.decoding.on_device import DeviceEngine, engine_for
 from specdec.decoding.run import METHODS
 from specdec.probs import Sampling
@@ -53,7 +53,9 @@ def waiting_is_an_error():
 
 def engine(kind, pair, method):
     topology = Topology([]) if method == "ar" else OPTIMAL
-    new = kind(pair, Settings(method, 60, Sampling(0.8, 50, 0.9), 5, False), topology, pair.encode(PROMPT), 5)
+    new = kind(
+        pair, RunSettings(method, 60, Sampling(0.8, 50, 0.9), 5, False), topology, pair.encode(PROMPT), 5
+    )
     new.prefill()
     return new
 

@@ -13,12 +13,12 @@ import transformers
 import specdec
 from components.server import known_pairs
 from specdec.models import HFModel, memory
-from specdec.models.memory import Plan, Shape, need_of, shape_of
+from specdec.models.memory import Placement, Sizes, need_of, shape_of
 from tests.helpers.tiny_checkpoints import FAMILIES, save_checkpoint, tiny_config, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SHAPE = Shape(parameters=1_000_000, matrices=800_000, cached=100, vocab_size=50, context_length=512)
+SHAPE = Sizes(parameters=1_000_000, matrices=800_000, cached=100, vocab_size=50, context_length=512)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -61,7 +61,7 @@ def test_only_models_with_a_forward_of_ours_are_packed():
 
 
 def test_models_that_do_not_fit_together_are_refused_with_numbers(monkeypatch):
-    plan = Plan("some/model", SHAPE, "float32", "cpu")
+    plan = Placement("some/model", SHAPE, "float32", "cpu")
     monkeypatch.setattr(memory, "free", lambda where: int(1.5 * plan.need.total))
     memory.check_fits([plan])
     with pytest.raises(ValueError, match=r"some/model needs about 8 MB in float32.*free") as raised:

@@ -16,7 +16,7 @@ import app
 import specdec
 from components.page import assets, serving
 from components.server import run, topologies
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 from tests.conftest import let_closed_runs_end
 
 ROOT = Path(app.__file__).parent
@@ -49,7 +49,7 @@ def blocks(pair):
 
 
 def settings(**changes):
-    return Settings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
+    return VisitorSettings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
 
 
 def received(pair, wanted, interval=0.0):

@@ -247,7 +247,9 @@ def test_lossless():
 
 @pytest.mark.parametrize("broken", [True, False])
 def test_the_check_notices_the_mistake_and_nothing_else(broken):
-    settings = lossless_run.Settings(method="gsd", fault="kept-target", broken=broken, decodes=1000).checked()
+    settings = lossless_run.CheckSettings(
+        method="gsd", fault="kept-target", broken=broken, decodes=1000
+    ).checked()
     check = lossless_run.new_check(settings)
     for _ in range(settings.decodes):
         check.decode()

@@ -11,7 +11,7 @@ import pytest
 import specdec
 from components.guard import limits
 from components.server import run
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 
 NAMES = [limit.name for limit in fields(limits.Limits)]
 
@@ -74,7 +74,7 @@ def test_a_variable_that_is_no_number_is_named():
 )
 def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
     bounds(**limit)
-    settings = Settings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | asked))
+    settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4, "k": 2, "seed": 1} | asked))
     last = json.loads(list(run.updates(pair, settings))[-1])
     assert last["phase"] == "error"
     assert last["message"].removesuffix(" here") == message
@@ -99,7 +99,7 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
     ],
 )
 def test_values_of_the_wrong_kind_are_told_and_cut_short(pair, asked, message):
-    settings = Settings(**({"prompt": "Once", "max_new_tokens": 4} | asked))
+    settings = VisitorSettings(**({"prompt": "Once", "max_new_tokens": 4} | asked))
     last = json.loads(list(run.updates(pair, settings))[-1])
     assert last["phase"] == "error"
     assert last["message"].startswith(message)

@@ -23,7 +23,7 @@ from components.server import access, known_pairs, run
 from components.server.access import FIXED, LISTED, OWN, Access
 from components.server.lazy import LazyPair, present, shared
 from components.server.loading import Cancelled, Choice, Loading
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 from specdec.models import source
 from tests.helpers.small_hub import CHUNK, serving
 from tests.helpers.tiny_checkpoints import save_checkpoint
@@ -126,7 +126,7 @@ def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family)
     ]
     texts = {}
     for method in ("ar", "ersd", "gsd"):
-        settings = Settings("the cat", method=method, k=3, max_new_tokens=20, seed=5)
+        settings = VisitorSettings("the cat", method=method, k=3, max_new_tokens=20, seed=5)
         updates = [json.loads(update) for update in run.updates(pair, settings)]
         assert updates[-1]["phase"] == "done", updates[-1]
         texts[method] = [token["id"] for u in updates for r in u["rounds"] for token in r["tokens"]]
@@ -137,7 +137,7 @@ def test_a_family_is_loaded_through_the_page_and_decodes_exactly(served, family)
 def test_the_pair_before_is_freed_and_a_run_ends_with_what_it_began(root):
     pair = LazyPair(lambda: specdec.load_pair(root / "llama-target", root / "llama-draft"))
     target = weakref.ref(pair.load().target.module)
-    running = run.start(pair, Settings("the cat", max_new_tokens=12, seed=1).checked())
+    running = run.start(pair, VisitorSettings("the cat", max_new_tokens=12, seed=1).checked())
     first = next(running)
     assert loaded(own(root, "gpt2-target", "gpt2-draft"), pair)["status"] == "ready"
     assert present(pair).target.name.endswith("gpt2-target")
@@ -333,7 +333,7 @@ def test_a_download_is_cancelled_in_its_middle_and_goes_on_later(hub, embedded):
         time.sleep(0.01)
     with pytest.raises(ValueError, match="slow is being loaded"):
         page.begin(Choice("another"))
-    settings = Settings("Once", max_new_tokens=4, seed=1)
+    settings = VisitorSettings("Once", max_new_tokens=4, seed=1)
     assert json.loads(list(run.updates(pair, settings))[-1])["phase"] == "done"  # the old pair goes on
     page.cancel()
     assert page.state()["status"] in ("cancelling", "cancelled")
@@ -538,7 +538,7 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     assert pair.chats
     assert pair.chat_text("the cat") == "<user>the cat<assistant>"
     assert pair.chat_prompt("the cat") == TOKENIZER.encode("<user>the cat<assistant>")
-    settings = Settings("the cat", max_new_tokens=8, seed=3, chat=True)
+    settings = VisitorSettings("the cat", max_new_tokens=8, seed=3, chat=True)
     setup = [json.loads(update) for update in run.updates(pair, settings)][1]["setup"]
     assert setup["prompt"] == pair.chat_text("the cat")
     assert setup["prompt_ids"] == pair.chat_prompt("the cat")

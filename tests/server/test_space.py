@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 import specdec
 from components.guard import limits
 from components.server import known_pairs, run, zero_gpu
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
@@ -130,7 +130,7 @@ def lent(spaces, pairs):
 
 
 def updates(pair, **changes):
-    settings = Settings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
+    settings = VisitorSettings(**({"prompt": "Once upon a time", "max_new_tokens": 12, "seed": 3} | changes))
     return [json.loads(update) for update in run.updates(pair, settings, 0.0)]
 
 
@@ -157,7 +157,7 @@ def test_a_borrowed_run_is_the_same_run(lent, pairs, spaces, topology):
 
 def test_seconds_are_few_and_grow_with_the_length(lent, spaces):
     for length in (8, 120, 160):
-        run.start(lent, Settings("Once", max_new_tokens=length, seed=1).checked()).close()
+        run.start(lent, VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
     assert spaces.asked == sorted(spaces.asked)
     assert zero_gpu.LEAST == spaces.asked[0] < spaces.asked[-1] <= zero_gpu.MOST
 
@@ -193,7 +193,7 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
 def test_refusals_are_told_in_plain_words(lent, spaces, title, words):
     spaces.refusal = gr.Error("why", title=title, print_exception=False)
     with pytest.raises(zero_gpu.NoGpuError, match=f"{words}.*why"):
-        run.start(lent, Settings("Once", seed=1).checked())
+        run.start(lent, VisitorSettings("Once", seed=1).checked())
 
 
 def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
@@ -215,7 +215,9 @@ def test_a_gpu_that_is_not_lent_for_the_baseline_leaves_the_run_good(lent, pairs
     """Neither when it is asked for nor on the way."""
     wanted, told = {"baseline": True, "method": "ersd"}, []
     whole = texts(updates(pairs[1], **wanted))
-    for update in run.updates(lent, Settings("Once upon a time", max_new_tokens=12, seed=3, **wanted), 0.0):
+    for update in run.updates(
+        lent, VisitorSettings("Once upon a time", max_new_tokens=12, seed=3, **wanted), 0.0
+    ):
         told.append(json.loads(update))
         if told[-1]["phase"] == "baseline":
             setattr(spaces, what, error)
@@ -232,7 +234,7 @@ def test_a_mistake_of_the_visitor_comes_back_in_full(lent, spaces):
 
 
 def test_stopping_gives_the_gpu_back(lent, spaces):
-    borrowed = run.start(lent, Settings("Once", max_new_tokens=40, seed=1).checked())
+    borrowed = run.start(lent, VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
     next(borrowed)
     borrowed.close()
     assert list(borrowed._updates) == []
@@ -246,7 +248,7 @@ def test_a_space_loads_its_pair_checks_it_on_the_cpu_and_moves_it(spaces, monkey
     pair = zero_gpu.load(folder / "target", folder / "draft", "float32", run.start_here)
     assert moved == [("tiny/target", "cuda"), ("tiny/draft", "cuda")]
     assert zero_gpu.lender(pair) is not None
-    most = Settings("Once", max_new_tokens=limits.current().new_tokens, topology="sequence")
+    most = VisitorSettings("Once", max_new_tokens=limits.current().new_tokens, topology="sequence")
     assert zero_gpu.lender(pair).seconds(most, "ersd", True) == zero_gpu.MOST
 
 

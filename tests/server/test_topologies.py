@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import specdec
 from components.guard import limits
 from components.server import topologies
-from components.server.settings import Settings
+from components.server.settings import VisitorSettings
 from specdec.decoding import auto
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
@@ -82,8 +82,8 @@ def test_a_tree_that_is_given_is_not_measured(name):
     tree = topologies.topology(pair, name, 4, tree="2.1", method="gsd", temperature=0.5, top_k=0, top_p=0.9)
     assert tree.paths == ((0,), (1,), (0, 0))
     assert not pair.trials
-    assert not topologies.has_to_measure(Settings("", "gsd", name, tree="2.1"))
-    assert topologies.has_to_measure(Settings("", "gsd", name))
+    assert not topologies.has_to_measure(VisitorSettings("", "gsd", name, tree="2.1"))
+    assert topologies.has_to_measure(VisitorSettings("", "gsd", name))
 
 
 SAMPLINGS = [

@@ -14,13 +14,13 @@ import torch
 
 from specdec.bench import bandwidth, overhead
 from specdec.bench.command import bench, main, parser
-from specdec.bench.contestants import Calls, Contestant, Job, Sample, ours, theirs, without_end
+from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE
 from specdec.bench.measure import fastest, interleaved
 from specdec.bench.profile import Parts, profile, share_of_verification
 from specdec.bench.ratios import median_rate, paired_ratio
 from specdec.bench.report import profile_table, rows, table
-from specdec.bench.synthetic import PRESETS, Shape, synthetic_pair
+from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.decoding.run import generate
 from specdec.models import HFModel
 from specdec.models.markov import MarkovSession
@@ -84,7 +84,7 @@ def test_without_disturbance_the_target_says_what_the_draft_says():
 
 
 def test_the_presets_have_the_sizes_that_they_are_named_after():
-    def parameters(shape: Shape, vocab_size: int) -> int:
+    def parameters(shape: LlamaSizes, vocab_size: int) -> int:
         attention = shape.width * shape.head_size * 2 * (shape.heads + shape.kv_heads)
         return shape.layers * (attention + 3 * shape.width * shape.inner) + 2 * vocab_size * shape.width
 
@@ -98,9 +98,9 @@ def test_the_presets_have_the_sizes_that_they_are_named_after():
     ("changes", "message"),
     [
         ({"acceptance": 1.5}, "acceptance = 1.5"),
-        ({"draft": Shape(3, 32, 48, 2, 2, 16)}, "draft layers = 3"),
-        ({"draft": Shape(1, 32, 48, 2, 2, 8)}, "draft head_size = 8"),
-        ({"target": Shape(3, 64, 96, 3, 2, 16)}, "heads = 3 is no multiple"),
+        ({"draft": LlamaSizes(3, 32, 48, 2, 2, 16)}, "draft layers = 3"),
+        ({"draft": LlamaSizes(1, 32, 48, 2, 2, 8)}, "draft head_size = 8"),
+        ({"target": LlamaSizes(3, 64, 96, 3, 2, 16)}, "heads = 3 is no multiple"),
         ({"vocab_size": 0}, "vocabulary 0"),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_pair_that_can_not_be_built_is_named(changes, message):
 
 
 def test_both_sides_make_the_same_number_of_tokens_and_count_target_calls(tiny):
-    pair, job = tiny[0], Job([5, 6, 7], 3, 12)
+    pair, job = tiny[0], Workload([5, 6, 7], 3, 12)
     plain = theirs(pair, Sampling())(job)
     own = ours(pair, "ar", None, Sampling())(job)
     assert (plain.tokens, plain.target_calls) == (own.tokens, own.target_calls) == (12, 12)
@@ -128,7 +128,7 @@ def test_greedy_texts_are_the_same_on_both_sides(tiny, monkeypatch):
         return texts[-1]
 
     monkeypatch.setattr(module, "generate", recorded)
-    theirs(pair, Sampling(temperature=0))(Job([5, 6, 7], 0, 12))
+    theirs(pair, Sampling(temperature=0))(Workload([5, 6, 7], 0, 12))
     own = generate(pair, [5, 6, 7], method="ar", max_new_tokens=12, temperature=0)
     assert texts[0][0, 3:].tolist() == own.token_ids
 
@@ -144,7 +144,7 @@ def test_a_watched_model_is_left_as_it_was(tiny):
 
 
 def contestant(name: str, seconds: float, order: list[str]) -> Contestant:
-    def run(job: Job) -> Sample:
+    def run(job: Workload) -> Sample:
         order.append(name)
         parts = {"draft": 0.0, "target": seconds, "verify": 0.0, "rest": 0.0}
         return Sample(seconds, seconds, job.tokens, job.tokens, parts)
@@ -155,21 +155,21 @@ def contestant(name: str, seconds: float, order: list[str]) -> Contestant:
 def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
     order: list[str] = []
     each = [contestant(name, 1.0, order) for name in "abc"]
-    samples = interleaved(each, [Job([0], seed, 4 + seed) for seed in range(3)])
+    samples = interleaved(each, [Workload([0], seed, 4 + seed) for seed in range(3)])
     assert order == list("abcbcacab")
     assert [sample.tokens for sample in samples["b"]] == [4, 5, 6]
 
 
 def test_the_fastest_of_a_trial_is_taken():
     each = [contestant("slow", 2.0, []), contestant("fast", 0.5, [])]
-    best, rates = fastest(each, [Job([0], 0, 10)])
+    best, rates = fastest(each, [Workload([0], 0, 10)])
     assert best.name == "fast"
     assert rates == {"slow": 5.0, "fast": 20.0}
 
 
 def test_the_table_has_a_line_for_each_with_ratios_and_milliseconds():
     each = [contestant(AUTOREGRESSIVE, 2.0, []), contestant("specdec ERSD auto", 0.5, [])]
-    samples = interleaved(each, [Job([0], seed, 10) for seed in range(2)])
+    samples = interleaved(each, [Workload([0], seed, 10) for seed in range(2)])
     found = rows(each, samples, {one.name: 3 << 20 for one in each})
     assert found[1]["ratio"]["autoregressive"]["value"] == 4.0
     assert found[1]["ratio"]["assisted"] is None
@@ -200,7 +200,7 @@ def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads
     limit = limits[AUTOREGRESSIVE]
     assert limit["tokens_per_second"] == pytest.approx(limit["bandwidth"] / read)
     assert 1e8 < limit["bandwidth"] < 1e13
-    samples = interleaved(each, [Job([0], seed, 10) for seed in range(2)])
+    samples = interleaved(each, [Workload([0], seed, 10) for seed in range(2)])
     found = rows(each, samples, {one.name: 0 for one in each})
     shares = bandwidth.with_shares(found, {AUTOREGRESSIVE: {"bandwidth": 40e9, "tokens_per_second": 40.0}})
     assert [row.get("bandwidth_share") for row in shares] == [0.25, None]
@@ -237,7 +237,7 @@ def test_a_smoke_run_of_checkpoints_measures_everyone(tmp_path, capsys):
 
 
 def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny):
-    pair, job = tiny[0], Job([5, 6, 7], 3, 12)
+    pair, job = tiny[0], Workload([5, 6, 7], 3, 12)
     each = Contestant("ours", "specdec", "float32", 1, ours(pair, "gsd", sequence(2), Sampling()))
     parts = profile(pair, each, job)
     outside = sum(parts[name] for name in ("races", "verify", "draft's choices", "keep", "rest"))
@@ -254,7 +254,7 @@ def test_a_profiled_session_is_gone_with_its_run(tiny, monkeypatch):
     each = Contestant("ours", "specdec", "float32", 1, ours(pair, "ar", None, Sampling()))
     gc.disable()  # what only a collection finds keeps its cache until then
     try:
-        profile(pair, each, Job([5, 6, 7], 3, 4))
+        profile(pair, each, Workload([5, 6, 7], 3, 4))
         alive = [weakref.ref(each) for each in opened]
         opened.clear()
         assert [each() for each in alive] == [None] * len(alive)

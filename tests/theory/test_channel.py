@@ -107,7 +107,7 @@ def gsd_batch(seed, position, proposals, children, rules=RULES):
         [0, *proposals],
         [log_p] * (children + 1),
         [log_q] * (children + 1),
-        uniform=lambda _, index: uniform(seed, position, index, channel.Stream.TEST),
+        uniform=lambda _, index: uniform(seed, position, index, channel.ChannelStream.TEST),
         residual_uniform=lambda _: 0.5,  # which token the residual gives is not looked at
         rules=rules,
     )
@@ -136,7 +136,7 @@ def test_poisson_functional_representation_is_ersd():
     """Same race, same index, by the decoder's own verification of a batch of all tokens."""
     log_p = torch.tensor(P, dtype=torch.float64).log()
     for position in range(300):
-        race = log_exponentials(5, [position], 5, stream=channel.Stream.POISSON)
+        race = log_exponentials(5, [position], 5, stream=channel.ChannelStream.POISSON)
         drafted = [channel.poisson_functional_decode(i, Q, 5, position) for i in range(5)]
         verdict = verify_ersd(batch(5), [0, *drafted], [log_p] * 6, race.expand(2, -1))
         message = channel.poisson_functional_encode(P, Q, 5, position)

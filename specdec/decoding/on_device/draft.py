@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specdec.decoding.on_device.plan import Level, Plan
+from specdec.decoding.on_device.plan import DeviceTree, Level
 from specdec.devices import upload
 from specdec.drafters.model import Drafter
 from specdec.probs import unchecked_log_probs
@@ -41,7 +41,7 @@ class DraftedThere(NamedTuple):
 class DeviceDrafter(Drafter):
     """The draft model's cache, and drafting level by level without asking the device what it drafted."""
 
-    def launch(self, text_ids: Sequence[int], plan: Plan, log_e: Tensor) -> DraftedThere:
+    def launch(self, text_ids: Sequence[int], plan: DeviceTree, log_e: Tensor) -> DraftedThere:
         """As `draft`; nodes that q has no support for are drafted from too, since only the device knows them.
 
         log_e: the race of each depth, [depth + 1, vocabulary].

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from specdec.context import ContextTree
 from specdec.decoding.clock import Clock
-from specdec.decoding.engine import Decided, Engine, Settings, Uniforms
+from specdec.decoding.engine import Decided, Engine, RunSettings, Uniforms
 from specdec.decoding.on_device.draft import DeviceDrafter, DraftedThere
-from specdec.decoding.on_device.plan import Plan
+from specdec.decoding.on_device.plan import DeviceTree
 from specdec.decoding.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_gsd
 from specdec.devices import upload
 from specdec.drafters.model import Drafted
@@ -45,7 +45,7 @@ class Launched(NamedTuple):
     details: log_p [1 + k, vocabulary], log_q [inner nodes, vocabulary], log_e [depth + 1, vocabulary].
     """
 
-    plan: Plan
+    plan: DeviceTree
     packed: Tensor
     log_p: Tensor
     log_q: Tensor
@@ -81,10 +81,10 @@ class DeviceEngine(Engine):
     drafter: DeviceDrafter | None
 
     def __init__(
-        self, pair: ModelPair, settings: Settings, topology: Topology, prompt_ids: Sequence[int], seed: int
+        self, pair: ModelPair, settings: RunSettings, topology: Topology, prompt_ids: Sequence[int], seed: int
     ):
         super().__init__(pair, settings, topology, prompt_ids, seed)
-        self._plan = lru_cache(maxsize=None)(lambda limited: Plan(limited, pair.target.device))
+        self._plan = lru_cache(maxsize=None)(lambda limited: DeviceTree(limited, pair.target.device))
 
     def launch(self, position: int, clock: Clock) -> Launched:
         """Draft, evaluate and verify all nodes; nothing is read from the device, and nobody waits for it."""
@@ -108,7 +108,7 @@ class DeviceEngine(Engine):
     def _decide(self, position: int, clock: Clock) -> Decided:
         return self._read(self.launch(position, clock), position)
 
-    def _launch_draft(self, plan: Plan, log_e: Tensor) -> DraftedThere:
+    def _launch_draft(self, plan: DeviceTree, log_e: Tensor) -> DraftedThere:
         if plan.levels:
             return self.drafter.launch(self.text_ids, plan, log_e)
         return DraftedThere.root(self.text_ids[-1], self.pair.vocab_size, plan.device)
@@ -119,7 +119,7 @@ class DeviceEngine(Engine):
         return drafted.tokens
 
     def _outcomes(
-        self, plan: Plan, drafted: DraftedThere, log_p: Tensor, log_e: Tensor, position: int
+        self, plan: DeviceTree, drafted: DraftedThere, log_p: Tensor, log_e: Tensor, position: int
     ) -> Outcomes:
         if self.settings.method == "gsd":
             uniforms = Uniforms(self.seed, position)
@@ -149,7 +149,7 @@ class DeviceEngine(Engine):
         return verdict if self.settings.method == "ersd" else verdict._replace(kind="sampled")
 
 
-def _packed(plan: Plan, drafted: DraftedThere, p_sound: Tensor, outcomes: Outcomes) -> Tensor:
+def _packed(plan: DeviceTree, drafted: DraftedThere, p_sound: Tensor, outcomes: Outcomes) -> Tensor:
     """The columns of `Table`, float64 [1 + k, 7]: one tensor is one transfer, exact for tokens.
 
     p_sound: what `check_sound` has to see of the target's probabilities.

@@ -42,7 +42,7 @@ class Tests(NamedTuple):
     winners_by_row: Tensor
 
 
-class Plan:
+class DeviceTree:
     """A topology and its index tensors on a device."""
 
     def __init__(self, topology: Topology, device: torch.device):

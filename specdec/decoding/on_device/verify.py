@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from specdec.decoding.on_device.draft import DraftedThere
-from specdec.decoding.on_device.plan import Plan, Tests
+from specdec.decoding.on_device.plan import DeviceTree, Tests
 from specdec.methods import Attempt, Decision, Verdict, walk
 from specdec.race import winner
 from specdec.topology import Topology
@@ -32,13 +32,13 @@ class Outcomes(NamedTuple):
     q: Tensor
 
 
-def outcomes_ersd(plan: Plan, log_p: Tensor, log_e: Tensor) -> Outcomes:
+def outcomes_ersd(plan: DeviceTree, log_p: Tensor, log_e: Tensor) -> Outcomes:
     """Algorithm 5 at all nodes: the winner of each race under P."""
     nothing = log_e.new_zeros(len(log_p))  # [1 + k]
     return Outcomes(winner(log_p, log_e.index_select(0, plan.depths)), nothing, nothing)
 
 
-def outcomes_gsd(plan: Plan, drafted: DraftedThere, log_p: Tensor, uniforms: Tensor) -> Outcomes:
+def outcomes_gsd(plan: DeviceTree, drafted: DraftedThere, log_p: Tensor, uniforms: Tensor) -> Outcomes:
     """Algorithm 4 at all nodes: p and q of each child's test, and a sample of what its rejections leave of P.
 
     uniforms: what the last token is sampled with at each depth, float64 [depth + 1].
