@@ -17,6 +17,7 @@ _FEATURES = [
 FOLDERS = [ASSETS / name for name in _FEATURES]
 """Scripts and style sheets, a folder per feature."""
 _CASCADE = [
+    "shared/colours",
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
     *("lessons/style", "losslessness/style", "decode/models", "page/page"),
     *("decode/player", "page/projector", "page/setup", "page/tabs"),
