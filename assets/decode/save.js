@@ -51,7 +51,9 @@ async function offlinePage() {
     nameOf(address, root),
     `data:text/javascript;charset=utf-8,${encodeURIComponent(withNames(source, address, root))}`,
   ]);
-  const styles = await Promise.all(["../shared/colours.css", "../page/page.css", "./player.css", "./offline.css"].map(here).map(fetched));
+  const styles = await Promise.all(
+    ["../shared/colours.css", "../page/page.css", "./player.css", "./offline.css"].map(here).map(fetched),
+  );
   const panels = PANELS.map((name) => `<div id="${name}" class="block panel">${templates.get(name)}</div>`);
   // A script element ends at the first "</", whatever it holds: model text must not end it.
   const data = traceText().replaceAll("<", "\\u003c");
