@@ -124,7 +124,7 @@ def _load(options: argparse.Namespace) -> Any:
     if zero_gpu.here():
         if options.cuda_graphs:
             raise ValueError("cuda_graphs = True: on ZeroGPU each run is a process of its own, without them")
-        return zero_gpu.load(options.target, options.draft, options.dtype, run.start_here)
+        return zero_gpu.load(options.target, options.draft, options.dtype, run.start)
     return lazy.load(
         options.target,
         options.draft,

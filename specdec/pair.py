@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from specdec.checks import integer
 from specdec.devices import processor
@@ -18,6 +18,34 @@ _MOST_PADDING = 1024
 """Models of one family pad their logits to different multiples; more than this is another vocabulary."""
 
 _OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert_ids_to_tokens")
+
+
+@runtime_checkable
+class Pair(Protocol):
+    """What is used of a `ModelPair`, by whatever stands for one: loaded later, or with a GPU elsewhere."""
+
+    target: Model
+    draft: Model | None
+    tokenizer: Any | None
+    trials: dict[Any, Any]
+    measured_topologies: dict[Any, Any]
+
+    @property
+    def arithmetic(self) -> str:
+        """How logits come about here."""
+
+    @property
+    def chats(self) -> bool:
+        """Whether there is a chat template."""
+
+    def encode(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of a prompt."""
+
+    def chat_text(self, message: str) -> str:
+        """A user's message as the chat template writes it."""
+
+    def chat_prompt(self, message: str) -> list[int]:
+        """Token ids of `chat_text`."""
 
 
 class ModelPair:

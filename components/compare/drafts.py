@@ -6,7 +6,7 @@ Whatever drafts, ERSD's text is the target's own; what a bad draft costs is toke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 import specdec
 from components.server import zero_gpu
 from components.server.lazy import present
+from specdec.pair import Pair
 
 if TYPE_CHECKING:
     from specdec.models import Model, Session
@@ -35,10 +36,10 @@ _ERRORS_SEED = 0x6E6F_6973_7921
 class Drafts:
     """A pair's target with each draft; what is learnt about them is kept as long as the pair is there."""
 
-    def __init__(self, pair: Any):
+    def __init__(self, pair: Pair):
         self.pair = pair
         # weak: a pair that another one was loaded for is to be freed
-        self._pairs: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+        self._pairs: WeakKeyDictionary[Pair, dict[str, Pair]] = WeakKeyDictionary()
 
     def now(self) -> Drafts:
         """The drafts of the pair as it is now, whatever is loaded for the server meanwhile."""
@@ -46,14 +47,14 @@ class Drafts:
         drafts._pairs = self._pairs
         return drafts
 
-    def pair_with(self, name: str) -> Any:
+    def pair_with(self, name: str) -> Pair:
         """The target with the draft of that name; ValueError lists the names there are."""
         if name not in LABELS:
             raise ValueError(f"draft = {name!r} is none of {', '.join(LABELS)}")
         pair = present(self.pair)
         if name == "own":
             return pair
-        if zero_gpu.lender(pair) is not None:
+        if isinstance(pair, zero_gpu.Lender):
             raise ValueError(f"draft = {name!r}: the GPU is lent for the pair's own draft only; take 'own'")
         known = self._pairs.setdefault(pair, {})
         if name not in known:
@@ -61,7 +62,7 @@ class Drafts:
         return known[name]
 
 
-def _draft(pair: Any, name: str) -> Model:
+def _draft(pair: Pair, name: str) -> Model:
     if name == "target":
         return pair.target
     if name == "uniform":

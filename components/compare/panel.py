@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any
 
 import gradio as gr
 
@@ -17,7 +16,8 @@ from components.compare.drafts import LABELS, Drafts
 from components.decode import controls, text
 from components.guard import limits
 from components.page import frame
-from components.server import run, topologies
+from components.server import feed, topologies, turns
+from specdec.pair import Pair
 
 
 def _each_draft(method: str) -> str:
@@ -74,12 +74,12 @@ _TEMPLATE = f"""
 """
 
 
-def panel(pair: Any) -> gr.HTML:
+def panel(pair: Pair) -> gr.HTML:
     """The comparison; `assets/compare/panel.js` fills it, and each run streams to it."""
     view = frame.panel(
         "compare",
         _TEMPLATE,
-        server_functions=[run.missing],
+        server_functions=[feed.missing],
         choices={
             "method": controls.METHODS,
             "topology": controls.TOPOLOGIES,
@@ -98,7 +98,7 @@ def panel(pair: Any) -> gr.HTML:
 def _connect(drafts: Drafts, view: gr.HTML) -> None:
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
     def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
-        yield from compare_run.updates(drafts, event._data, visitor=run.visitor(request))
+        yield from compare_run.updates(drafts, event._data, visitor=turns.visitor(request))
 
     private = {"show_progress": "hidden", "api_visibility": "private"}
     # No limit of Gradio's: `turns` lets runs wait, and tells them their place.

@@ -7,11 +7,13 @@ decoding, which the texts are compared with, comes first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from components.compare.drafts import Drafts
-from components.server import run, topologies, turns
+from components.server import feed, run, topologies, turns
+from components.server.ahead import Ahead
 from components.server.settings import VisitorSettings, words
 
 REFERENCE = "reference"
@@ -32,7 +34,7 @@ class Column:
 
 
 def updates(
-    drafts: Drafts, request: Any, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+    drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
     """The runs of a request as JSON updates; they share one seat at the model.
 
@@ -43,11 +45,11 @@ def updates(
     A mistake in one column becomes an update with its message, and the others go on; one in what all columns
     share becomes the last update.
     """
-    log = run.Log(interval)
+    log = feed.Log(interval)
     try:
         shared, columns, drafts = _shared(request), _listed(request), drafts.now()
         with turns.MODEL.seat(visitor) as seat:
-            yield from map(run.waits, seat.wait())
+            yield from map(feed.waits, seat.wait())
             models = _expected(request, run.models(drafts.pair))
             yield log.flush("running", setup={"seed": shared.seed, "models": models})
             if request.get("reference"):
@@ -56,7 +58,7 @@ def updates(
                 yield from _told(log, seat, drafts, wanted, shared)
         yield log.flush("done")
     except Exception as error:
-        yield log.flush("error", message=run.told(error))
+        yield log.flush("error", message=feed.told(error))
 
 
 def _shared(request: Any) -> VisitorSettings:
@@ -83,13 +85,13 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
 
 
 def _told(
-    log: run.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: VisitorSettings
+    log: feed.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: VisitorSettings
 ) -> Iterator[str]:
     """The updates of one column; its mistake becomes a message beside its name."""
     try:
         yield from _decoded(log, seat, drafts, _column(wanted, shared))
     except Exception as error:
-        yield log.flush("failed", column=wanted.get("name"), message=run.told(error))
+        yield log.flush("failed", column=wanted.get("name"), message=feed.told(error))
 
 
 def _column(wanted: Mapping[str, Any], shared: VisitorSettings) -> Column:
@@ -98,11 +100,15 @@ def _column(wanted: Mapping[str, Any], shared: VisitorSettings) -> Column:
     return Column(wanted["name"], draft, settings.checked())
 
 
-def _decoded(log: run.Log, seat: turns.Seat, drafts: Drafts, column: Column) -> Iterator[str]:
-    settings = column.settings
-    yield log.flush("choosing" if topologies.has_to_measure(settings) else "running", column=column.name)
-    steps = run.starting(drafts.pair_with(column.draft), settings, detail=False)
-    decoding = yield from run.begun(seat, log, steps, column=column.name)
-    tree = {"num_draft_tokens": decoding.topology.num_draft_tokens, "depth": decoding.topology.depth}
-    yield log.flush("running", column=column.name, tree=tree)
-    yield from log.collect("running", seat.rounds(decoding), column=column.name)
+def _decoded(log: feed.Log, seat: turns.Seat, drafts: Drafts, column: Column) -> Iterator[str]:
+    phase, named = topologies.first_phase(column.settings), {"column": column.name}
+    yield log.flush(phase, **named)
+    steps = run.starting(drafts.pair_with(column.draft), column.settings, detail=False)
+    with closing(Ahead(seat, steps)) as ahead:
+        for _ in ahead.beginning(turns.TOLD_EVERY):
+            yield log.flush(phase, **named)
+        topology = ahead.run.topology
+        tree = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
+        yield log.flush("running", **named, tree=tree)
+        for rounds in ahead.batches(log.interval):
+            yield log.flush("running", rounds, **named)

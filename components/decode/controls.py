@@ -10,10 +10,11 @@ import gradio as gr
 from components.decode import models as models_panel
 from components.guard import limits
 from components.page import serving
-from components.server import run, topologies
+from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import shared
 from components.server.settings import VisitorSettings
+from specdec.pair import Pair
 
 EXAMPLES = [
     "Once upon a time, there was a little girl named Lily.",
@@ -40,10 +41,10 @@ SEED_INFO = "Same seed, same text."
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
 Inputs = dict[str, Any]
-"""Components by the field of `run.VisitorSettings` that each one sets, or by its name in the address."""
+"""Components by the field of `VisitorSettings` that each one sets, or by its name in the address."""
 
 
-def build(pair: Any, access: Access | None = None) -> Inputs:
+def build(pair: Pair, access: Access | None = None) -> Inputs:
     """Place the controls and connect them; what a run yields goes to the feed among them.
 
     access: which models may be loaded; any without it. The controls are returned by their names in the
@@ -56,10 +57,10 @@ def build(pair: Any, access: Access | None = None) -> Inputs:
     with gr.Row(elem_id="buttons"):
         generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=110)
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
-    feed = run.feed()
+    updates = feed.panel()
     inputs = {"prompt": prompt, "chat": models["chat"]} | _decoding() | _sampling()
     inputs |= _tree(inputs, models)
-    _connect(pair, inputs, generate, stop, feed)
+    _connect(pair, inputs, generate, stop, updates)
     return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
 
 
@@ -128,11 +129,11 @@ def _tree(inputs: Inputs, models: Inputs) -> Inputs:
     return {"tree": tree}
 
 
-def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, feed: gr.HTML) -> None:
+def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, updates: gr.HTML) -> None:
     # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
         settings = VisitorSettings(**dict(zip(inputs, values, strict=True)))
-        yield from run.updates(pair, settings, visitor=run.visitor(request))
+        yield from run.updates(pair, settings, visitor=turns.visitor(request))
 
     private = {"show_progress": "hidden", "api_visibility": "private"}
     busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
@@ -142,7 +143,7 @@ def _connect(pair: Any, inputs: Inputs, generate: gr.Button, stop: gr.Button, fe
     running = started.then(
         decode,
         list(inputs.values()),
-        feed,
+        updates,
         # Values as the browser sent them: what does not fit is explained by `VisitorSettings` and `specdec`.
         preprocess=False,
         concurrency_limit=None,  # `turns` lets runs wait, and tells them their place

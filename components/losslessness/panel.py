@@ -17,7 +17,7 @@ from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, TOPOLOGIES, CheckSettings
 from components.page import frame
-from components.server import run
+from components.server import feed, turns
 from specdec.exactness.faults import FAULTS
 
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
@@ -95,7 +95,7 @@ def panel() -> dict[str, Any]:
                 )
             inputs |= _size() | _tree()
         with gr.Column(scale=3, min_width=320):
-            view = frame.panel("lossless", _TEMPLATE, server_functions=[run.missing], **_known())
+            view = frame.panel("lossless", _TEMPLATE, server_functions=[feed.missing], **_known())
     _follow(inputs)
     _connect(inputs, start, stop, view)
     return inputs
@@ -183,7 +183,7 @@ def _follow(inputs: dict[str, Any]) -> None:
 def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr.HTML) -> None:
     def check(request: gr.Request, *values: Any) -> Iterator[str]:
         settings = CheckSettings(**dict(zip(inputs, values, strict=True)))
-        yield from lossless_run.updates(settings, visitor=run.visitor(request))
+        yield from lossless_run.updates(settings, visitor=turns.visitor(request))
 
     def tell(event: str) -> str:
         return f"() => {{ window.specdec.lossless.{event}(); return []; }}"

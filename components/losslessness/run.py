@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.losslessness import models
-from components.server import run, topologies, turns
+from components.server import feed, topologies, turns
 from components.server.settings import whole, words
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
@@ -85,20 +85,20 @@ def new_check(settings: CheckSettings) -> Check:
 
 
 def updates(
-    settings: CheckSettings, interval: float = run.INTERVAL, visitor: turns.Visitor = turns.NOBODY
+    settings: CheckSettings, interval: float = feed.INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
     """One check of this visitor as JSON updates; a mistake becomes a last update with its message."""
-    log = run.Log(interval)
+    log = feed.Log(interval)
     try:
         settings = settings.checked()
         with turns.CHECKS.seat(visitor) as seat:
-            yield from map(run.waits, seat.wait())
+            yield from map(feed.waits, seat.wait())
             with seat.turn():
                 check = new_check(settings)
             yield log.flush("running", **opening(settings, check))
             yield from _decoded(log, seat, check, settings.decodes)
     except Exception as error:
-        yield log.flush("error", message=run.told(error))
+        yield log.flush("error", message=feed.told(error))
 
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
     }
 
 
-def _decoded(log: run.Log, seat: turns.Seat, check: Check, decodes: int) -> Iterator[str]:
+def _decoded(log: feed.Log, seat: turns.Seat, check: Check, decodes: int) -> Iterator[str]:
     end = time.monotonic() + MOST_SECONDS
     path: list[tuple[int, float]] = []
     while check.decodes < decodes and time.monotonic() < end:

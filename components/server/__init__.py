@@ -1,8 +1,10 @@
 """What stands between visitors and the decoder.
 
 settings     what a visitor asks for, checked
-turns        whose round is next
-run          the run and its updates
+turns        who has a seat, and whose round is next
+ahead        seated runs, advanced
+run          how a run begins, and what is told of it
+feed         updates on their way to the browser
 topologies   the trees that can be asked for
 lazy, loading, access, known_pairs, zero_gpu      the pair of models: which, when, and where
 endpoint     the same for programs

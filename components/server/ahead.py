@@ -1,20 +1,31 @@
-"""Rounds that are decoded in a thread of their own, while those before them are on their way to the browser.
+"""Where runs that have a seat are advanced: each in a thread of its own, a turn of the model at a time.
 
 Gradio asks a generator for its next update only when it has sent the last one. A generator that decodes by
 itself stands still meanwhile: a hundredth of the time on an idle machine, up to a fifth on a busy one.
 
-    decoding thread    round  round  round  round  round  round  ...
-    updates                   [1      2]            [3      4     5]
+    decoding thread    step step begun  round  round  round  round  round  ...
+    updates                                   [1      2]            [3     4]
+
+Nobody else takes turns for a run: what decodes the rounds of many runs in one forward takes the place of
+`Ahead._advanced`.
 """
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
+
+from components.server.turns import Seat
+
+if TYPE_CHECKING:
+    from specdec import ContextTree, Round, Topology
+    from specdec.decoding.auto import Steps
+    from specdec.pair import Pair
 
 THREAD = "rounds"
 """The name of the decoding threads."""
@@ -24,17 +35,44 @@ SWITCH_INTERVAL = 0.0005
 thread runs Python code. With Python's own 5 ms, each update of the page held it up by several of them."""
 
 
+class Decoding(Protocol):
+    """A run that has begun, here or in another process; its rounds come one by one."""
+
+    pair: Pair
+    topology: Topology | ContextTree
+    prompt_ids: tuple[int, ...]
+    prefill_seconds: float
+
+    def __iter__(self) -> Iterator[Round]: ...
+    def __next__(self) -> Round: ...
+    def close(self) -> None:
+        """End it and free what it holds."""
+
+
 class Ahead:
-    """The rounds of a run, decoded from now on; the run is closed at its end and by `close`."""
+    """A run that is begun, in steps, and decoded from now on, with the turns of this seat.
 
-    def __init__(self, run: Any):
-        self._run = run
-        self._rounds: SimpleQueue[Any] = SimpleQueue()
-        self._stopped, self._ended = threading.Event(), threading.Event()
+    run: the run once it has begun. It is closed at its end and by `close`.
+    """
+
+    def __init__(self, seat: Seat, beginning: Steps[Decoding]):
+        self.run: Decoding | None = None
+        self._seat, self._beginning = seat, beginning
+        self._rounds: SimpleQueue[Round | None] = SimpleQueue()
+        self._begun, self._stopped, self._ended = (threading.Event() for _ in range(3))
         self._error: BaseException | None = None
-        threading.Thread(target=self._decode, name=THREAD, daemon=True).start()
+        # in the context of whoever asked: by it a GPU is lent
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(self._decode,), name=THREAD, daemon=True).start()
 
-    def batches(self, interval: float) -> Iterator[list[Any]]:
+    def beginning(self, every: float) -> Iterator[None]:
+        """Until the run has begun, once in `every` seconds; raises what kept it from beginning."""
+        while not self._begun.wait(every):
+            yield
+        if self.run is None and self._error is not None:
+            raise self._error
+
+    def batches(self, interval: float) -> Iterator[list[Round]]:
         """All rounds that are there, at least one, `interval` seconds after the batch before it was taken.
 
         The first batch comes with the first round, the last one as soon as the run has ended. An error of
@@ -60,9 +98,10 @@ class Ahead:
 
     def _decode(self) -> None:
         try:
-            with closing(self._run) as run:
-                for round in run:
-                    self._rounds.put(round)
+            with closing(self._advanced()) as advanced:
+                for round in advanced:
+                    if round is not None:
+                        self._rounds.put(round)
                     if self._stopped.is_set():
                         break
         except BaseException as error:
@@ -70,3 +109,10 @@ class Ahead:
         finally:
             self._rounds.put(None)
             self._ended.set()
+            self._begun.set()
+
+    def _advanced(self) -> Iterator[Round | None]:
+        """None after each step of its beginning, then the run's rounds."""
+        self.run = yield from self._seat.turns(self._beginning)
+        self._begun.set()
+        yield from self._seat.turns(self.run)

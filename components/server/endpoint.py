@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, closing
-from typing import Any
 
 import gradio as gr
 from anyio.to_thread import run_sync
 
 import specdec
-from components.server import run, turns
+from components.server import feed, run, turns
 from components.server.ahead import Ahead
 from components.server.settings import VisitorSettings
-from specdec.decoding.auto import Steps
+from specdec.pair import Pair
 
 _LOOK = 0.05
 """Seconds between two looks whether a waiting run has its seat."""
 
 
-def endpoint(pair: Any) -> None:
+def endpoint(pair: Pair) -> None:
     """Add `/generate` to the page that is being built."""
 
     async def generate(
@@ -47,34 +46,24 @@ def endpoint(pair: Any) -> None:
             prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
         )
         try:
-            with turns.MODEL.seat(turns.Visitor(run.visitor(request).address)) as seat:
+            with turns.MODEL.seat(turns.Visitor(turns.visitor(request).address)) as seat:
                 async with aclosing(_rounds(pair, settings.checked(), seat)) as rounds:
                     async for round in rounds:
                         yield round.to_json()
         except Exception as error:
-            raise gr.Error(run.told(error), print_exception=False) from None
+            raise gr.Error(feed.told(error), print_exception=False) from None
 
     gr.api(generate, api_name="generate", concurrency_limit=None)
 
 
-async def _rounds(pair: Any, settings: VisitorSettings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
+async def _rounds(pair: Pair, settings: VisitorSettings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
     """Rounds, decoded ahead in a thread; who waits for a seat holds none."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)
-    taken = seat.steps(run.starting(pair, settings))
-    while (decoding := await run_sync(_step, taken)) is None:
-        pass
-    with closing(Ahead(seat.rounds(decoding))) as ahead:
-        batches = ahead.batches(0)
+    with closing(Ahead(seat, run.starting(pair, settings))) as ahead:
+        beginning, batches = ahead.beginning(_LOOK), ahead.batches(0)
+        while not await run_sync(next, beginning, True):
+            pass
         while (batch := await run_sync(next, batches, None)) is not None:
             for round in batch:
                 yield round
-
-
-def _step(steps: Steps[Any]) -> Any:
-    """One step; what they found, None before."""
-    try:
-        next(steps)
-    except StopIteration as end:
-        return end.value
-    return None

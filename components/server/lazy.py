@@ -9,13 +9,14 @@ from typing import Any
 import torch
 
 import specdec
+from specdec.pair import Pair
 
 SMALL = 20_000_000
 """Parameters of a target up to which a second thread gains nothing, and on a busy machine loses."""
 _ALL_THREADS = torch.get_num_threads()
 
 
-def load(target: str | None, draft: str | None, **options: Any) -> Any:
+def load(target: str | None, draft: str | None, **options: Any) -> Pair:
     """`specdec.load_pair`, with one thread for the embedded pair.
 
     At each of the thousands of small products of its check, two threads wait for each other. On a machine
@@ -32,19 +33,19 @@ class LazyPair:
     A run takes the pair itself with `present` when it begins: the pair may be exchanged while it goes on.
     """
 
-    def __init__(self, load: Callable[[], Any]):
+    def __init__(self, load: Callable[[], Pair]):
         self._load = load
         self._lock = threading.Lock()
-        self._pair: Any = None
+        self._pair: Pair | None = None
 
-    def load(self) -> Any:
+    def load(self) -> Pair:
         """The pair itself. Whatever `load` raises reaches every caller until it succeeds."""
         with self._lock:
             if self._pair is None:
                 self._pair = self._load()
         return self._pair
 
-    def exchange(self, pair: Any) -> None:
+    def exchange(self, pair: Pair) -> None:
         """Let every later use be of this pair. The one before is freed when the runs that took it end."""
         with self._lock:
             self._pair = pair
@@ -61,7 +62,7 @@ class LazyPair:
         return getattr(self.load(), name)
 
 
-def shared(pair: Any) -> LazyPair:
+def shared(pair: Pair) -> LazyPair:
     """A pair in memory as one that can be exchanged; a `LazyPair` as it is."""
     if isinstance(pair, LazyPair):
         return pair
@@ -70,14 +71,15 @@ def shared(pair: Any) -> LazyPair:
     return lazy
 
 
-def present(pair: Any) -> Any:
-    """The pair behind a `LazyPair` as it is now, any other as it is, and this thread ready to run it."""
-    if isinstance(pair, LazyPair):
-        pair = pair.load()
+def present(pair: Pair) -> Pair:
+    """The pair behind a `LazyPair` as it is now, any other as it is."""
+    return pair.load() if isinstance(pair, LazyPair) else pair
+
+
+def use_threads(pair: Pair) -> None:
+    """Let this thread run the pair with as many threads of torch as help; torch counts them by thread."""
     module = getattr(pair.target, "module", None)
-    # torch counts threads of its own for each thread that calls it
     torch.set_num_threads(1 if module is None or _parameters(module) <= SMALL else _ALL_THREADS)
-    return pair
 
 
 def _parameters(module: torch.nn.Module) -> int:

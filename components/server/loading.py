@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
-from components.server import lazy, run
+from components.server import feed, lazy, run
 from components.server.lazy import LazyPair
+from specdec.pair import Pair
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Loading:
         _free()
         self._state = ended | {"title": choice.title, "seconds": time.monotonic() - self._began}
 
-    def _loaded(self, choice: Choice) -> Any:
+    def _loaded(self, choice: Choice) -> Pair:
         pair = (self._load or lazy.load)(
             choice.target, choice.draft, device=choice.device, dtype=choice.dtype, report=self._report
         )
@@ -126,7 +127,7 @@ class Loading:
 
 
 def _told(error: Exception, choice: Choice) -> str:
-    message = run.told(error)
+    message = feed.told(error)
     for hidden, shown in choice.shown:
         message = message.replace(hidden, shown)
     return message

@@ -9,7 +9,7 @@ import gradio as gr
 
 import specdec
 from components.page import serving
-from components.server import run
+from components.server import feed, run
 from components.server.settings import VisitorSettings
 
 
@@ -20,10 +20,10 @@ def alone(build_panel: Callable[[], Any], **changes: Any) -> None:
     settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)
     with gr.Blocks(title="Speculative decoding") as blocks:
         build_panel()
-        feed = run.feed()
+        view = feed.panel()
         blocks.load(
             lambda: (yield from run.updates(pair, settings)),
-            outputs=feed,
+            outputs=view,
             show_progress="hidden",
             api_visibility="private",
         )

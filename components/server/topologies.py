@@ -27,6 +27,11 @@ def has_to_measure(settings: Any) -> bool:
     return settings.method != "ar" and settings.topology in MEASURED and not settings.tree
 
 
+def first_phase(settings: Any) -> str:
+    """What the page is told before such a run has begun."""
+    return "choosing" if has_to_measure(settings) else "running"
+
+
 def topology(pair: Any, name: str, k: int, **settings: Any) -> Any:
     """The topology that `steps` chooses."""
     return finished(steps(pair, name, k, **settings))

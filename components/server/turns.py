@@ -8,9 +8,8 @@ for 20. Everything that runs the model goes through it:
         for place in seat.wait():  # at most once a second, until the run has its seat
             yield f"place {place.number} of {place.of}"
         with seat.turn():  # the model is this run's alone
-            run = specdec.stream(pair, prompt)
-        tree = yield from seat.steps(choosing)  # a turn for each step of a measurement
-        for round in seat.rounds(run):  # a turn for each round; closes the run
+            tree = specdec.optimal_topology(specdec.measure_acceptance(pair), 8)
+        for round in seat.turns(specdec.stream(pair, prompt, topology=tree)):  # a turn for each round
             yield round
 
 Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, gives the seat to the
@@ -34,9 +33,12 @@ from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from components.guard import limits
+from components.guard import addresses, limits
+
+if TYPE_CHECKING:
+    from gradio import Request
 
 TOLD_EVERY = 1.0
 """Seconds between two reports to somebody who waits."""
@@ -47,6 +49,7 @@ _RECENT = 16
 
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Visitor(NamedTuple):
@@ -58,6 +61,11 @@ class Visitor(NamedTuple):
 
 NOBODY = Visitor("")
 """Whoever does not come through the network."""
+
+
+def visitor(request: Request) -> Visitor:
+    """Whose request it is: by address, and by the browser's tab that sent it."""
+    return Visitor(addresses.address(request.request.scope), request.session_hash)
 
 
 class Bounds(NamedTuple):
@@ -278,37 +286,26 @@ class Seat:
         finally:
             self._model.pass_on(self)
 
-    def steps(self, steps: Generator[None, None, _T]) -> Generator[None, None, _T]:
-        """What steps find, a turn for each of them; it stops after each, without the model."""
-        with closing(steps):
-            while True:
-                with self.turn():
-                    try:
-                        next(steps)
-                    except StopIteration as end:
-                        return end.value
-                yield
+    def turns(self, work: Generator[_T, None, _R] | Iterator[_T]) -> Generator[_T, None, _R | None]:
+        """What work yields, a turn of the model for each, and what it returns; it is closed with this.
 
-    def rounds(self, run: Iterator[Any]) -> Iterator[Any]:
-        """The rounds of a run, a turn for each; the run is closed with this.
-
-        While others ask who come after it, the run keeps the model from one round to the next: whoever takes
-        the rounds must not stand still between them (`ahead`).
+        While others ask who come after it, it keeps the model from one turn to the next: whoever takes what
+        it yields must not stand still in between (`ahead`).
         """
         assert self.seated.is_set(), "wait for the seat first"
-        with closing(run):
-            kept = False
+        kept = False
+        with closing(work):
             try:
                 while True:
                     if not kept:
                         self._model.take(self)
                     kept = True
                     with self._counted():
-                        round = next(run, None)
-                    if round is None:
-                        return
+                        found = next(work)
                     kept = self._model.pass_on(self, again=True)
-                    yield round
+                    yield found
+            except StopIteration as end:
+                return end.value
             finally:
                 if kept:
                     self._model.pass_on(self)

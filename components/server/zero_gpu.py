@@ -23,6 +23,9 @@ import gradio as gr
 import specdec
 from components.guard import limits
 from components.server import known_pairs, topologies
+from components.server.ahead import Decoding
+from components.server.settings import VisitorSettings
+from specdec.pair import Pair
 
 DEFAULT = "qwen3-8b"
 """The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
@@ -32,8 +35,8 @@ _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
 """Seconds for moving the models, for each token, and for measuring acceptance first. Not measured on ZeroGPU:
 guesses on the safe side, for 8 B parameters in bfloat16."""
 
-Start = Callable[[Any, Any, str, bool], Any]
-"""Begins a run in this process: pair, settings, method, detail -> `specdec.decoding.run.Run`."""
+Start = Callable[..., Decoding]
+"""Begins a run in this process: pair, settings, detail, prompt_ids, as `components.server.run.start`."""
 
 
 def here(environment: Mapping[str, str] = os.environ) -> bool:
@@ -46,7 +49,7 @@ def _bounded(most: limits.Limits) -> limits.Limits:
     return replace(most, new_tokens=min(most.new_tokens, int((MOST - _BEGIN) / _PER_TOKEN)))
 
 
-def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Any:
+def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pair:
     """The pair for the GPU, by hub ids or else `DEFAULT`; the embedded pair on the CPU where that fails.
 
     To be called before the page is built. Runs are limited to what fits into `MOST` seconds.
@@ -64,19 +67,13 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Any
         if model is not None:
             model.to("cuda")
     limits.use(_bounded(limits.current()))
-    _lenders[pair] = Lender(pair, start)
-    return pair
+    return Lender(pair, start)
 
 
 @lru_cache(maxsize=1)
-def embedded() -> Any:
+def embedded() -> Pair:
     """The embedded pair on the CPU, which needs no quota."""
     return specdec.load_pair(device="cpu")
-
-
-def lender(pair: Any) -> Lender | None:
-    """Where a pair borrows its GPU; None for pairs that need none."""
-    return _lenders.get(pair)
 
 
 class NoGpuError(ValueError):
@@ -106,33 +103,38 @@ class Ending(NamedTuple):
 
 
 class Lender:
-    """Runs of one pair on a GPU that each of them borrows."""
+    """A pair whose runs are on a GPU that each of them borrows; all else is the pair's own."""
 
-    def __init__(self, pair: Any, start: Start):
+    def __init__(self, pair: Pair, start: Start):
         import spaces
 
         self.pair = pair
         self._start = start
         self._borrowed = spaces.GPU(self._work, duration=self.seconds)
 
-    def start(self, settings: Any, method: str, detail: bool) -> BorrowedRun:
-        """Begin a run; `NoGpuError` where none is lent."""
-        return BorrowedRun(self.pair, self._borrowed(settings, method, detail))
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.pair, name)
 
-    def seconds(self, settings: Any, method: str, detail: bool) -> int:  # noqa: ARG002
+    def start(self, settings: VisitorSettings, *details: Any) -> BorrowedRun:
+        """Begin a run; `NoGpuError` where none is lent."""
+        return BorrowedRun(self, self._borrowed(settings, *details))
+
+    def seconds(self, settings: VisitorSettings, *_: Any) -> int:
         """Seconds of GPU to ask for: more for more tokens, and where acceptance has yet to be measured."""
-        trial = _TRIAL if method != "ar" and self._has_to_measure(settings, method) else 0
+        trial = _TRIAL if self._has_to_measure(settings) else 0
         seconds = _BEGIN + settings.max_new_tokens * _PER_TOKEN
         return trial + min(MOST, max(LEAST, round(seconds)))
 
-    def _has_to_measure(self, settings: Any, method: str) -> bool:
-        known = any(key[0] == method for key in self.pair.trials)
+    def _has_to_measure(self, settings: VisitorSettings) -> bool:
+        known = any(key[0] == settings.method for key in self.pair.trials)
         return topologies.has_to_measure(settings) and not known
 
-    def _work(self, settings: Any, method: str, detail: bool) -> Iterator[Any]:
+    def _work(self, settings: VisitorSettings, *details: Any) -> Iterator[Any]:
         """The whole run, in the process that has the GPU."""
         try:
-            run = self._start(self.pair, settings, method, detail)
+            run = self._start(self.pair, settings, *details)
         except ValueError as error:  # of other errors than Gradio's own, only the class gets through
             yield Refusal(str(error))
             return
@@ -147,8 +149,8 @@ class BorrowedRun(Iterator[specdec.Round]):
 
     prefill_seconds = 0.0
 
-    def __init__(self, pair: Any, updates: Iterator[Any]):
-        self.pair, self._updates = pair, updates
+    def __init__(self, lender: Lender, updates: Iterator[Any]):
+        self.pair, self._updates = lender, updates
         first = self._next()
         if isinstance(first, Refusal):
             raise ValueError(first.message)
@@ -159,8 +161,8 @@ class BorrowedRun(Iterator[specdec.Round]):
         if not isinstance(update, Ending):
             return update
         self.prefill_seconds = update.prefill_seconds
-        self.pair.trials |= update.trials
-        self.pair.measured_topologies |= update.measured_topologies
+        self.pair.trials.update(update.trials)
+        self.pair.measured_topologies.update(update.measured_topologies)
         raise StopIteration
 
     def close(self) -> None:
@@ -185,6 +187,3 @@ def _in_words(error: gr.Error) -> ValueError:
     return ValueError(
         "The shared GPU broke the run off, most likely because its time was over: ask for fewer tokens"
     )
-
-
-_lenders: dict[Any, Lender] = {}

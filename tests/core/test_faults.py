@@ -13,7 +13,7 @@ import torch
 
 import specdec
 from components.decode import record
-from components.server import run, turns
+from components.server import feed, run, turns
 from components.server.settings import VisitorSettings
 from specdec.experiments.store import Store
 from tests.conftest import answering, let_closed_runs_end
@@ -84,7 +84,7 @@ def token_ids(updates):
 )
 def test_a_model_that_breaks_in_the_middle_of_a_run(pair, monkeypatch, model, error, message):
     logged = []  # a log of pytest would hold the frames of the error, and with them the caches
-    monkeypatch.setattr(run.logging, "error", lambda text, exc_info: logged.append((text, str(exc_info))))
+    monkeypatch.setattr(feed.logging, "error", lambda text, exc_info: logged.append((text, str(exc_info))))
     whole = specdec.generate(pair, SETTINGS.prompt, max_new_tokens=24, seed=3).token_ids
     with breaking(getattr(pair, model), error) as sessions:
         updates = received(pair)

@@ -15,7 +15,7 @@ from gradio.utils import is_static_file
 import app
 import specdec
 from components.page import assets, serving
-from components.server import run, topologies
+from components.server import feed, run, topologies
 from components.server.settings import VisitorSettings
 from tests.conftest import let_closed_runs_end
 
@@ -96,11 +96,22 @@ def test_the_baseline_is_measured_on_the_same_prompt_and_seed(pair):
     assert ids == [id for id, _, _ in emitted(rounds_in(updates))]  # ERSD: drafter invariance
 
 
+@pytest.mark.parametrize("topology", ["sequence", "optimal"])
+def test_the_prompt_is_tokenised_once(pair, monkeypatch, topology):
+    split, split_texts = type(pair)._split, []
+    monkeypatch.setattr(
+        type(pair), "_split", lambda pair, text, **kw: split_texts.append(text) or split(pair, text, **kw)
+    )
+    updates = received(pair, settings(topology=topology, k=4, prompt="The dog", baseline=True))
+    assert updates[-1]["phase"] == "done"
+    assert split_texts.count("The dog") == 1
+
+
 def test_lost_updates_can_be_asked_for(pair):
     updates = list(run.updates(pair, settings(), interval=0.0))
     name = json.loads(updates[0])["run"]
-    assert run.missing({"run": name, "seq": 2}) == updates[2:]
-    assert run.missing({"run": "unknown", "seq": 0}) == []
+    assert feed.missing({"run": name, "seq": 2}) == updates[2:]
+    assert feed.missing({"run": "unknown", "seq": 0}) == []
 
 
 def test_a_stopped_run_frees_its_caches(pair, monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import torch
 import specdec
 from components.compare import run as compare_run
 from components.compare.drafts import LABELS, Drafts, NoisyDraft
-from components.server import run, turns
+from components.server import run, turns, zero_gpu
 from components.server.lazy import shared
 
 PROMPT = "Tom had a red ball. One day"
@@ -191,8 +193,9 @@ def test_a_pair_without_a_draft_still_compares_with_others(pair):
     assert set(texts(updates)) == {compare_run.REFERENCE, "target", "uniform"}
 
 
-def test_a_lent_gpu_is_for_the_pair_s_own_draft(known, monkeypatch):
-    monkeypatch.setattr("components.server.zero_gpu.lender", lambda pair: pair)
+def test_a_lent_gpu_is_for_the_pair_s_own_draft(pair, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
+    known = Drafts(zero_gpu.Lender(pair, run.start))
     assert known.pair_with("own") is known.pair
     with pytest.raises(ValueError, match="GPU is lent for the pair's own draft"):
         known.pair_with("target")

@@ -12,7 +12,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from components.server.lazy import _ALL_THREADS, LazyPair, present, shared
+import specdec
+from components.server import run, zero_gpu
+from components.server.lazy import _ALL_THREADS, LazyPair, present, shared, use_threads
+from specdec.pair import Pair
 from tests.conftest import answering
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -65,13 +68,20 @@ def test_a_pair_in_memory_is_shared_as_it_is():
     assert shared(lazy) is lazy
 
 
+def test_whatever_stands_for_a_pair_is_one(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
+    pair = specdec.load_pair()
+    assert all(isinstance(each, Pair) for each in (pair, shared(pair), zero_gpu.Lender(pair, run.start)))
+    assert not isinstance(pair.target, Pair)
+
+
 @pytest.mark.parametrize(("width", "threads"), [(10, 1), (5000, _ALL_THREADS)])
 def test_a_small_model_gets_one_thread_and_a_large_one_all(width, threads):
     with torch.device("meta"):
         module = torch.nn.Linear(width, width)
     before = torch.get_num_threads()
     try:
-        present(SimpleNamespace(target=SimpleNamespace(module=module)))
+        use_threads(SimpleNamespace(target=SimpleNamespace(module=module)))
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

@@ -125,8 +125,7 @@ def lent(spaces, pairs):
     """A pair that borrows a GPU for each of its runs, and has measured nothing yet."""
     pair = pairs[0]
     pair.trials.clear()
-    zero_gpu._lenders[pair] = zero_gpu.Lender(pair, run.start_here)
-    return pair
+    return zero_gpu.Lender(pair, run.start)
 
 
 def updates(pair, **changes):
@@ -245,18 +244,18 @@ def test_a_space_loads_its_pair_checks_it_on_the_cpu_and_moves_it(spaces, monkey
     monkeypatch.setattr("specdec.models.HFModel.to", lambda model, device: moved.append((model.name, device)))
     monkeypatch.setattr(limits, "_current", limits.Limits())
     folder = specdec.loading.EMBEDDED
-    pair = zero_gpu.load(folder / "target", folder / "draft", "float32", run.start_here)
+    pair = zero_gpu.load(folder / "target", folder / "draft", "float32", run.start)
     assert moved == [("tiny/target", "cuda"), ("tiny/draft", "cuda")]
-    assert zero_gpu.lender(pair) is not None
+    assert isinstance(pair, zero_gpu.Lender)
     most = VisitorSettings("Once", max_new_tokens=limits.current().new_tokens, topology="sequence")
-    assert zero_gpu.lender(pair).seconds(most, "ersd", True) == zero_gpu.MOST
+    assert pair.seconds(most) == zero_gpu.MOST
 
 
 def test_a_space_without_its_models_falls_back_to_the_embedded_pair(spaces, monkeypatch, caplog):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    pair = zero_gpu.load(None, None, "auto", run.start_here)
+    pair = zero_gpu.load(None, None, "auto", run.start)
     assert (pair.target.name, str(pair.target.device)) == ("tiny/target", "cpu")
-    assert zero_gpu.lender(pair) is None
+    assert isinstance(pair, specdec.ModelPair)
     assert known_pairs.BY_NAME[zero_gpu.DEFAULT].target.hub_id in caplog.text
 
 

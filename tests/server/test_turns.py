@@ -46,7 +46,7 @@ def decode(queue, run, started=None, visitor=page_turns.NOBODY):
             pass
         if started:
             started.wait()
-        for _ in seat.rounds(run):
+        for _ in seat.turns(run):
             pass
 
 
@@ -146,7 +146,7 @@ def test_a_stopped_run_frees_the_model_within_a_round():
 
     def visit():
         with queue.seat() as seat:
-            yield from seat.rounds(run)
+            yield from seat.turns(run)
 
     updates = visit()
     next(updates)
@@ -162,7 +162,7 @@ def test_a_round_that_fails_passes_the_model_on():
     with pytest.raises(MemoryError), one.turn():
         raise MemoryError
     told = []
-    in_threads([(list, other.rounds(Steps("other", 3, told)))])
+    in_threads([(list, other.turns(Steps("other", 3, told)))])
     assert len(told) == 6
 
 
@@ -219,7 +219,7 @@ def between_rounds_of_a_newcomer(queue, others=3):
 
     def flood():
         with queue.seat(Visitor("flood")) as seat:
-            for _ in seat.rounds(Steps("flood", 10_000, told)):
+            for _ in seat.turns(Steps("flood", 10_000, told)):
                 if len(told) > 60:
                     long_there.set()
                 if gone.is_set():
@@ -284,9 +284,9 @@ def test_a_measurement_takes_a_turn_for_each_of_its_steps():
         return "tree"
 
     def measure():
-        with queue.seat(Visitor("new temperature")) as seat:
+        with queue.seat() as seat:  # of the same address: in the order of asking
             started.wait(60)
-            steps = seat.steps(measuring())
+            steps = seat.turns(measuring())
             while True:
                 try:
                     next(steps)
@@ -312,7 +312,7 @@ def test_a_measurement_that_is_stopped_frees_the_model():
             closed.append(True)
 
     with queue.seat() as seat:
-        steps = seat.steps(measuring())
+        steps = seat.turns(measuring())
         next(steps)
         steps.close()
     assert closed == [True]
