@@ -8,11 +8,10 @@ This file only arranges the panels of `components` and starts the server.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from argparse import Namespace
 from functools import partial
-from typing import Any
 
 if __name__ == "__main__":
     from components.server import ending
@@ -39,10 +38,11 @@ from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
 from components.page import frame, projector, serving, setup
 from components.race_lab import panel as race_lab
-from components.server import access, ahead, endpoint, lazy, memory, run, zero_gpu
+from components.server import access, ahead, endpoint, lazy, memory, options, run, zero_gpu
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.tree_lab import panel as tree_lab
+from specdec.pair import Pair
 
 _INTRODUCTION = """
 <header class="introduction">
@@ -54,7 +54,7 @@ _INTRODUCTION = """
 """
 
 
-def build(pair: Any = None, allowed: Access | None = None) -> gr.Blocks:
+def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
     """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded."""
     pair = shared(specdec.load_pair() if pair is None else pair)
     with gr.Blocks(title="Speculative decoding", fill_width=True) as blocks:
@@ -92,27 +92,27 @@ def main(arguments: list[str] | None = None) -> None:
     The embedded pair is loaded while the page is opened and plays a recorded run; any other before, so that
     nobody is shown a page whose models do not load.
     """
-    options = _options(arguments)
+    wanted = options.parse(arguments)
     memory.share_arenas()
     sys.setswitchinterval(ahead.SWITCH_INTERVAL)
-    pair = LazyPair(partial(_load, options))
+    pair = LazyPair(partial(_load, wanted))
     try:
-        limits.use(limits.from_options(options))
-        addresses.use(addresses.from_options(options))
-        hosts.use(hosts.from_options(options))
-        ports.check(options.host, options.port)
-        if options.target or options.draft or options.cuda_graphs or zero_gpu.here():
+        limits.use(limits.from_options(wanted))
+        addresses.use(addresses.from_options(wanted))
+        hosts.use(hosts.from_options(wanted))
+        ports.check(wanted.host, wanted.port)
+        if wanted.target or wanted.draft or wanted.cuda_graphs or zero_gpu.here():
             pair.load()
-        allowed = access.from_options(options)
+        allowed = access.from_options(wanted)
         blocks = build(pair, allowed)
         serving.launch(
             blocks,
-            server_name=options.host,
-            server_port=options.port,
-            share=options.share,
+            server_name=wanted.host,
+            server_port=wanted.port,
+            share=wanted.share,
             prevent_thread_lock=True,
         )
-        if allowed.key and not options.models_key:
+        if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
         pair.load()
     except ValueError as error:
@@ -120,67 +120,17 @@ def main(arguments: list[str] | None = None) -> None:
     blocks.block_thread()
 
 
-def _load(options: argparse.Namespace) -> Any:
+def _load(wanted: Namespace) -> Pair:
     if zero_gpu.here():
-        if options.cuda_graphs:
+        if wanted.cuda_graphs:
             raise ValueError("cuda_graphs = True: on ZeroGPU each run is a process of its own, without them")
-        return zero_gpu.load(options.target, options.draft, options.dtype, run.start)
+        return zero_gpu.load(wanted.target, wanted.draft, wanted.dtype, run.start)
     return lazy.load(
-        options.target,
-        options.draft,
-        device=options.device,
-        dtype=options.dtype,
-        cuda_graphs=options.cuda_graphs,
-    )
-
-
-def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
-    # a Space has no command line: these, and the options of `access`, can be variables too
-    names = ("target", "draft", "device", "dtype")
-    default = {name: os.environ.get(f"SPECDEC_{name.upper()}") for name in names}
-    parser.add_argument(
-        "--target",
-        default=default["target"],
-        help="hub id or folder of the target (default: the embedded pair); also as SPECDEC_TARGET",
-    )
-    parser.add_argument(
-        "--draft", default=default["draft"], help="hub id or folder of the draft; SPECDEC_DRAFT"
-    )
-    parser.add_argument(
-        "--device", default=default["device"] or "auto", help="auto, cpu, cuda or cuda:1; SPECDEC_DEVICE"
-    )
-    parser.add_argument(
-        "--dtype",
-        default=default["dtype"] or "auto",
-        help="auto, float32, bfloat16 or float16; SPECDEC_DTYPE",
-    )
-    # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
-    parser.add_argument("--host", help="address to listen on (default: this machine alone, 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen on (default: the first free one from 7860)")
-    addresses.add_options(parser)
-    hosts.add_options(parser)
-    parser.add_argument("--share", action="store_true", help="also open a public address through Gradio")
-    access.add_options(parser)
-    try:
-        _add_graphs_option(parser)
-        limits.add_options(parser, limits.from_environment())
-    except ValueError as error:
-        parser.error(str(error))
-    return parser.parse_args(arguments)
-
-
-def _add_graphs_option(parser: argparse.ArgumentParser) -> None:
-    """ValueError where its variable says neither 0 nor 1."""
-    value = os.environ.get("SPECDEC_CUDA_GRAPHS") or "0"
-    if value not in ("0", "1"):
-        raise ValueError(f"SPECDEC_CUDA_GRAPHS = {value!r} is neither 0 nor 1")
-    parser.add_argument(
-        "--cuda-graphs",
-        action=argparse.BooleanOptionalAction,
-        default=value == "1",
-        help="replay forwards of the pair that the server starts with as CUDA graphs; never tried on a GPU "
-        "yet (default: no); SPECDEC_CUDA_GRAPHS=1",
+        wanted.target,
+        wanted.draft,
+        device=wanted.device,
+        dtype=wanted.dtype,
+        cuda_graphs=wanted.cuda_graphs,
     )
 
 

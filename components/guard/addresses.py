@@ -70,18 +70,6 @@ def address(scope: Mapping[str, Any], proxies: Proxies | None = None) -> str:
     return _shown(_parsed(said) or _parsed(peer)) or peer
 
 
-def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
-    """The option `--proxy`, with `SPECDEC_PROXY` as its default."""
-    parser.add_argument(
-        "--proxy",
-        default=environment.get("SPECDEC_PROXY"),
-        metavar="N",
-        help="how many proxies stand in front of this server: a visitor's address is read from "
-        "X-Forwarded-For, from the right, past so many (default: 0, which believes nobody; 1 on a Space and "
-        "with --share); SPECDEC_PROXY",
-    )
-
-
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Proxies:
     """What was stated, else what is known of the place: the hub and Gradio's tunnel are one proxy each."""
     behind = "SPACE_ID" in environment or bool(options.share)

@@ -47,17 +47,6 @@ def known(name: str) -> bool:
     )
 
 
-def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
-    """The option `--names`, with `SPECDEC_NAMES` as its default."""
-    parser.add_argument(
-        "--names",
-        default=environment.get("SPECDEC_NAMES", ""),
-        metavar="NAMES",
-        help="further names by which visitors reach this server, with commas (known are numbers, localhost, "
-        "this machine's name, --host, and behind proxies any); SPECDEC_NAMES",
-    )
-
-
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The names that were stated, one way or another. ValueError tells one that is none."""
     stated = [each.strip() for each in options.names.split(",") if each.strip()]

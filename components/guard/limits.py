@@ -1,14 +1,12 @@
-"""How much one visitor may ask for, in one place: from the environment or `app.py`'s command line.
+"""How much one visitor may ask for, in one place.
 
-Each limit has an option, `--new-tokens 200`, and a variable, `SPECDEC_NEW_TOKENS=200`. Where one bites,
-`at_most` says which one, its value and what was asked for.
+Each limit has an option of `app.py`, `--new-tokens 200`, and a variable, `SPECDEC_NEW_TOKENS=200`. Where one
+bites, `at_most` says which one, its value and what was asked for.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -76,31 +74,6 @@ def at_most(name: str, value: int, limit: int, unit: str = "") -> None:
         raise ValueError(f"{name} = {value:,}{unit and ' '}{unit} is above the limit of {limit:,} here")
 
 
-def from_environment(environment: Mapping[str, str] = os.environ) -> Limits:
-    """The defaults, changed by `SPECDEC_...` variables; ValueError names one that is no whole number."""
-    keys = {limit.name: f"SPECDEC_{limit.name.upper()}" for limit in fields(Limits)}
-    return Limits(
-        **{name: _number(key, environment[key]) for name, key in keys.items() if key in environment}
-    )
-
-
-def add_options(parser: argparse.ArgumentParser, defaults: Limits) -> None:
-    """One option for each limit, in a group of their own."""
-    group = parser.add_argument_group("limits", "also as variables, for example SPECDEC_NEW_TOKENS=200")
-    for limit in fields(Limits):
-        option = "--" + limit.name.replace("_", "-")
-        default = getattr(defaults, limit.name)
-        help = f"most {limit.metadata['what']} (default: {default:,})"
-        group.add_argument(option, type=int, default=default, metavar="N", help=help)
-
-
 def from_options(options: argparse.Namespace) -> Limits:
-    """The limits that `add_options` read; ValueError names one that is below 1."""
+    """The limits that were asked for; ValueError names one that is below 1."""
     return Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)})
-
-
-def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} = {text!r} is not a whole number") from None

@@ -1,5 +1,6 @@
 """What stands between visitors and the decoder.
 
+options      what whoever runs the server sets
 settings     what a visitor asks for, checked
 turns        who has a seat, and whose round is next
 ahead        seated runs, advanced

@@ -112,32 +112,6 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def add_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
-    """The command line's options; `SPECDEC_MODELS` and `SPECDEC_MODELS_FOLDER` set their defaults."""
-    group = parser.add_argument_group("models that visitors may load, for everybody on this server")
-    group.add_argument(
-        "--models",
-        choices=RULES,
-        default=environment.get("SPECDEC_MODELS"),
-        help="own: any hub id or folder; listed: the pairs of the page's list; fixed: none (default: own "
-        "where only this machine can reach the page, fixed on a Space and behind proxies, else listed)",
-    )
-    group.add_argument(
-        "--models-key",
-        default=environment.get("SPECDEC_MODELS_KEY"),
-        metavar="KEY",
-        help="what a visitor has to enter to load another pair or to cancel (default: nothing where "
-        "only this machine can reach the page, else one that is drawn and printed)",
-    )
-    group.add_argument(
-        "--models-folder",
-        type=Path,
-        default=environment.get("SPECDEC_MODELS_FOLDER"),
-        metavar="FOLDER",
-        help="look for own folders in this one only, by their names in it (default: anywhere)",
-    )
-
-
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Access:
     """The rule that was asked for, else the one that fits who can reach the page."""
     if zero_gpu.here(environment):

@@ -18,7 +18,7 @@ import torch
 
 import app
 import specdec
-from components.server import zero_gpu
+from components.server import options, zero_gpu
 from specdec.bench.command import bench, parser
 from specdec.models import HFModel, graphs, static
 from specdec.models.graphs import GraphSession, captured
@@ -447,14 +447,14 @@ def test_the_server_takes_them_from_its_command_line_or_a_variable(monkeypatch, 
         monkeypatch.setenv("SPECDEC_CUDA_GRAPHS", variable)
     asked = []
     monkeypatch.setattr(specdec, "load_pair", lambda *_, **options: asked.append(options["cuda_graphs"]))
-    app._load(app._options(arguments))
+    app._load(options.parse(arguments))
     assert asked == [on]
 
 
 def test_a_variable_that_is_neither_is_named(monkeypatch, capsys):
     monkeypatch.setenv("SPECDEC_CUDA_GRAPHS", "maybe")
     with pytest.raises(SystemExit):
-        app._options([])
+        options.parse([])
     assert "SPECDEC_CUDA_GRAPHS = 'maybe' is neither 0 nor 1" in capsys.readouterr().err
 
 

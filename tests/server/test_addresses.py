@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-import app
 from components.guard import addresses
 from components.guard.addresses import Proxies, address
+from components.server import options
 
 
 def scope(*forwarded, peer="203.0.113.9"):
@@ -98,10 +98,10 @@ def test_proxies_are_stated_or_known_of_the_place(monkeypatch, arguments, enviro
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert addresses.from_options(app._options(arguments)) == expected
+    assert addresses.from_options(options.parse(arguments)) == expected
 
 
 @pytest.mark.parametrize("stated", ["10.0.0.7", "*", "-1", "", "²", "11"])
 def test_what_is_no_number_of_proxies_is_named(stated):
     with pytest.raises(ValueError, match="is not a number of proxies from 0 to 9"):
-        addresses.from_options(app._options(["--proxy=" + stated]))
+        addresses.from_options(options.parse(["--proxy=" + stated]))

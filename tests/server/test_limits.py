@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import fields, replace
 
@@ -10,7 +9,7 @@ import pytest
 
 import specdec
 from components.guard import limits
-from components.server import run
+from components.server import options, run
 from components.server.settings import VisitorSettings
 
 NAMES = [limit.name for limit in fields(limits.Limits)]
@@ -29,19 +28,17 @@ def bounds():
     limits.use(before)
 
 
-def options(arguments, environment=None):
-    parser = argparse.ArgumentParser()
-    limits.add_options(parser, limits.from_environment(environment or {}))
-    return limits.from_options(parser.parse_args(arguments))
+def parsed(arguments, environment=None):
+    return limits.from_options(options.parse(arguments, environment or {}))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_limit_is_an_option_and_a_variable(name):
     option, variable = "--" + name.replace("_", "-"), f"SPECDEC_{name.upper()}"
-    assert getattr(options([option, "17"]), name) == 17
-    assert getattr(options([], {variable: "18"}), name) == 18
-    assert getattr(options([option, "17"], {variable: "18"}), name) == 17
-    assert options([]) == limits.Limits()
+    assert getattr(parsed([option, "17"]), name) == 17
+    assert getattr(parsed([], {variable: "18"}), name) == 18
+    assert getattr(parsed([option, "17"], {variable: "18"}), name) == 17
+    assert parsed([]) == limits.Limits()
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, "8"])
@@ -50,9 +47,20 @@ def test_a_limit_is_a_whole_number_from_one_up(value):
         limits.Limits(seats=value)
 
 
-def test_a_variable_that_is_no_number_is_named():
-    with pytest.raises(ValueError, match="SPECDEC_SEATS = 'many' is not a whole number"):
-        limits.from_environment({"SPECDEC_SEATS": "many"})
+def test_a_variable_that_is_no_number_is_named(capsys):
+    with pytest.raises(SystemExit):
+        options.parse([], {"SPECDEC_SEATS": "many"})
+    assert "SPECDEC_SEATS = 'many' is not a whole number" in capsys.readouterr().err
+
+
+def test_every_option_with_a_variable_names_it_in_the_help(capsys):
+    with pytest.raises(SystemExit):
+        options.parse(["--help"], {})
+    told = capsys.readouterr().out
+    for name in [name for group in options.GROUPS.values() for name in group]:
+        variable = f"SPECDEC_{name.upper().replace('-', '_')}"
+        assert f"--{name}" in told
+        assert (variable in told) == (name not in ("host", "port", "share")), variable
 
 
 @pytest.mark.parametrize(

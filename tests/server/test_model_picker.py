@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import inspect
@@ -19,7 +18,7 @@ import pytest
 import app
 import specdec
 from components.decode import models as models_panel
-from components.server import access, known_pairs, run
+from components.server import access, known_pairs, options, run
 from components.server.access import FIXED, LISTED, OWN, Access
 from components.server.lazy import LazyPair, present, shared
 from components.server.loading import Cancelled, Choice, Loading
@@ -424,13 +423,8 @@ def test_the_rule_and_the_key_fit_who_can_reach_the_page(options, environment, r
     )
 
 
-def allowed(options, environment):
-    parser = argparse.ArgumentParser()
-    for option in ("--host", "--proxy"):
-        parser.add_argument(option)
-    parser.add_argument("--share", action="store_true")
-    access.add_options(parser, environment)
-    return access.from_options(parser.parse_args(options), environment)
+def allowed(arguments, environment):
+    return access.from_options(options.parse(arguments, environment), environment)
 
 
 def test_a_key_is_long_enough():

@@ -1,0 +1,109 @@
+"""What whoever runs the server can set: one table for the command line, the environment and `--help`.
+
+The option `models-key` is given as `--models-key KEY` or, on a Space, which has no command line, as the
+variable `SPECDEC_MODELS_KEY`; an empty variable is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from components.guard.limits import Limits
+from components.server.access import RULES
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 0 nor 1")
+    return text == "1"
+
+
+_YES_OR_NO = {"action": argparse.BooleanOptionalAction, "default": False}
+GROUPS = {
+    "the pair of models": {
+        "target": ("hub id or folder of the target (default: the embedded pair)", {}),
+        "draft": ("hub id or folder of the draft", {}),
+        "device": ("auto, cpu, cuda or cuda:1", {"default": "auto"}),
+        "dtype": ("auto, float32, bfloat16 or float16", {"default": "auto"}),
+        "cuda-graphs": (
+            "replay forwards of the pair that the server starts with as CUDA graphs; never tried on a GPU "
+            "yet (default: no)",
+            _YES_OR_NO,
+        ),
+    },
+    "where the page is": {
+        # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
+        "host": ("address to listen on (default: this machine alone, 127.0.0.1)", {}),
+        "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
+        "share": ("also open a public address through Gradio", {"action": "store_true"}),
+        "proxy": (
+            "how many proxies stand in front of this server: a visitor's address is read from "
+            "X-Forwarded-For, from the right, past so many (default: 0, which believes nobody; 1 on a Space "
+            "and with --share)",
+            {"metavar": "N"},
+        ),
+        "names": (
+            "further names by which visitors reach this server, with commas (known are numbers, localhost, "
+            "this machine's name, --host, and behind proxies any)",
+            {"default": ""},
+        ),
+    },
+    "models that visitors may load, for everybody on this server": {
+        "models": (
+            "own: any hub id or folder; listed: the pairs of the page's list; fixed: none (default: own "
+            "where only this machine can reach the page, fixed on a Space and behind proxies, else listed)",
+            {"choices": RULES},
+        ),
+        "models-key": (
+            "what a visitor has to enter to load another pair or to cancel (default: nothing where only this "
+            "machine can reach the page, else one that is drawn and printed)",
+            {"metavar": "KEY"},
+        ),
+        "models-folder": (
+            "look for own folders in this one only, by their names in it (default: anywhere)",
+            {"metavar": "FOLDER", "type": Path},
+        ),
+    },
+    "limits": {
+        limit.name.replace("_", "-"): (
+            f"most {limit.metadata['what']} (default: {limit.default:,})",
+            {"metavar": "N", "type": _whole, "default": limit.default},
+        )
+        for limit in fields(Limits)
+    },
+}
+"""By group and name: the help, and what `argparse` has to know besides."""
+_NO_VARIABLE = ("host", "port", "share")
+
+
+def parse(
+    arguments: list[str] | None = None, environment: Mapping[str, str] = os.environ
+) -> argparse.Namespace:
+    """The value of each option: of the command line, else of its variable, else its default.
+
+    Ends the process with a message where a value is of the wrong kind.
+    """
+    parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
+    for title, options in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for name, (told, kind) in options.items():
+            variable = "" if name in _NO_VARIABLE else f"SPECDEC_{name.upper().replace('-', '_')}"
+            option = group.add_argument(f"--{name}", help=told + (variable and f"; {variable}"), **kind)
+            if text := environment.get(variable):
+                read = _switch if kind is _YES_OR_NO else kind.get("type", str)
+                try:
+                    option.default = read(text)
+                except argparse.ArgumentTypeError as error:
+                    parser.error(f"{variable} = {error}")
+    return parser.parse_args(arguments)
