@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from specdec.topology import Topology
     from specdec.trace import Generation, Round
 
+__version__ = "0.6.0"
+"""Also the package's, and the first of CHANGELOG.md."""
+
 _MODULES = {
     "generate": "decoding.run",
     "measure_acceptance": "decoding.run",

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specdec.decoding.run import METHODS
-from specdec.loading import EMBEDDED
+from specdec.loading import ASSETS
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 
-PROMPTS = EMBEDDED.parent / "prompts.txt"
+PROMPTS = ASSETS / "prompts.txt"
 """Story openings, one a line, written for this project."""
 
 STRATEGIES = ("sequence", "batch", "specinfer", "optimal")
