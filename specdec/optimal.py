@@ -22,8 +22,7 @@ import numpy as np
 from torch import Tensor
 
 from specdec.checks import real, reals, whole
-from specdec.topology import MAX_DRAFT_TOKENS, Topology
-from specdec.trace import Path
+from specdec.topology import MAX_DRAFT_TOKENS, Path, Topology
 
 Acceptance = Sequence[float] | np.ndarray | Tensor | Callable[[Path], float]
 Algorithm = Literal["greedy", "dynamic program", "pooled"]

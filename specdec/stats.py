@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from specdec.topology import Topology
-from specdec.trace import Path, Round
+from specdec.topology import Path, Topology
+from specdec.trace import Round
 
 
 @dataclass(frozen=True, slots=True)

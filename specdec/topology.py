@@ -19,7 +19,9 @@ import torch
 from torch import Tensor
 
 from specdec.checks import integer, integers, whole
-from specdec.trace import Path
+
+Path = tuple[int, ...]
+"""A drafted token's place: 0-based child indices from the root, whose own path is `()`."""
 
 
 class Topology:

@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter
 
+from specdec.methods import METHODS, Kind
+
 MOST_CHARACTERS = 50_000_000
 """Longest JSON that is read: ten thousand rounds with all their detail."""
 
@@ -32,8 +34,7 @@ Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
-Method = Literal["ar", "gsd", "ersd"]
-Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
+Method = Literal[tuple(METHODS)]
 Status = Literal["accepted", "rejected", "unvisited"]
 
 

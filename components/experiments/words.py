@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from components.experiments.figures import METHODS, STRATEGIES
+from specdec.experiments.findings import VERDICTS
 
 Summary = Mapping[str, Any]
 Table = dict[str, Any]
 """caption, columns, and rows of texts."""
-
-VERDICTS = {True: "found", False: "not found", None: "not measured"}
 
 PLACES = {
     "batch_1": "Section 5, Lemma 3.1",

@@ -135,7 +135,7 @@ def grown(rates: Rates) -> Answer:
     return {
         "algorithm": algorithm,
         "how": ALGORITHMS[algorithm],
-        "entropy": float(theory.entropy([*vector, max(0.0, 1 - math.fsum(vector))])),
+        "entropy": theory.entropy_of_rates(vector),
         "order": list(zip(*optimal.pop_order(vector, MOST))) if algorithm == "greedy" else None,
         "tokens": _tokens(vector),
         "bounds": [[k, *_bounds(vector, k)] for k in _GRID],

@@ -9,6 +9,7 @@ from typing import Any
 from specdec.bench.contestants import Contestant, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
 from specdec.decoding.run import measure_acceptance
+from specdec.methods import DRAFTING
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -17,7 +18,6 @@ from specdec.topology import sequence
 AUTOREGRESSIVE, ASSISTED, LOOKUP = (
     f"transformers {name}" for name in ("autoregressive", "assisted", "prompt lookup")
 )
-METHODS = ("gsd", "ersd")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
         # measured on the chosen number of threads, not on those of a trial before
         pair.trials.clear()
         pair.measured_topologies.clear()
-        for method in METHODS:
+        for method in DRAFTING:
             trees |= _trees(field, pair, method)
     runs = {("specdec autoregressive", "ar"): None} | trees
     return [

@@ -156,7 +156,7 @@ def index_laws(p: Distribution, q: Distribution, method: Method, count: int = 40
     given, beyond = simulation(p, q, count)
     tree = decoding(p, q, min(count, len(q))).numpy()
     entropy = max(0.0, _surprise(given) + beyond)
-    return IndexLaws(float(theory.kl_divergence(p, q)), given, entropy, tree, _law_entropy(tree))
+    return IndexLaws(float(theory.kl_divergence(p, q)), given, entropy, tree, theory.entropy_of_rates(tree))
 
 
 def _greedy_rejection_law(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
@@ -253,11 +253,6 @@ def _surprise(law: np.ndarray) -> float:
 
 def _surprises(law: np.ndarray) -> np.ndarray:
     return -law * np.log2(law, out=np.zeros_like(law), where=law > 0)
-
-
-def _law_entropy(law: np.ndarray) -> float:
-    missing = max(0.0, 1 - math.fsum(law))
-    return max(0.0, _surprise(np.append(law, missing if missing > 1e-12 else 0.0)))
 
 
 class Transmission(NamedTuple):

@@ -10,8 +10,7 @@ from operator import itemgetter
 import numpy as np
 from torch import Tensor
 
-from specdec.drafters.model import Drafted
-from specdec.methods import Attempt, Verdict
+from specdec.methods import Attempt, Drafted, Verdict
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial

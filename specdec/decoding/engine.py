@@ -7,7 +7,7 @@ path. Autoregressive decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,8 +20,8 @@ from specdec.context.features import WIDTH
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.drafters.context import ContextDrafter
-from specdec.drafters.model import Drafted, Drafter
-from specdec.methods import Verdict, verify_ersd, verify_gsd
+from specdec.drafters.model import Drafter
+from specdec.methods import METHODS, Drafted, Verdict, Verifier
 from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import Noise, Races, Stream, uniform
 from specdec.text import TextStream
@@ -75,32 +75,9 @@ class Uniforms(NamedTuple):
         return uniform(self.seed, self.position + depth, 0, Stream.RESIDUAL)
 
 
-Verifier = Callable[[Drafted, Sequence[Tensor], Noise, Uniforms], Verdict]
-"""Decides a round, given what was drafted, log p by row, [vocabulary] each, and its noise: the races of the
-tree's depths, and GSD's uniforms."""
-
-
-def ar(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:
-    """Autoregressive decoding: the winner of the root's race."""
-    return ersd(drafted, log_p, log_e, uniforms)._replace(kind="sampled")
-
-
-def gsd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:  # noqa: ARG001
-    """Algorithm 4."""
-    return verify_gsd(drafted.topology, drafted.token_ids, log_p, drafted.log_q, uniforms.test, uniforms.last)
-
-
-def ersd(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: Uniforms) -> Verdict:  # noqa: ARG001
-    """Algorithm 5."""
-    return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
-
-
-VERIFIERS: dict[Method, Verifier] = {"ar": ar, "gsd": gsd, "ersd": ersd}
-
-
 def verifier_of(method: Method) -> Verifier:
     """The method's verifier; ValueError where there is no such method."""
-    return VERIFIERS[among("method", method, VERIFIERS)]
+    return METHODS[among("method", method, METHODS)].verify
 
 
 class Engine:

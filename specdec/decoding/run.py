@@ -28,8 +28,6 @@ from specdec.trace import MOST_WHOLE, Generation, Method, Round
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
-METHODS: tuple[Method, ...] = ("ar", "gsd", "ersd")
-
 
 def stream(
     pair: ModelPair,

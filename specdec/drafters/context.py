@@ -10,7 +10,8 @@ from torch import Tensor
 from specdec.context import ContextTree
 from specdec.context.features import WIDTH
 from specdec.context.growth import Branch, child_counts, plan, worth_scoring
-from specdec.drafters.model import Drafted, Drafter
+from specdec.drafters.model import Drafter
+from specdec.methods import Drafted
 from specdec.models import Model
 from specdec.probs import Sampling, log_probs
 from specdec.topology import Topology

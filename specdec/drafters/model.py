@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from torch import Tensor
 
 from specdec.devices import upload
+from specdec.methods import Drafted
 from specdec.models import Model
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
 from specdec.race import FEW, Noise, arrivals
 from specdec.race.sparse import SparseRace
 from specdec.topology import Topology
-
-
-class Drafted(NamedTuple):
-    """A drafted tree: the topology as far as q's support reached, its tokens and the q's drafted from.
-
-    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves.
-    """
-
-    topology: Topology
-    token_ids: list[int]
-    log_q: Sequence[Tensor | None]
 
 
 class Drafter:

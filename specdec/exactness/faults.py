@@ -1,6 +1,6 @@
 """Verifiers that are broken on purpose, so that checks of exactness can show that they would notice.
 
-Each is a function that takes the place of `engine.gsd` or `engine.ersd` and does one thing wrong; drafting,
+Each is a function that takes the place of a method's `verify` and does one thing wrong; drafting,
 evaluation and bookkeeping are the real ones. Only who asks for a fault by name gets one: `specdec.stream` and
 `specdec.generate` always verify right.
 """
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specdec.decoding.engine import Uniforms, Verifier
-from specdec.drafters.model import Drafted
-from specdec.methods import RULES, Verdict, verify_ersd, verify_gsd
+from specdec.decoding.engine import Uniforms
+from specdec.methods import RULES, Drafted, Verdict, Verifier, verify_ersd, verify_gsd
 from specdec.race import Noise, Stream, log_exponentials, uniform, winner
 from specdec.topology import Topology
 from specdec.trace import Method

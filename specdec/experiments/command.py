@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from specdec.experiments.findings import VERDICTS
 from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
 from specdec.experiments.settings import PROMPTS, STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
@@ -183,13 +184,10 @@ def as_text(summary: Mapping[str, Any]) -> str:
         name = f"{p['method'].upper():7} {p['strategy']:10} {p['k']:4}"
         lines.append(f"{name}  {_number(p['value'])} {interval:20} {_number(p['prediction'])}")
     lines += ["", *_bound_lines(summary), ""]
-    lines += [f"{_VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
+    lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
     if not summary["complete"]:
         lines += ["", "The experiment is not finished: these are the numbers so far."]
     return "\n".join(lines)
-
-
-_VERDICTS = {True: "found", False: "not found", None: "not measured"}
 
 
 def _bound_lines(summary: Mapping[str, Any]) -> list[str]:

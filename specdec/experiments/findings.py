@@ -23,6 +23,9 @@ LARGE_K = 8
 ALIKE = 1.25
 """Two slopes are beside each other when neither is more than this many times the other."""
 
+VERDICTS = {True: "found", False: "not found", None: "not measured"}
+"""A finding's `found` in words."""
+
 Estimates = Mapping[Point, Estimate]
 Finding = dict[str, Any]
 

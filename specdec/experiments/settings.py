@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specdec.decoding.run import METHODS
 from specdec.loading import ASSETS
+from specdec.methods import DRAFTING
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 
@@ -59,8 +59,8 @@ class Settings:
         for name, least in (("tokens", 1), ("max_new_tokens", 2), ("positions", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} = {getattr(self, name)} is less than {least}")
-        if not self.methods or not set(self.methods) <= set(METHODS) - {"ar"}:
-            raise ValueError(f"methods = {self.methods} must be gsd, ersd or both")
+        if not self.methods or not set(self.methods) <= set(DRAFTING):
+            raise ValueError(f"methods = {self.methods} must be among {', '.join(DRAFTING)}")
         for name in STRATEGIES:
             self._check_grid(name)
 

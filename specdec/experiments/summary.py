@@ -122,7 +122,7 @@ def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
         "by_index": vector.tolist(),
         "batch": tables["batch"],
         "sequence": tables["sequence"],
-        "entropy_of_mean": _entropy(vector),
+        "entropy_of_mean": theory.entropy_of_rates(vector),
         "contexts": _contexts(plan, method),
     }
 
@@ -145,7 +145,7 @@ def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
     return {
         "positions": positions,
         "by_index": mean.tolist(),
-        "entropy_of_mean": _entropy(mean),
+        "entropy_of_mean": theory.entropy_of_rates(mean),
         "mean_entropy": _with_interval(bits),
         "kl": _with_interval(kl) if kl else None,
     }
@@ -154,11 +154,6 @@ def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
 def _with_interval(estimate: Estimate) -> dict[str, float]:
     low, high = estimate.interval
     return {"value": estimate.value, "low": low, "high": high}
-
-
-def _entropy(rates: np.ndarray) -> float:
-    """Bits of R, what is missing to 1 as one more outcome: at most the entropy of the whole law."""
-    return float(theory.entropy([*rates, max(0.0, 1 - math.fsum(rates))]))
 
 
 # ---------------------------------------------------------------- bounds

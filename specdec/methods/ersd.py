@@ -6,9 +6,19 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from specdec.methods.verdict import Decision, Verdict, walk
+from specdec.methods.verdict import Decision, Drafted, OwnNoise, Verdict, walk
 from specdec.race import Noise, winner
 from specdec.topology import Topology
+
+
+def race_round(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: OwnNoise) -> Verdict:  # noqa: ARG001
+    """Algorithm 5 on a round of the decoder: a `Verifier`."""
+    return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+
+
+def race_alone(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: OwnNoise) -> Verdict:
+    """Autoregressive decoding: the winner of the root's race. A `Verifier`."""
+    return race_round(drafted, log_p, log_e, uniforms)._replace(kind="sampled")
 
 
 def verify_ersd(

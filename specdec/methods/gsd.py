@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdec.methods.verdict import Attempt, Decision, Verdict, walk
-from specdec.race import splitmix
+from specdec.methods.verdict import Attempt, Decision, Drafted, OwnNoise, Verdict, walk
+from specdec.race import Noise, splitmix
 from specdec.topology import Topology
 
 _LEAST_REST = 1e-3  # of Q's mass: below, a difference would lose digits
@@ -88,6 +88,16 @@ class Rules(NamedTuple):
 
 
 RULES = Rules()
+
+
+def greedy_round(
+    drafted: Drafted,
+    log_p: Sequence[Tensor],
+    log_e: Noise,  # noqa: ARG001
+    uniforms: OwnNoise,
+) -> Verdict:
+    """Algorithm 4 on a round of the decoder: a `Verifier`."""
+    return verify_gsd(drafted.topology, drafted.token_ids, log_p, drafted.log_q, uniforms.test, uniforms.last)
 
 
 def verify_gsd(

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
+from torch import Tensor
+
+from specdec.race import Noise
 from specdec.topology import Topology
-from specdec.trace import Kind
+
+Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
+"""Where an emitted token comes from; see `trace.Token`."""
+
+
+class Drafted(NamedTuple):
+    """A drafted tree: the topology as far as q's support reached, its tokens and the q's drafted from.
+
+    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves.
+    """
+
+    topology: Topology
+    token_ids: list[int]
+    log_q: Sequence[Tensor | None]
+
+
+class OwnNoise(Protocol):
+    """A round's uniform numbers that the race does not use."""
+
+    def test(self, depth: int, child_index: int) -> float:
+        """What the child with this index of a node at this depth is tested with."""
+        ...
+
+    def last(self, depth: int) -> float:
+        """What the token after a node at this depth is sampled with, where no child gives it."""
+        ...
 
 
 class Attempt(NamedTuple):
@@ -31,6 +59,11 @@ class Verdict(NamedTuple):
     token_id: int | None
     kind: Kind
     attempts: tuple[Attempt, ...] = ()
+
+
+Verifier = Callable[[Drafted, Sequence[Tensor], Noise, OwnNoise], Verdict]
+"""Decides a round, given what was drafted, log p by row, [vocabulary] each, and its noise: the races of the
+tree's depths, and uniforms beside them."""
 
 
 class Decision(NamedTuple):

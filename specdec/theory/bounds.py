@@ -17,8 +17,7 @@ from torch import Tensor
 from specdec.checks import real, whole
 from specdec.optimal import checked_acceptance, optimal_topology
 from specdec.theory.divergences import Distribution, as_tensor
-from specdec.topology import Topology
-from specdec.trace import Path
+from specdec.topology import Path, Topology
 
 PFR_CONSTANT = 4.0
 """Bits above D_KL + log(D_KL + 1) that the Poisson functional representation needs at most

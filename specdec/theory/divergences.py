@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -37,6 +40,13 @@ def entropy(p: Distribution) -> Tensor:
     """H[P] = -Σ p log p (of Equation 6) in bits."""
     p = checked_distribution("p", p)
     return -torch.where(p > 0, p * p.log2(), 0).sum(-1).clamp_max(0)
+
+
+def entropy_of_rates(rates: Sequence[float]) -> float:
+    """H[R] in bits of acceptance rates by child index [n] (of Theorem 4.1), what is missing to 1 as one more
+    outcome: at most the entropy of the whole law."""
+    missing = 1 - math.fsum(rates)
+    return float(entropy([*rates, missing if missing > 1e-12 else 0.0]))
 
 
 def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:

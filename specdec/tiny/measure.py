@@ -14,6 +14,7 @@ from transformers import LlamaForCausalLM
 
 import specdec
 from specdec import theory
+from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 from specdec.tiny.card import card
 from specdec.tiny.llama import new_model
@@ -166,9 +167,13 @@ def block_efficiency(
     settings = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
     starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
     runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
-    tokens, calls = sum(len(run.token_ids) for run in runs), sum(run.num_target_calls for run in runs)
-    error = stdev(run.block_efficiency for run in runs) / len(runs) ** 0.5
-    return {"mean": tokens / calls, "standard_error": error, "tokens": tokens, "calls": calls}
+    found = estimate_block_efficiency(run.rounds for run in runs)
+    return {
+        "mean": found.value,
+        "standard_error": found.standard_error,
+        "tokens": found.tokens,
+        "calls": found.rounds,
+    }
 
 
 def sample_stories(out: Path) -> list[dict]:

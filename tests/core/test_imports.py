@@ -11,10 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAYERS = {
     "specdec": [
-        {"algorithms", "checks", "devices", "text", "trace"},
+        {"algorithms", "checks", "devices", "text"},
         {"probs", "race", "topology"},
-        {"methods", "optimal", "stats"},
-        {"theory", "verify"},
+        {"methods", "optimal"},
+        {"theory", "trace", "verify"},
+        {"stats"},
         {"channel", "context", "models"},
         {"drafters", "pair"},
         {"decoding", "loading"},

@@ -15,9 +15,9 @@ from components.losslessness import models as lossless_models
 from components.losslessness import panel as losslessness
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
-from specdec.decoding.engine import VERIFIERS
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_law
+from specdec.methods import METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
 from specdec.topology import Topology, batch, sequence
@@ -157,7 +157,7 @@ def test_a_fault_of_siblings_changes_nothing_on_a_sequence(name):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_a_fault_that_is_none_changes_nothing(method):
-    none = Fault("none", method, VERIFIERS[method])
+    none = Fault("none", method, METHODS[method].verify)
     unbroken, right = (check_of(method, TREE, fault=fault) for fault in (none, None))
     assert [unbroken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
 

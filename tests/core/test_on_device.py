@@ -21,7 +21,7 @@ from specdec.decoding.clock import Clock
 from specdec.decoding.engine import Engine, RunSettings
 from specdec.decoding.on_device import DeviceEngine, engine_for
 from specdec.decoding.on_device import engine as device_engine
-from specdec.decoding.run import METHODS
+from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
 from specdec.probs import Sampling
 from specdec.topology import Topology, batch, sequence, specinfer

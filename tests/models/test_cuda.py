@@ -15,7 +15,7 @@ import specdec
 from specdec.decoding.clock import Clock
 from specdec.decoding.engine import Engine, RunSettings
 from specdec.decoding.on_device import DeviceEngine, engine_for
-from specdec.decoding.run import METHODS
+from specdec.methods import METHODS
 from specdec.probs import Sampling
 from specdec.topology import Topology, batch, sequence
 

@@ -16,8 +16,7 @@ from specdec.decoding.on_device.draft import DeviceDrafter, DraftedThere
 from specdec.decoding.on_device.plan import DeviceTree
 from specdec.decoding.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_gsd
 from specdec.devices import upload
-from specdec.drafters.model import Drafted
-from specdec.methods import Verdict, walk_ersd
+from specdec.methods import Drafted, Verdict, walk_ersd
 from specdec.probs import check_sound, unchecked_log_probs
 from specdec.topology import Topology
 

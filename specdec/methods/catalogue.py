@@ -1,0 +1,75 @@
+"""The methods there are, each once: how it is called, what it promises, and what decides its rounds.
+
+A new method is a file with its rule and an entry here; menus, figures, traces, benches and tests read this.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from specdec.methods.ersd import race_alone, race_round
+from specdec.methods.gsd import greedy_round
+from specdec.methods.verdict import Verifier
+
+
+class Entry(NamedTuple):
+    """A method.
+
+    name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts:
+    what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
+    law. drafter_invariant: whether a seed gives the same text whatever drafts. mark, dash: its symbol and its
+    line style in figures, in plotly's words.
+    """
+
+    name: str
+    long_name: str
+    sentence: str
+    verify: Verifier
+    drafts: str
+    lossless: bool
+    drafter_invariant: bool
+    mark: str
+    dash: str
+
+
+_FIRST_ARRIVALS = "the first arrivals of the race under the draft, without replacement"
+
+METHODS = {
+    "ar": Entry(
+        name="autoregressive",
+        long_name="autoregressive decoding",
+        sentence="The target alone, one token per target call.",
+        verify=race_alone,
+        drafts="",
+        lossless=True,
+        drafter_invariant=True,
+        mark="diamond",
+        dash="dot",
+    ),
+    "gsd": Entry(
+        name="GSD",
+        long_name="greedy speculative decoding",
+        sentence="Accept a draft, or sample from the residual.",
+        verify=greedy_round,
+        drafts=_FIRST_ARRIVALS,
+        lossless=True,
+        drafter_invariant=False,
+        mark="circle",
+        dash="solid",
+    ),
+    "ersd": Entry(
+        name="ERSD",
+        long_name="exponential-race speculative decoding",
+        sentence="Both models race on the same noise.",
+        verify=race_round,
+        drafts=_FIRST_ARRIVALS,
+        lossless=True,
+        drafter_invariant=True,
+        mark="square",
+        dash="dash",
+    ),
+}
+"""All methods by the name that settings, traces and addresses give them."""
+
+DRAFTING = tuple(name for name, entry in METHODS.items() if entry.drafts)
+"""Names of the methods that draft."""
