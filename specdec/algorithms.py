@@ -1,7 +1,7 @@
 """The paper's Algorithms 1 to 5, corrected, as functions of small tables: read this first.
 
 Nothing here is fast, and nothing of the decoder uses it: the tests hold `methods`, `drafters`, `decoding`
-and `optimal` against it, on the same randomness to the same decisions.
+and `optimal` against it, on the same randomness to the same decisions. `other_rules` has what others publish.
 
     Ω           tokens 0, ..., |Ω| - 1
     x           the text so far, a tuple of tokens (the paper's x_{:n})
@@ -20,7 +20,7 @@ races, whatever was drafted. U and u are GSD's own: it must not decide with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from heapq import heappop, heappush
 
 import numpy as np
@@ -116,8 +116,12 @@ def ersd(x: Text, Q: np.ndarray, P: np.ndarray, tau: Set[Path], e: np.ndarray) -
         j = children[x_next]
 
 
-def draft(x: Text, Q: np.ndarray, tau: Set[Path], e: np.ndarray) -> dict[Path, int]:
+def draft(
+    x: Text, Q: np.ndarray, tau: Set[Path], e: np.ndarray | Mapping[Path, np.ndarray]
+) -> dict[Path, int]:
     """Lines 2 to 13 of Algorithm 4 and 2 to 11 of Algorithm 5: x̃_j for each j in τ but the root.
+
+    e: races by depth, or by path.
 
     The child i of a node is arrival number i of its race under Q: a sample of Q without its earlier siblings.
     Corrected: a race has no more arrivals than Q has support; a path beyond is left out, and all below it.
@@ -128,7 +132,8 @@ def draft(x: Text, Q: np.ndarray, tau: Set[Path], e: np.ndarray) -> dict[Path, i
         if anc and tuple(anc) not in x_draft:
             continue
         line = tuple(x_draft[j[:length]] for length in range(1, len(j)))  # of its ancestors
-        order = arrivals(e[len(anc)], given(Q, x + line))
+        race = e[tuple(anc)] if isinstance(e, Mapping) else e[len(anc)]
+        order = arrivals(race, given(Q, x + line))
         if i < len(order):
             x_draft[j] = order[i]
     return x_draft

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LAYERS = {
     "specdec": [
         {"algorithms", "checks", "devices", "text"},
-        {"probs", "race", "topology"},
+        {"other_rules", "probs", "race", "topology"},
         {"methods", "optimal"},
         {"theory", "trace", "verify"},
         {"stats"},

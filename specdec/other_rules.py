@@ -1,0 +1,190 @@
+"""Lossless rules of others in the same plain form as the paper's in `algorithms`, whose words these are.
+
+    traversal   any tree, leaves first, several positions decided at once
+    block       the same rule on a sequence, in its own form
+    specinfer   children drawn independently, tested one by one
+    spectr      children drawn independently, tested against one threshold
+
+Checked by enumeration in rationals like the paper's own, and held against `methods` on the same randomness.
+Traversal may verify many nodes of one depth, of which each therefore has a race and a uniform of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+
+import numpy as np
+
+from specdec.algorithms import Path, Text, draft, given, residual, sample, without
+
+Choice = tuple[int | None, int | None]
+Decide = Callable[[np.ndarray, np.ndarray, Sequence[int], Sequence[float], float], Choice]
+"""From P, Q, the draws, their uniforms and one more: the token accepted, or None and the token emitted."""
+
+
+def traversal(
+    x: Text,
+    Q: np.ndarray,
+    P: np.ndarray,
+    tau: Set[Path],
+    e: Mapping[Path, np.ndarray],
+    U: Mapping[Path, float],
+    u: float,
+) -> Text:
+    """Traversal verification (Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025).
+
+    Beside the paper. e, U: the race and the test of each node by its path. u samples the last token. Leaves
+    first: a leaf is accepted with its whole path, or deleted, and its parent goes on with what is left.
+    """
+    x_draft = draft(x, Q, tau, e)
+    lines = {j: tuple(x_draft[j[: i + 1]] for i in range(len(j))) for j in [(), *x_draft]}
+    p, q = ({j: given(source, x + line) for j, line in lines.items()} for source in (P, Q))
+    w, left = {(): 1}, dict(x_draft)  # a node's weight is fixed when it is first looked at
+    while True:
+        j = ()
+        while (children := [child for child in left if child[:-1] == j]) != []:
+            parent, j = j, min(children)
+            w.setdefault(j, min(1, w[parent] * p[parent][left[j]] / q[parent][left[j]]))
+        if j == () or U[j] < w[j]:
+            return (*lines[j], sample(p[j], u))
+        token, parent = left.pop(j), j[:-1]
+        rest = np.maximum(w[parent] * p[parent] - q[parent], 0)
+        S = rest.sum()
+        p[parent] = rest / S if S > 0 else p[parent]
+        w[parent] = 1 if parent == () else S / (S + 1 - w[parent]) if S > 0 else 0
+        q[parent] = without(q[parent], token)
+
+
+def block(
+    x: Text,
+    Q: np.ndarray,
+    P: np.ndarray,
+    k: int,
+    e: Mapping[Path, np.ndarray],
+    U: Sequence[float],
+    u: float,
+) -> Text:
+    """Block verification of a sequence (Sun et al., 2024).
+
+    Beside the paper. U: [k + 1], the test of each number of accepted tokens. u samples the token after them.
+    """
+    x_draft = draft(x, Q, {(0,) * depth for depth in range(k + 1)}, e)
+    line, w, accepted = (), 1, ()
+    rest = p = given(P, x)
+    for i in range(len(x_draft) + 1):
+        last, p = i == len(x_draft), given(P, x + line)  # [|Ω|]
+        q = np.zeros_like(p) if last else given(Q, x + line)  # [|Ω|]
+        excess = np.maximum(w * p - q, 0)
+        S = excess.sum()
+        h = w if last else S / (S + 1 - w) if S > 0 else 0
+        if i == 0 or U[i] < h:
+            accepted, rest = line, excess / S if S > 0 else p
+        if not last:
+            token = x_draft[(0,) * (i + 1)]
+            w, line = min(1, w * p[token] / q[token]), (*line, token)
+    return (*accepted, sample(rest, u))
+
+
+def specinfer(
+    x: Text,
+    Q: np.ndarray,
+    P: np.ndarray,
+    tau: Set[Path],
+    e: np.ndarray,
+    again: Sequence[Sequence[float]],
+    U: Sequence[Sequence[float]],
+    u: Sequence[float],
+) -> Text:
+    """SpecInfer's multi-step speculative sampling (Miao et al., "SpecInfer", 2023).
+
+    Beside the paper: Algorithm 4 with children drawn independently; Q therefore stays after rejections.
+    e, again: the noise of the draws, see `independent`. U[d][i]: the test of draw i at depth d.
+    """
+
+    def decide(p, q, tokens, U, u):
+        for token, test in zip(tokens, U, strict=False):
+            if p[token] / q[token] > test:
+                return token, None
+            p = residual(p, q)
+        return None, sample(p, u)
+
+    return _independently(decide, x, Q, P, tau, e, again, U, u)
+
+
+def spectr(
+    x: Text,
+    Q: np.ndarray,
+    P: np.ndarray,
+    tau: Set[Path],
+    e: np.ndarray,
+    again: Sequence[Sequence[float]],
+    U: Sequence[Sequence[float]],
+    u: Sequence[float],
+) -> Text:
+    """SpecTr's k-SEQ (Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023).
+
+    Beside the paper. Arguments as in `specinfer`. One threshold ρ for all n draws of a node.
+    """
+
+    def decide(p, q, tokens, U, u):
+        n = len(tokens)
+        if not n:
+            return None, sample(p, u)
+        rho = threshold(p, q, n)
+        for token, test in zip(tokens, U, strict=False):
+            if p[token] / (rho * q[token]) > test:
+                return token, None
+        both = np.minimum(q, p / rho)
+        accepted = (1 - (1 - both.sum()) ** n) / both.sum() if both.sum() > 0 else n
+        return None, sample(residual(p, both * accepted), u)
+
+    return _independently(decide, x, Q, P, tau, e, again, U, u)
+
+
+def threshold(P: np.ndarray, Q: np.ndarray, n: int) -> float:
+    """ρ of k-SEQ for n draws (SpecTr, beside the paper): 1 - (1 - β)^n = ρβ with β = Σ min(Q, P/ρ).
+
+    By bisection, its upper end: the rule is lossless for any ρ from the root up.
+    """
+    low, high = P.sum(), n * P.sum()  # 1 and n, in the numbers of P
+    for _ in range(40):
+        rho = (low + high) / 2
+        beta = np.minimum(Q, P / rho).sum()
+        low, high = (rho, high) if 1 - (1 - beta) ** n > rho * beta else (low, rho)
+    return high
+
+
+def _independently(
+    decide: Decide,
+    x: Text,
+    Q: np.ndarray,
+    P: np.ndarray,
+    tau: Set[Path],
+    e: np.ndarray,
+    again: Sequence[Sequence[float]],
+    U: Sequence[Sequence[float]],
+    u: Sequence[float],
+) -> Text:
+    """The way down a tree of independent draws, of which equal ones are one node: decided node by node."""
+    y, j = (), ()
+    while True:
+        d = len(j)
+        n = sum(path[:-1] == j for path in tau - {()})
+        drawn = independent(e[d], again[d], given(Q, x + y), n)
+        accepted, emitted = decide(given(P, x + y), given(Q, x + y), drawn, U[d], u[d])
+        if accepted is None:
+            return (*y, emitted)
+        y, j = (*y, accepted), (*j, [*dict.fromkeys(drawn)].index(accepted))
+
+
+def independent(e: np.ndarray, again: Sequence[float], q: np.ndarray, n: int) -> list[int]:
+    """n independent samples of q: a race whose tokens, once they have arrived, go on arriving (Section 3).
+
+    Arrivals of rate q_i have a token of law q, independent of all others. again: [n], Exp(1), each for the
+    time to the next arrival of the token that has just arrived.
+    """
+    times, drawn = {i: e[i] / q[i] for i in range(len(q)) if q[i] > 0}, []
+    for wait in again[:n]:
+        drawn.append(min(times, key=times.get))
+        times[drawn[-1]] += wait / q[drawn[-1]]
+    return drawn
