@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from specdec.topology import Path, Topology
-from specdec.trace import Round
+from specdec.trace import Node, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,7 @@ def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
     offered: dict[int, int] = {}
     accepted: dict[int, int] = {}
     for round in rounds:
-        for node in round.nodes:
-            if node.status == "unvisited":
-                continue
+        for node in _decided(round):
             index = node.path[-1]
             offered[index] = offered.get(index, 0) + 1
             accepted[index] = accepted.get(index, 0) + (node.status == "accepted")
@@ -90,14 +88,26 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     return IndexCounts(*([count[index] for index in range(size)] for count in (offered, reached, accepted)))
 
 
+def _decided(round: Round) -> Iterator[Node]:
+    """The children of the root and of accepted nodes, the last one's not where the text ended with it.
+
+    Traversal verification tests nodes below rejected ones too: these say nothing of what a node accepts.
+    """
+    kept = {()}
+    for node in round.nodes:
+        if node.status != "unvisited" and node.path[:-1] in kept:
+            yield node
+        if node.status == "accepted":
+            kept.add(node.path)
+
+
 def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
     """Verified nodes with children: path, the child accepted there, how many were drafted."""
     found: dict[Path, tuple[int | None, int]] = {}
-    for node in round.nodes:
-        if node.status != "unvisited":
-            parent, index = node.path[:-1], node.path[-1]
-            taken, children = found.get(parent, (None, 0))
-            found[parent] = (index if node.status == "accepted" else taken, children + 1)
+    for node in _decided(round):
+        parent, index = node.path[:-1], node.path[-1]
+        taken, children = found.get(parent, (None, 0))
+        found[parent] = (index if node.status == "accepted" else taken, children + 1)
     return ((parent, taken, children) for parent, (taken, children) in found.items())
 
 

@@ -121,6 +121,10 @@ class Topology:
             paths.append((*paths[parent], child_index))
         return tuple(paths[1:])
 
+    def path(self, row: int) -> Path:
+        """The path of a row, the root's being ()."""
+        return self.paths[row - 1] if row else ()
+
     @cached_property
     def levels(self) -> tuple[range, ...]:
         """Rows of each depth, from depth 0 (the root alone)."""

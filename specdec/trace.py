@@ -42,8 +42,8 @@ Status = Literal["accepted", "rejected", "unvisited"]
 class Token:
     """One emitted token.
 
-    kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (GSD after a
-    rejection), `correction` (the race's winner under P that ERSD's draft did not contain) or
+    kind: `accepted` (it was drafted), `bonus` (all accepted down to a leaf), `residual` (after a rejection,
+    under all methods but ERSD), `correction` (the race's winner under P that ERSD's draft did not contain) or
     `sampled` (autoregressive). text: what it adds to the text; empty while a character is
     still incomplete.
     """
@@ -60,7 +60,7 @@ class Node:
     q, p: its probability given its parent under the draft and under the target (None without
     detail, and p is None where the target did not evaluate the parent's row). status: `accepted`,
     `rejected` (its parent was verified and it was not the accepted child, whether it was tested or an
-    earlier sibling was accepted), or `unvisited`.
+    earlier sibling was accepted; or traversal verification tested it below such a node), or `unvisited`.
     """
 
     path: Path
@@ -89,10 +89,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One acceptance test of GSD: accept the child when `u < ratio`, ratio = p / q (None: infinite).
+    """One acceptance test: accept the drafted token when `u < ratio` (None: infinite). ERSD has none.
 
     p and q are those of the moment of the test: after earlier rejections, p is the residual and
-    q is renormalised without the rejected tokens.
+    q is renormalised without the rejected tokens. What the ratio is: of GSD and SpecInfer p / q, of SpecTr
+    p / (ρ q) with its threshold ρ, of traversal verification the weight of the whole path. Independent draws
+    that are equal are one node with a test for each.
     """
 
     path: Path
@@ -113,7 +115,9 @@ class Step:
     arrivals under Q and under P, sorted by arrival under P. winner_q is None at a leaf, where the
     draft was not evaluated, and for autoregressive decoding; q is then 0 and arrival_q None.
     winner_p: the race's first arrival under P (under GSD shown for comparison: it decides
-    nothing there). trials: GSD's acceptance tests, in order. token_id: what was decided; kind: how.
+    nothing there, nor under the rules of others). trials: the acceptance tests, in order: of the node's
+    children, under traversal verification of nodes below rejected ones too. token_id: what was decided;
+    kind: how.
     """
 
     path: Path
@@ -277,10 +281,9 @@ def _check_round(round: Round, where: str) -> None:
     for i, step in enumerate(round.steps):
         at = f"{where}steps[{i}]."
         _must(step.path in children, f"{at}path = {step.path} is no drafted node")
-        _must(
-            len(step.trials) <= children[step.path],
-            f"{at}trials has {len(step.trials)}; at most {children[step.path]}, one for each child",
-        )
+        for j, trial in enumerate(step.trials):
+            below = trial.path in children and trial.path[: len(step.path)] == step.path != trial.path
+            _must(below, f"{at}trials[{j}].path = {trial.path} is no drafted node below {step.path}")
 
 
 def _check_tree(paths: Sequence[Path], where: str) -> dict[Path, int]:

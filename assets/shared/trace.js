@@ -130,13 +130,11 @@ function checkRound(item, i) {
   item.steps.forEach((step, j) => {
     const known = step.path.length === 0 || seen.has(step.path.join());
     must(known && step.path.length <= j, `${where}.steps[${j}].path`, step.path, "the path of a drafted node");
-    const children = item.nodes.filter((node) => node.path.slice(0, -1).join() === step.path.join()).length;
-    must(
-      step.trials.length <= children,
-      `${where}.steps[${j}].trials`,
-      step.trials.length,
-      `at most ${children}, one for each child`,
-    );
+    step.trials.forEach((trial, i) => {
+      const below = trial.path.length > step.path.length && trial.path.slice(0, step.path.length).join() === step.path.join();
+      const path = `${where}.steps[${j}].trials[${i}].path`;
+      must(below && seen.has(trial.path.join()), path, trial.path, `a drafted node below [${step.path}]`);
+    });
   });
 }
 

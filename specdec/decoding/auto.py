@@ -171,7 +171,7 @@ def _trial_rounds(
     """Rounds on the trial's tree, without end: texts after each prompt in turn."""
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
     topology = _trial_topology(pair)
-    kind = engine_for(pair, topology)
+    kind = engine_for(pair, topology, settings.method)
     # short enough that the trial tree fits behind it in both contexts
     room = min(pair.target.context_length, pair.draft.context_length) - _WIDE.depth - 2
     for number, prompt in enumerate(cycle(prompts)):

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from specdec.methods import Attempt, Drafted, Verdict
+from specdec.race import NodeRaces
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
@@ -25,7 +26,7 @@ def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
     """The records of the drafted nodes; with their probabilities where log_p is given."""
-    topology, token_ids, log_q = drafted
+    topology, token_ids, log_q, _ = drafted
     statuses = _statuses(topology, verdict)
     nodes = []
     for row, path in enumerate(topology.paths, start=1):
@@ -42,24 +43,30 @@ def verified_steps(
     verdict: Verdict,
     texts: TokenTexts,
     log_p: Sequence[Tensor],
-    log_e: Tensor,
+    log_e: Tensor | NodeRaces,
     position: int,
 ) -> tuple[Step, ...]:
-    """One record per decided token: its race, GSD's trials, and how it was decided."""
+    """One record per decided token: its race, the acceptance tests, and how it was decided.
+
+    A test belongs to the deepest decided node above the tested one: many nodes below it may have been tested.
+    """
     topology = drafted.topology
     decided = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
     rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
+    if isinstance(log_e, NodeRaces):
+        log_e = log_e.log_exponentials([topology.path(row) for row in rows])
     noise, steps = log_e.cpu().numpy(), []
+    deciding = _deciding(topology, verdict)
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
-        attempts = [attempt for attempt in verdict.attempts if topology.parents[attempt.row] == row]
+        attempts = [attempt for attempt in verdict.attempts if deciding[attempt.row] == row]
         log_q = drafted.log_q[row]
         p, q = _Raced(log_p[row], noise[depth]), None if log_q is None else _Raced(log_q, noise[depth])
         steps.append(
             Step(
-                path=topology.paths[row - 1] if row else (),
+                path=topology.path(row),
                 position=position + depth,
                 leading=_leading(p, q, noise[depth], [*children, token_id], texts),
                 winner_q=None if q is None else q.winner,
@@ -121,7 +128,8 @@ def _arrival(
 
 
 def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
-    """By row. Children of a verified node that were not accepted are rejected, tested or not.
+    """By row. Children of a verified node that were not accepted are rejected, tested or not, and all others
+    that were tested in vain.
 
     A path that ended with an accepted end-of-sequence token was not verified below it.
     """
@@ -130,14 +138,27 @@ def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
     for row in verified:
         for child in topology.children[row]:
             statuses[child] = "rejected"
+    deciding = _deciding(topology, verdict)
+    for attempt in verdict.attempts:
+        if deciding[attempt.row] in verified:
+            statuses[attempt.row] = "rejected"
     for row in verdict.rows:
         statuses[row] = "accepted"
     return statuses
 
 
+def _deciding(topology: Topology, verdict: Verdict) -> list[int]:
+    """By row, the deepest row above it that is the root or accepted."""
+    kept, deciding = {0, *verdict.rows}, [0]
+    for parent in topology.parents[1:]:
+        deciding.append(parent if parent in kept else deciding[parent])
+    return deciding
+
+
 def _trial(attempt: Attempt, drafted: Drafted) -> Trial:
-    row, u, p, q, accepted = attempt
-    ratio = p / q if q > 0 else None
+    row, u, p, q, accepted, ratio = attempt
+    if ratio is None and q > 0:
+        ratio = p / q
     return Trial(drafted.topology.paths[row - 1], drafted.token_ids[row], u, p, q, ratio, accepted)
 
 

@@ -20,12 +20,13 @@ from specdec.context.features import WIDTH
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.drafters.context import ContextDrafter
+from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import Drafter
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
 from specdec.probs import LazyLogProbs, Sampling
-from specdec.race import Noise, Races, Stream, uniform
+from specdec.race import NodeRaces, Noise, Races, Stream, node_seed, uniform
 from specdec.text import TextStream
-from specdec.topology import Topology
+from specdec.topology import Path, Topology
 from specdec.trace import Method, Round, Seconds, Token
 
 if TYPE_CHECKING:
@@ -45,19 +46,19 @@ class RunSettings(NamedTuple):
 class Decided(NamedTuple):
     """What a round drafted and verified.
 
-    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths. scored: for each of its
-    rows, its number among the nodes that the target scored.
+    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths or nodes. scored: for each
+    of its rows, its number among the nodes that the target scored.
     """
 
     drafted: Drafted
     verdict: Verdict
     log_p: Sequence[Tensor]
-    log_e: Noise
+    log_e: Noise | NodeRaces
     scored: Sequence[int]
 
 
 class Uniforms(NamedTuple):
-    """GSD's uniforms of the round at this position, keyed by (seed, position)."""
+    """Uniforms of the round at this position, keyed by (seed, position); those of nodes by the round too."""
 
     seed: int
     position: int
@@ -73,6 +74,14 @@ class Uniforms(NamedTuple):
     def last(self, depth: int) -> float:
         """What the token after a node at this depth is sampled with, where no child gives it."""
         return uniform(self.seed, self.position + depth, 0, Stream.RESIDUAL)
+
+    def node_test(self, path: Path) -> float:
+        """What this node is tested with in this round alone."""
+        return uniform(node_seed(self.seed, self.position, path), 0, 0)
+
+    def node_last(self, path: Path) -> float:
+        """What the token after this node is sampled with in this round alone."""
+        return uniform(node_seed(self.seed, self.position, path), 0, 0, Stream.RESIDUAL)
 
 
 def verifier_of(method: Method) -> Verifier:
@@ -113,7 +122,10 @@ class Engine:
         models = self.pair.draft, self.pair.vocab_size, self.settings.sampling
         if isinstance(self.topology, ContextTree):
             return ContextDrafter(*models, self.topology)
-        return Drafter(*models) if self.topology.num_draft_tokens else None
+        if not self.topology.num_draft_tokens:
+            return None
+        independent = METHODS[self.settings.method].drafting == "draws"
+        return IndependentDrafter(*models, self.seed) if independent else Drafter(*models)
 
     def rounds(self) -> Iterator[Round]:
         """The prefill, and round by round to the end of the text."""
@@ -176,7 +188,7 @@ class Engine:
             room = min(room, self.pair.draft.context_length - length + 1)
         return max(room, 0)
 
-    def _draft(self, position: int) -> tuple[Drafted, Noise]:
+    def _draft(self, position: int) -> tuple[Drafted, Noise | NodeRaces]:
         """The drafted tree and the races of its depths, depth + 1 of them."""
         room = self._room()
         if room and isinstance(self.topology, ContextTree):
@@ -188,12 +200,18 @@ class Engine:
             )
             return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
         topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
-        # a record shows the exponentials of all tokens, decoding needs few of them
-        races = self.races.log_exponentials if self.settings.detail else self.races.at
-        log_e = races(position, topology.depth + 1)  # [depth + 1, vocabulary], or sparse races
+        log_e = self._races(position, topology.depth + 1)
         if topology.num_draft_tokens:
             return self.drafter.draft(self.text_ids, topology, log_e), log_e
-        return Drafted(topology, [self.text_ids[-1]], [None]), log_e
+        return Drafted(topology, [self.text_ids[-1]], [None], [()]), log_e
+
+    def _races(self, position: int, count: int) -> Noise | NodeRaces:
+        """The races of so many depths, [count, vocabulary] or sparse ones, or those of a round's nodes."""
+        if METHODS[self.settings.method].drafting == "node":
+            return NodeRaces(self.seed, position, self.pair.vocab_size)
+        # a record shows the exponentials of all tokens, decoding needs few of them
+        races = self.races.log_exponentials if self.settings.detail else self.races.at
+        return races(position, count)
 
     def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
         tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]

@@ -44,10 +44,10 @@ def stream(
 ) -> Run:
     """Decode round by round; yields one `Round` per target evaluation.
 
-    prompt: text or token ids. method: `ar`, `gsd` or `ersd`. topology: a `Topology`, `"auto"` (measures
-    and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not read by
-    `ar`. GSD's text depends on the tree, and what `auto` chooses on timings: to have such a text again, give
-    the tree of its record, `Topology(generation.paths)`, with the seed.
+    prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`, `"auto"`
+    (measures and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not
+    read by `ar`. Texts of other methods than ERSD depend on the tree, and what `auto` chooses on timings: to
+    have such a text again, give the tree of its record, `Topology(generation.paths)`, with the seed.
     max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
     seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
     nodes and the races of every verified position, which costs time.
@@ -96,7 +96,7 @@ def measure_acceptance(
     """
     settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
-        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use 'gsd' or 'ersd'")
+        raise ValueError("method = 'ar' drafts nothing, so nothing is accepted; use another")
     _checked_pair(pair)
     prompt_ids = None if prompt is None else pair.encode(prompt)
     if prompt_ids is not None:
@@ -162,7 +162,7 @@ class Run(Iterator[Round]):
         )
 
     def _decode(self) -> Iterator[Round]:
-        kind = engine_for(self.pair, self.topology)
+        kind = engine_for(self.pair, self.topology, self.settings.method)
         engine = kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
         for round in engine.rounds():
             self.prefill_seconds = engine.prefill_seconds

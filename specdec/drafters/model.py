@@ -1,4 +1,4 @@
-"""Drafting: the draft model grows a tree of continuations level by level, for GSD and ERSD alike."""
+"""Drafting: the draft model grows a tree of continuations level by level, for all methods alike."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from specdec.devices import upload
 from specdec.methods import Drafted
 from specdec.models import Model
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
-from specdec.race import FEW, Noise, arrivals
-from specdec.race.sparse import SparseRace
+from specdec.race import FEW, NodeRaces, Noise, Race, arrivals
 from specdec.topology import Topology
 
 
@@ -28,10 +27,10 @@ class Drafter:
         self._pending: dict[int, int] = {}  # row of the tree -> number in the session
         self._lag = 0
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise) -> Drafted:
+    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces) -> Drafted:
         """Race each level's inner nodes in one forward; a node's children are its first arrivals.
 
-        log_e: the race of each depth, depth + 1 of them.
+        log_e: the race of each depth, depth + 1 of them, or of each node.
         """
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
@@ -39,20 +38,29 @@ class Drafter:
         tokens, logits, known, inner = {0: text_ids[-1]}, {}, {}, (0,)
         for depth in range(topology.depth):
             logits.update(zip(inner, level.unbind(), strict=True))
-            orders, log_q = self._race(level, log_e[depth], topology.widths[depth])
+            races = self._races(topology, log_e, depth, inner)
+            orders, log_q = self._race(level, races, topology.widths[depth])
             if log_q is not None:
                 known.update(zip(inner, log_q, strict=True))
             for row, order in zip(inner, orders, strict=True):
-                tokens.update(zip(topology.children[row], order, strict=False))
+                tokens.update(zip(topology.children[row], self._children(topology, row, order), strict=False))
             inner = [row for row in topology.inner_levels[depth + 1] if row in tokens]
             if not inner:
                 break
             level = self._extend(topology, tokens, inner)  # [inner nodes of the depth, vocabulary or more]
         return self._drafted(topology, tokens, logits, known)
 
-    def _race(
-        self, logits: Tensor, log_e: Tensor | SparseRace, count: int
-    ) -> tuple[list[list[int]], Tensor | None]:
+    def _races(self, topology: Topology, log_e: Noise | NodeRaces, depth: int, rows: Sequence[int]) -> Race:
+        """The race of these rows of one depth, or one for each of them."""
+        if isinstance(log_e, NodeRaces):
+            return log_e.at([topology.path(row) for row in rows], self.model.device)
+        return log_e[depth]
+
+    def _children(self, topology: Topology, row: int, order: list[int]) -> Sequence[int]:  # noqa: ARG002
+        """The tokens of a row's children, the surplus of a wider one among them, given its arrivals."""
+        return order
+
+    def _race(self, logits: Tensor, log_e: Race, count: int) -> tuple[list[list[int]], Tensor | None]:
         """The first `count` arrivals under q of each row; q [n, vocabulary] where that took all of it."""
         if count <= FEW and isinstance(log_e, Tensor) and logits.device.type == "cpu":
             weights = log_weights(logits, self.sampling, self.vocab_size)  # [n, vocabulary]

@@ -8,6 +8,9 @@ walk down the tree, and differ in what is decided at a node. `algorithms` has th
 from specdec.methods.catalogue import DRAFTING, METHODS
 from specdec.methods.ersd import verify_ersd, walk_ersd
 from specdec.methods.gsd import RULES, Left, Rules, log_rest, residual, sampled, verify_gsd
+from specdec.methods.specinfer import verify_specinfer
+from specdec.methods.spectr import verify_spectr
+from specdec.methods.traversal import verify_traversal
 from specdec.methods.verdict import Attempt, Decision, Drafted, Kind, Verdict, Verifier, walk
 
 __all__ = [
@@ -27,6 +30,9 @@ __all__ = [
     "sampled",
     "verify_ersd",
     "verify_gsd",
+    "verify_specinfer",
+    "verify_spectr",
+    "verify_traversal",
     "walk",
     "walk_ersd",
 ]

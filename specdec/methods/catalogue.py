@@ -5,11 +5,18 @@ A new method is a file with its rule and an entry here; menus, figures, traces, 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from specdec.methods.ersd import race_alone, race_round
 from specdec.methods.gsd import greedy_round
+from specdec.methods.specinfer import specinfer_round
+from specdec.methods.spectr import spectr_round
+from specdec.methods.traversal import traversal_round
 from specdec.methods.verdict import Verifier
+
+Drafting = Literal["depth", "node", "draws"]
+"""A race for each depth of the tree, keyed by its position; one for each node, keyed by the round too; or
+independent draws, keyed by their position."""
 
 
 class Entry(NamedTuple):
@@ -18,7 +25,7 @@ class Entry(NamedTuple):
     name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts:
     what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
     law. drafter_invariant: whether a seed gives the same text whatever drafts. mark, dash: its symbol and its
-    line style in figures, in plotly's words.
+    line style in figures, in plotly's words. drafting: on which noise children are drafted.
     """
 
     name: str
@@ -30,9 +37,11 @@ class Entry(NamedTuple):
     drafter_invariant: bool
     mark: str
     dash: str
+    drafting: Drafting = "depth"
 
 
 _FIRST_ARRIVALS = "the first arrivals of the race under the draft, without replacement"
+_DRAWS = "independent draws from the draft, of which equal ones are one child"
 
 METHODS = {
     "ar": Entry(
@@ -67,6 +76,42 @@ METHODS = {
         drafter_invariant=True,
         mark="square",
         dash="dash",
+    ),
+    "traversal": Entry(
+        name="Traversal",
+        long_name="traversal verification",
+        sentence="Decide on whole paths, leaves first; on a sequence this is block verification.",
+        verify=traversal_round,
+        drafts=_FIRST_ARRIVALS,
+        lossless=True,
+        drafter_invariant=False,
+        mark="triangle-up",
+        dash="longdash",
+        drafting="node",
+    ),
+    "specinfer": Entry(
+        name="SpecInfer",
+        long_name="SpecInfer's multi-step speculative sampling",
+        sentence="Test independent drafts one by one, each against the residual of those before it.",
+        verify=specinfer_round,
+        drafts=_DRAWS,
+        lossless=True,
+        drafter_invariant=False,
+        mark="x",
+        dash="dashdot",
+        drafting="draws",
+    ),
+    "spectr": Entry(
+        name="SpecTr",
+        long_name="SpecTr's k-sequential selection",
+        sentence="Test independent drafts against one threshold for all of them.",
+        verify=spectr_round,
+        drafts=_DRAWS,
+        lossless=True,
+        drafter_invariant=False,
+        mark="cross",
+        dash="longdashdot",
+        drafting="draws",
     ),
 }
 """All methods by the name that settings, traces and addresses give them."""

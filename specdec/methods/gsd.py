@@ -17,7 +17,7 @@ from specdec.race import Noise, splitmix
 from specdec.topology import Topology
 
 _LEAST_REST = 1e-3  # of Q's mass: below, a difference would lose digits
-_LEAST_LOG = -600.0  # of a factor that a float holds
+_LEAST_LOG, _MOST_LOG = -600.0, 700.0  # of a factor that a float holds
 
 
 class Left(NamedTuple):
@@ -26,7 +26,7 @@ class Left(NamedTuple):
     Of P: max(P - λQ, 0) / S. Of Q: Q / c off the rejected tokens. λ and c are held as logarithms, since at a
     low temperature c may be less than a float holds. By parts of the vocabulary, float64 [part]: weights,
     max(P - λQ, 0), none while that is P; covered, Q / exp(log_scale), none while nobody needed it. sums: of
-    the weights, part by part, running; the last is S.
+    the weights, part by part, running; the last is S. log_weight: of P beside Q, 0 but in `traversal`.
     """
 
     log_level: float = -math.inf  # λ
@@ -35,6 +35,13 @@ class Left(NamedTuple):
     sums: Sequence[float] = (1.0,)
     covered: Sequence[Tensor] = ()
     log_scale: float = 0.0
+    log_weight: float = 0.0
+
+    def of(self, log_p: Tensor, log_q: Tensor, token_id: int) -> tuple[float, float]:
+        """p and q of this token at this moment; log_p, log_q: [vocabulary]."""
+        log_q_x = float(log_q[token_id])
+        p = max(math.exp(log_p[token_id]) - math.exp(log_q_x + self.log_level), 0.0) / self.sums[-1]
+        return p, math.exp(log_q_x - self.log_rest)
 
 
 def residual(left: Left, log_p: Tensor, log_q: Tensor) -> tuple[Sequence[Tensor], Sequence[float]]:
@@ -43,13 +50,14 @@ def residual(left: Left, log_p: Tensor, log_q: Tensor) -> tuple[Sequence[Tensor]
     log_p, log_q: [vocabulary]. The residual of a residual is one of P again, against more of Q; a rejected
     token has nothing left in it. Where it is zero everywhere, p stays (Section 2 of the paper).
     """
-    growth = math.exp(math.log(left.sums[-1]) - left.log_rest + left.log_scale)
+    log_growth = math.log(left.sums[-1]) - left.log_rest - left.log_weight + left.log_scale
+    growth = math.exp(min(log_growth, _MOST_LOG))
     weights = []
     for number, part in enumerate(splitmix.parts(len(log_p))):
         p = left.weights[number] if left.weights else _exp(log_p[part])  # [part]
         q = left.covered[number] if left.covered else _exp(log_q[part])  # [part]
         weights.append(p.sub(q, alpha=growth).clamp_min_(0))
-    sums = _running(weights)
+    sums = running(weights)
     return (weights, sums) if sums[-1] > 0 else (left.weights, left.sums)
 
 
@@ -58,7 +66,7 @@ def log_rest(left: Left, log_q: Tensor, token_ids: Sequence[int]) -> float:
 
     From logarithms where a difference would lose digits: at a low temperature all of it may round to zero.
     """
-    before = math.exp(left.log_rest) if len(token_ids) > 1 else _running(left.covered)[-1]
+    before = math.exp(left.log_rest) if len(token_ids) > 1 else running(left.covered)[-1]
     rest = before - math.exp(log_q[token_ids[-1]])
     if rest > _LEAST_REST:
         return math.log(rest)
@@ -120,42 +128,70 @@ def verify_gsd(
     the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
     leaf: a sample of p.
     """
+    return verify_one_by_one(
+        topology, token_ids, topology.children, log_p, log_q, uniform, residual_uniform, rules
+    )
+
+
+def verify_one_by_one(
+    topology: Topology,
+    token_ids: Sequence[int],
+    draws: Sequence[Sequence[int]],
+    log_p: Sequence[Tensor],
+    log_q: Sequence[Tensor | None],
+    uniform: Callable[[int, int], float],
+    residual_uniform: Callable[[int], float],
+    rules: Rules,
+) -> Verdict:
+    """The tests of Algorithm 4 at each node, one after the other, of the rows that `draws` has for it.
+
+    draws: by row, its children in the order of their tests; one that was drawn twice stands there twice.
+    uniform(depth, number): of that test. The rest is as in `verify_gsd`.
+    """
 
     def decide(row: int) -> Decision:
-        depth, children, left, attempts = topology.depths[row], topology.children[row], Left(), []
+        depth, tested, left, attempts = topology.depths[row], draws[row], Left(), []
         p = log_p[row]  # [vocabulary]
-        q = log_q[row].to(p.device) if children else None  # [vocabulary]; the draft may be elsewhere
-        for child_index, child in enumerate(children):
-            if child_index:
-                left = _rejected(left, p, q, [token_ids[tried] for tried in children[:child_index]], rules)
-            x, u = token_ids[child], uniform(depth, child_index)
-            log_q_x = float(q[x])
-            p_x = max(math.exp(p[x]) - math.exp(log_q_x + left.log_level), 0.0) / left.sums[-1]
-            q_x = math.exp(log_q_x - left.log_rest)
+        q = log_q[row].to(p.device) if tested else None  # [vocabulary]; the draft may be elsewhere
+        for number, child in enumerate(tested, start=1):
+            if number > 1:
+                left = without(left, q, [token_ids[tried] for tried in tested[: number - 1]], rules)
+            u, (p_x, q_x) = uniform(depth, number - 1), left.of(p, q, token_ids[child])
             attempts.append(Attempt(child, u, p_x, q_x, u * q_x < p_x))
             if attempts[-1].accepted:
                 return Decision(child, None, attempts)
-        weights, sums = rules.residual(left, p, q) if children else ((), ())
-        if not weights:
-            weights = _parts(p)
-            sums = _running(weights)
-        return Decision(None, rules.sample(weights, sums, residual_uniform(depth)), attempts)
+            left = after_rejection(left, p, q, number < len(tested), rules)
+        return Decision(None, emitted(left, p, residual_uniform(depth), rules), attempts)
 
     return walk(topology, decide, "residual")
 
 
-def _rejected(left: Left, log_p: Tensor, log_q: Tensor, token_ids: Sequence[int], rules: Rules) -> Left:
-    """What the next child is tested with, after the rejection of the last of these."""
-    if not left.covered:
-        left = Left(covered=_parts(log_q))
+def after_rejection(left: Left, log_p: Tensor, log_q: Tensor, more: bool, rules: Rules = RULES) -> Left:
+    """What a rejection leaves of P (Algorithm 4); more: whether another child will be tested."""
+    if more and not left.covered:
+        left = left._replace(covered=parts_of(log_q))
     weights, sums = rules.residual(left, log_p, log_q)
-    log_level, covered, log_scale = left.log_level, left.covered, left.log_scale
-    if weights is not left.weights:
-        log_level = float(np.logaddexp(log_level, math.log(left.sums[-1]) - left.log_rest))
+    if weights is left.weights:
+        return left
+    growth = math.log(left.sums[-1]) - left.log_rest - left.log_weight
+    return left._replace(log_level=float(np.logaddexp(left.log_level, growth)), weights=weights, sums=sums)
+
+
+def without(left: Left, log_q: Tensor, token_ids: Sequence[int], rules: Rules = RULES) -> Left:
+    """What these tokens leave of Q (Algorithm 4), of which the last was rejected just now."""
     log_rest = rules.log_rest(left, log_q, token_ids)
-    if log_rest - log_scale < _LEAST_LOG:
-        covered, log_scale = _parts(log_q, log_rest), log_rest
-    return Left(log_level, log_rest, weights, sums, covered, log_scale)
+    left = left._replace(log_rest=log_rest)
+    if log_rest - left.log_scale < _LEAST_LOG:
+        return left._replace(covered=parts_of(log_q, log_rest), log_scale=log_rest)
+    return left
+
+
+def emitted(left: Left, log_p: Tensor, u: float, rules: Rules = RULES) -> int:
+    """The last token of a round (Algorithm 4): a sample of what is left of P, of P itself at a leaf."""
+    if left.weights:
+        return rules.sample(left.weights, left.sums, u)
+    weights = parts_of(log_p)
+    return rules.sample(weights, running(weights), u)
 
 
 def _first_beyond(sums: Sequence[float], limit: float) -> int:
@@ -164,12 +200,13 @@ def _first_beyond(sums: Sequence[float], limit: float) -> int:
     return first if first < len(sums) else bisect_left(sums, sums[-1])
 
 
-def _running(weights: Sequence[Tensor]) -> list[float]:
+def running(weights: Sequence[Tensor]) -> list[float]:
+    """The sums of the parts of a law so far, as in `Left` (Algorithm 4)."""
     return list(accumulate(float(part.sum()) for part in weights))
 
 
-def _parts(log_p: Tensor, log_scale: float = 0.0) -> list[Tensor]:
-    """p / exp(log_scale) by parts of the vocabulary."""
+def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[Tensor]:
+    """p / exp(log_scale) by parts of the vocabulary, as in `Left` (Algorithm 4)."""
     return [_exp(log_p[part], log_scale) for part in splitmix.parts(len(log_p))]
 
 

@@ -1,4 +1,4 @@
-"""What verification decides, and the way down the tree that all methods share."""
+"""What verification decides, and the way down the tree that methods share which decide node by node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 from torch import Tensor
 
 from specdec.race import Noise
-from specdec.topology import Topology
+from specdec.topology import Path, Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
 """Where an emitted token comes from; see `trace.Token`."""
@@ -17,12 +17,14 @@ Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
 class Drafted(NamedTuple):
     """A drafted tree: the topology as far as q's support reached, its tokens and the q's drafted from.
 
-    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves.
+    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves. draws: by row, its
+    children as they were drawn, where that was independently: equal draws are one child.
     """
 
     topology: Topology
     token_ids: list[int]
     log_q: Sequence[Tensor | None]
+    draws: Sequence[Sequence[int]] = ()
 
 
 class OwnNoise(Protocol):
@@ -36,23 +38,35 @@ class OwnNoise(Protocol):
         """What the token after a node at this depth is sampled with, where no child gives it."""
         ...
 
+    def node_test(self, path: Path) -> float:
+        """What this node is tested with in this round alone."""
+        ...
+
+    def node_last(self, path: Path) -> float:
+        """What the token after this node is sampled with in this round alone."""
+        ...
+
 
 class Attempt(NamedTuple):
-    """One acceptance test of Algorithm 4: row's token accepted when `u < p / q`, p and q at that moment."""
+    """One acceptance test: row's token accepted when `u < ratio`, under Algorithm 4 `p / q`.
+
+    p, q: of the token at that moment. ratio: None where it is p / q.
+    """
 
     row: int
     u: float
     p: float
     q: float
     accepted: bool
+    ratio: float | None = None
 
 
 class Verdict(NamedTuple):
     """What verification decided: the y that Algorithms 4 and 5 return, and how they came to it.
 
     rows: the accepted rows, from the root's child downwards. token_id: the last token of the round; None
-    where the text ended with an accepted token. kind: `bonus` (accepted to a leaf), else `residual` (GSD)
-    or `correction` (ERSD). attempts: the acceptance tests of GSD, in order.
+    where the text ended with an accepted token. kind: `bonus` (accepted to a leaf), else `correction` (ERSD)
+    or `residual` (all others). attempts: the acceptance tests, in order; ERSD has none.
     """
 
     rows: tuple[int, ...]
@@ -63,7 +77,7 @@ class Verdict(NamedTuple):
 
 Verifier = Callable[[Drafted, Sequence[Tensor], Noise, OwnNoise], Verdict]
 """Decides a round, given what was drafted, log p by row, [vocabulary] each, and its noise: the races of the
-tree's depths, and uniforms beside them."""
+tree's depths, none where each node has its own, and uniforms beside them."""
 
 
 class Decision(NamedTuple):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -34,14 +35,22 @@ FEW = 4
 
 Noise = Tensor | Sequence[SparseRace]
 """The races of some positions: log e [positions, vocabulary], or sparse ones."""
+Race = Tensor | SparseRace | Sequence[SparseRace]
+"""One race, log e [vocabulary] or sparse; or one for each node, log e [nodes, vocabulary] or sparse ones."""
 
 
 class Stream(IntEnum):
-    """Independent noise for each purpose: GSD must never decide with the noise it drafted with."""
+    """Independent noise for each purpose: GSD must never decide with the noise it drafted with.
+
+    AGAIN: of tokens that go on arriving, `specdec.race.draws`. ROUND: seeds of a round's nodes,
+    `specdec.race.nodes`.
+    """
 
     RACE = 0
     ACCEPT = 1
     RESIDUAL = 2
+    AGAIN = 3
+    ROUND = 4
 
 
 def log_exponentials(
@@ -58,12 +67,12 @@ def log_exponentials(
     that is no integer of 64 bits.
     """
     seed = checked_seed(seed)
-    keys = [_key(seed, stream, whole("position", position, 0, MASK)) for position in positions]
-    return _fill(torch.empty(len(keys), vocab_size, dtype=torch.float64, device=device), keys)
+    keys = [key_of(seed, stream, whole("position", position, 0, MASK)) for position in positions]
+    return fill(torch.empty(len(keys), vocab_size, dtype=torch.float64, device=device), keys)
 
 
-def _fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
-    """Write log e [keys, vocabulary] into `rows`, and return them."""
+def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
+    """Write log e [keys, vocabulary] (Section 3) into `rows`, and return them."""
     vocab_size = rows.shape[-1]
     if rows.device.type != "cpu":
         u = splitmix.uniforms_on(rows.device, keys, vocab_size)
@@ -76,7 +85,7 @@ def _fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
 
 def uniform(seed: int, position: int, index: int, stream: Stream = Stream.ACCEPT) -> float:
     """Uniform(0, 1) of Algorithm 4, both ends excluded, keyed by (seed, stream, position, index)."""
-    return splitmix.uniform(_key(seed, stream, position), index)
+    return splitmix.uniform(key_of(seed, stream, position), index)
 
 
 def log_arrival_times(log_p: Tensor, log_e: Tensor) -> Tensor:
@@ -96,15 +105,17 @@ def winner(log_p: Tensor, log_e: Tensor | SparseRace) -> Tensor:
     return torch.as_tensor((log_e.numpy() - log_p.numpy()).argmin(-1))  # a sixth of torch's time
 
 
-def arrivals(log_q: Tensor, log_e: Tensor | SparseRace, count: int) -> list[list[int]]:
-    """The first `count` arrivals of each race [n, vocabulary], in order; a sparse race is that of all n.
+def arrivals(log_q: Tensor, log_e: Race, count: int) -> list[list[int]]:
+    """The first `count` arrivals of each race [n, vocabulary], in order; a single race is that of all n.
 
     Line 10 of Algorithm 5: a sample of q without replacement. A race has only as many arrivals as q has
     support: its list is shorter where that is less than `count`. A constant in all of a row's log q changes
     nothing.
     """
-    if isinstance(log_e, SparseRace):
-        firsts = (log_e.first(row, count) for row in log_q.cpu().numpy())  # the draft may be elsewhere
+    if not isinstance(log_e, Tensor):
+        races = repeat(log_e) if isinstance(log_e, SparseRace) else log_e
+        rows = log_q.cpu().numpy()  # the draft may be elsewhere
+        firsts = (race.first(row, count) for race, row in zip(races, rows, strict=False))
         return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
     if log_q.device.type == "cpu" and count <= FEW:
         return [_first_few(times, count) for times in log_e.numpy() - log_q.numpy()]
@@ -183,13 +194,13 @@ class Races:
         if self._end < position + count:
             positions = range(self._end, position + count)
             new = self._rows[self._end - self._origin : position + count - self._origin]
-            _fill(new, [self._key(n) for n in positions])
+            fill(new, [self._key(n) for n in positions])
             self._end = position + count
         first = position - self._origin
         return self._rows[first : first + count]
 
     def _key(self, position: int) -> int:
-        return _key(self.seed, Stream.RACE, position)
+        return key_of(self.seed, Stream.RACE, position)
 
     def _slide(self, position: int, count: int) -> None:
         """Make row 0 that of `position`, in twice the room asked for, so that this is needed seldom."""
@@ -202,5 +213,6 @@ class Races:
         self._origin, self._end = position, position + len(known)
 
 
-def _key(seed: int, stream: int, position: int) -> int:
+def key_of(seed: int, stream: int, position: int) -> int:
+    """The key of all noise of (seed, stream, position), for the generator in `splitmix` (Section 3)."""
     return mix(mix(mix(seed) + stream * GOLDEN) + position * GOLDEN)

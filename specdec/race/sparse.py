@@ -36,6 +36,10 @@ class SparseRace:
         self._log_e = log_exponential(splitmix.at(key, self._early))
         self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))  # of all others
 
+    def log_e(self, tokens: list[int]) -> list[float]:
+        """log e of these tokens."""
+        return log_exponential(splitmix.at(self.key, np.array(tokens))).tolist()
+
     def first(self, log_p: np.ndarray, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """Log times and tokens of the first `count` arrivals, in order; times are infinite where p is 0.
 

@@ -34,7 +34,7 @@ def drafted(model, sampling, topology, seed=0):
 def test_children_are_the_first_arrivals_under_q(topology, sampling):
     model = markov_pair(8).draft
     for seed in range(20):
-        tree, tokens, log_q = drafted(model, sampling, topology, seed)
+        tree, tokens, log_q, _ = drafted(model, sampling, topology, seed)
         race = log_exponentials(seed, range(topology.depth + 1), 8)
         for row, children in enumerate(tree.children):
             if not children:
@@ -57,6 +57,6 @@ def test_broken_logits_are_an_error_and_no_lack_of_support(bad, count):
 def test_a_token_without_probability_is_not_drafted():
     model = markov_pair(8).draft
     model.log_table[3, 2:] = -math.inf
-    _, tokens, log_q = drafted(model, Sampling(), batch(4))
+    _, tokens, log_q, _ = drafted(model, Sampling(), batch(4))
     assert sorted(tokens[1:]) == [0, 1]
     assert float(log_q[0].exp().sum()) == pytest.approx(1)

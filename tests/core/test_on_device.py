@@ -255,7 +255,7 @@ def test_a_round_reads_one_small_tensor_from_the_device_and_nothing_else(
     meta_pair, method, topology, monkeypatch
 ):
     """Drafting, forward, verification of all nodes and both caches' commits, of real models."""
-    assert engine_for(meta_pair, topology) is DeviceEngine
+    assert engine_for(meta_pair, topology, "gsd") is DeviceEngine
     found, transfers = rounds_on_meta(DeviceEngine, meta_pair, method, topology, PLAIN, monkeypatch, number=4)
     assert transfers == [1 if method == "ar" else 1 + topology.num_draft_tokens] * 4
     accepted = 0 if method == "ar" else 1 if method == "gsd" else topology.depth - 1
@@ -307,12 +307,12 @@ def test_a_device_decides_where_all_models_are_on_it(meta_pair):
     here = HFModel(tiny_model("llama"))
     stages = {"drafted": Hazards(torch.zeros(WIDTH, 8), torch.zeros(WIDTH))}
     grown = ContextTree(ContextAcceptance("ersd", AVERAGE, stages), 3)
-    assert engine_for(meta_pair, grown) is Engine  # its shape follows from what the host reads
-    assert engine_for(markov_pair(), TREE) is Engine
-    assert engine_for(specdec.ModelPair(here, meta_pair.draft), TREE) is Engine
+    assert engine_for(meta_pair, grown, "gsd") is Engine  # its shape follows from what the host reads
+    assert engine_for(markov_pair(), TREE, "gsd") is Engine
+    assert engine_for(specdec.ModelPair(here, meta_pair.draft), TREE, "gsd") is Engine
     apart = specdec.ModelPair(meta_pair.target, here)
-    assert engine_for(apart, TREE) is Engine
-    assert engine_for(apart, Topology([])) is DeviceEngine
+    assert engine_for(apart, TREE, "gsd") is Engine
+    assert engine_for(apart, Topology([]), "gsd") is DeviceEngine
 
 
 class Event:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
+import numpy as np
 import pytest
+import torch
 
 from specdec import algorithms, other_rules
-from specdec.topology import Topology, batch, sequence, simple
-from tests.core.test_algorithms import TABLES, Chances, Undecided, completed, rational_table, tau_of
+from specdec.methods import verify_specinfer, verify_spectr, verify_traversal
+from specdec.methods.spectr import k_seq_threshold
+from specdec.topology import Topology, batch, sequence, simple, specinfer
+from tests.core.test_algorithms import (
+    TABLES,
+    WIDE,
+    Chances,
+    Undecided,
+    completed,
+    emitted,
+    log_rows,
+    random_pair,
+    rational_table,
+    tau_of,
+)
 from tests.helpers.laws import distance, enumerate_law
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
@@ -119,3 +135,108 @@ def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
 
     law = enumerate_law(run)
     assert distance(completed(law, P, 3), completed({(): Fraction(1)}, P, 3)) > 1e-3
+
+
+# ---------------------------------------------------------------- the fast ones, on the same randomness
+
+TOPOLOGIES = [*SMALL, FULL, sequence(4), WIDE, specinfer(8), batch(7)]
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_traversal_decides_what_the_rule_decides(topology):
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        P, Q = random_pair(seed, vocab_size=7)
+        e = {path: rng.exponential(size=7) for path in [(), *topology.paths]}
+        U, u = {path: rng.random() for path in topology.paths}, rng.random()
+        x_draft = algorithms.draft((0,), Q, tau_of(topology), e)
+        tree = Topology(x_draft)
+        token_ids = [0, *(x_draft[path] for path in tree.paths)]
+        log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
+        verdict = verify_traversal(
+            tree, token_ids, log_p, log_q, lambda row, U=U, t=tree: U[t.paths[row - 1]], lambda row, u=u: u
+        )
+        wanted = other_rules.traversal((0,), Q, P, tau_of(topology), e, U, u)
+        assert emitted(verdict, token_ids) == wanted
+
+
+def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_does():
+    """What each number of accepted tokens is tested with."""
+    for seed in range(60):
+        P, Q = random_pair(seed, vocab_size=5)
+        token_ids = [0, *np.random.default_rng(seed).integers(0, 5, 3).tolist()]
+        if not all(Q[a, b] > 0 for a, b in itertools.pairwise(token_ids)):
+            continue
+        log_p, log_q = (log_rows(table, (0,), sequence(3), token_ids) for table in (P, Q))
+        verdict = verify_traversal(
+            sequence(3), token_ids, log_p, log_q, lambda row: 1 - 2**-53, lambda row: 0.5
+        )
+        w, h = 1.0, {}
+        for i in range(3):
+            p, q = P[token_ids[i]], Q[token_ids[i]]
+            S = np.maximum(w * p - q, 0).sum()
+            h[i] = S / (S + 1 - w) if S > 0 else 0.0
+            w = min(1.0, w * p[token_ids[i + 1]] / q[token_ids[i + 1]])
+        h[3] = w
+        for attempt in verdict.attempts:
+            assert attempt.ratio == pytest.approx(h[attempt.row], rel=1e-9, abs=1e-12)
+
+
+def independently(x, Q, topology, e, again):
+    """A tree of independent draws: what is there of the topology, its tokens by row, and draws by row."""
+    tokens, draws = {}, {}
+    for path in [(), *topology.paths]:
+        if path and path not in tokens:
+            continue
+        line = tuple(tokens[path[:depth]] for depth in range(1, len(path) + 1))
+        n = sum(other[:-1] == path for other in topology.paths)
+        drawn = other_rules.independent(e[len(path)], again[len(path)], algorithms.given(Q, x + line), n)
+        places = {token: (*path, i) for i, token in enumerate(dict.fromkeys(drawn))}
+        tokens.update((place, token) for token, place in places.items())
+        draws[path] = [places[token] for token in drawn]
+    tree = Topology(tokens)
+    rows = {path: row for row, path in enumerate([(), *tree.paths])}
+    return (
+        tree,
+        [x[-1], *(tokens[path] for path in tree.paths)],
+        [[rows[d] for d in draws[path]] for path in rows],
+    )
+
+
+@pytest.mark.parametrize("verify", [verify_specinfer, verify_spectr])
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
+def test_rules_on_independent_draws_decide_what_the_rules_decide(topology, verify):
+    decode = getattr(other_rules, verify.__name__.removeprefix("verify_"))
+    merged = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        P, Q = random_pair(seed, vocab_size=7)
+        depths, most = topology.depth + 1, max(map(len, topology.children))
+        e, again = rng.exponential(size=(depths, 7)), rng.exponential(size=(depths, most))
+        U, u = rng.random((depths, most)), rng.random(depths)
+        tree, token_ids, draws = independently((0,), Q, topology, e, again)
+        merged += len(tree.paths) < len(topology.paths)
+        log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
+        verdict = verify(tree, token_ids, draws, log_p, log_q, lambda d, i, U=U: U[d][i], lambda d, u=u: u[d])
+        assert emitted(verdict, token_ids) == decode((0,), Q, P, tau_of(topology), e, again, U, u)
+    assert (merged > 20) == (most > 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 100])
+def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
+    """With many draws nearly all is accepted for many a ρ: so it is acceptance that is compared."""
+    for seed in range(40):
+        p, q = (table[0] for table in random_pair(seed, vocab_size=9))
+        rho = k_seq_threshold([torch.from_numpy(p)], [torch.from_numpy(q)], n)
+        beta, best = (np.minimum(q, p / r).sum() for r in (rho, other_rules.threshold(p, q, n)))
+        assert 1 - (1 - beta) ** n == pytest.approx(1 - (1 - best) ** n, abs=1e-11)
+        assert 1 - (1 - beta) ** n <= rho * beta * (1 + 1e-14)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "rho"), [((1, 0), (1, 0), 1), ((1, 0), (0, 1), 1), ((0.5, 0.5), (1, 0), None)]
+)
+def test_the_threshold_of_laws_that_are_one_token(p, q, rho):
+    p, q = (torch.tensor(law, dtype=torch.float64) for law in (p, q))
+    found = k_seq_threshold([p], [q], 3)
+    assert found == pytest.approx(rho or other_rules.threshold(p.numpy(), q.numpy(), 3))

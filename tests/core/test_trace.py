@@ -96,8 +96,7 @@ def spoil_step(run):
 
 
 def spoil_trials(run):
-    step = run["rounds"][0]["steps"][0]
-    step["trials"] = step["trials"] * 9
+    run["rounds"][0]["steps"][0]["trials"][0]["path"] = [7]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def spoil_trials(run):
         (spoil_node, r"rounds\[0\]\.nodes\[\d\]\.path = .*: its parent must stand before it"),
         (spoil_steps, r"rounds\[0\]\.steps has \d+: none, or one for each"),
         (spoil_step, r"rounds\[0\]\.steps\[0\]\.path = \(7,\) is no drafted node"),
-        (spoil_trials, r"rounds\[0\]\.steps\[0\]\.trials has \d+; at most \d, one for each child"),
+        (spoil_trials, r"rounds\[0\]\.steps\[0\]\.trials\[0\]\.path = \(7,\) is no drafted node below \(\)"),
     ],
 )
 def test_records_that_contradict_themselves_are_told_where(spoil, message):

@@ -33,7 +33,7 @@ def ersd(topology, token_ids, *races):
 def test_gsd_accepts_below_the_ratio_and_emits_a_bonus_at_the_leaf():
     verdict = gsd(sequence(1), [9, 0], [[1 / 6 - 1e-9]])
     assert verdict[:3] == ((1,), 1, "bonus")
-    assert verdict.attempts[0][1:] == pytest.approx((1 / 6 - 1e-9, 0.1, 0.6, True))
+    assert verdict.attempts[0][1:5] == pytest.approx((1 / 6 - 1e-9, 0.1, 0.6, True))
 
 
 @pytest.mark.parametrize(

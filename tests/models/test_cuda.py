@@ -64,7 +64,7 @@ def engine(kind, pair, method):
 def test_nobody_waits_while_a_round_is_launched(pairs, method):
     """Masks and plans of shapes that are new are sent with a wait: an earlier run has had them all."""
     for launch in (Engine.round, Engine.round, launched_round):
-        run, number = engine(engine_for(pairs[1], OPTIMAL), pairs[1], method), 0
+        run, number = engine(engine_for(pairs[1], OPTIMAL, method), pairs[1], method), 0
         assert isinstance(run, DeviceEngine)
         while launch(run, number).finish is None:
             number += 1

@@ -19,17 +19,23 @@ from specdec.devices import upload
 from specdec.methods import Drafted, Verdict, walk_ersd
 from specdec.probs import check_sound, unchecked_log_probs
 from specdec.topology import Topology
+from specdec.trace import Method
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
-def engine_for(pair: ModelPair, topology: Topology | ContextTree) -> type[Engine]:
+ON_DEVICE = ("ar", "gsd", "ersd")
+"""Methods that a device decides; the others are decided by the host, wherever the models are."""
+
+
+def engine_for(pair: ModelPair, topology: Topology | ContextTree, method: Method) -> type[Engine]:
     """The engine that decides where the models are.
 
-    The host does on a CPU, for models on several devices, and where the tree's shape is read off the draft.
+    The host does on a CPU, for models on several devices, where the tree's shape is read off the draft, and
+    for methods that are not in `ON_DEVICE`.
     """
-    if isinstance(topology, ContextTree):
+    if isinstance(topology, ContextTree) or method not in ON_DEVICE:
         return Engine
     models = [pair.target, pair.draft] if topology.num_draft_tokens else [pair.target]
     # as tensors have it, with its number
