@@ -15,6 +15,7 @@ from torch import Tensor
 import specdec
 from components.server import zero_gpu
 from components.server.lazy import present
+from specdec.checks import among
 from specdec.pair import Pair
 
 if TYPE_CHECKING:
@@ -49,10 +50,8 @@ class Drafts:
 
     def pair_with(self, name: str) -> Pair:
         """The target with the draft of that name; ValueError lists the names there are."""
-        if name not in LABELS:
-            raise ValueError(f"draft = {name!r} is none of {', '.join(LABELS)}")
         pair = present(self.pair)
-        if name == "own":
+        if among("draft", name, LABELS) == "own":
             return pair
         if isinstance(pair, zero_gpu.Lender):
             raise ValueError(f"draft = {name!r}: the GPU is lent for the pair's own draft only; take 'own'")

@@ -19,7 +19,7 @@ from components.server import known_pairs
 from components.server.access import FIXED, OWN, Access
 from components.server.lazy import LazyPair
 from components.server.loading import Loading
-from components.server.settings import one_of
+from specdec.checks import among
 
 OPENED_WITH = "smollm2-1.7b"
 
@@ -180,8 +180,8 @@ def _about(name: str, device: str) -> str:
     `gr.Error` names a pair or a device that is not there.
     """
     try:
-        one_of("pair", name, (*known_pairs.BY_NAME, OWN))
-        one_of("device", device, _devices())
+        among("pair", name, (*known_pairs.BY_NAME, OWN))
+        among("device", device, _devices())
     except ValueError as error:
         raise gr.Error(str(error), print_exception=False) from None
     if name == OWN:

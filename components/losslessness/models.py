@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import specdec
+from specdec.checks import among
 from specdec.models import MarkovModel
 
 TOKENS = ("sun", "cloud", "rain", "snow")
@@ -59,6 +60,5 @@ DRAFTS = {
 @cache
 def pair(draft: str) -> specdec.ModelPair:
     """The target with the draft of that name; ValueError lists the names there are."""
-    if draft not in DRAFTS:
-        raise ValueError(f"draft = {draft!r} is none of {', '.join(DRAFTS)}")
-    return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(DRAFTS[draft].table, draft))
+    table = DRAFTS[among("draft", draft, DRAFTS)].table
+    return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(table, draft))

@@ -13,6 +13,7 @@ from typing import Any
 from components.losslessness import models
 from components.server import feed, topologies, turns
 from components.server.settings import whole, words
+from specdec.checks import among
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
 
@@ -45,9 +46,8 @@ class CheckSettings:
 
     def checked(self) -> CheckSettings:
         """The same with whole numbers as `int`; ValueError names what does not fit."""
-        if self.topology not in TOPOLOGIES:
-            raise ValueError(f"topology = {self.topology!r} is none of {', '.join(TOPOLOGIES)}")
         changes = {
+            "topology": among("topology", self.topology, TOPOLOGIES),
             "draft": words("draft", self.draft),
             "k": whole("k", self.k, 1, MOST_K),
             "tokens": whole("tokens", self.tokens, 1, MOST_TOKENS),

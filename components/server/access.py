@@ -20,6 +20,7 @@ from pathlib import Path
 
 from components.server import known_pairs, zero_gpu
 from components.server.loading import Choice
+from specdec.checks import among
 
 OWN, LISTED, FIXED = RULES = ("own", "listed", "fixed")
 """Any hub id or folder, the pairs of `known_pairs`, or none but those the server was started with."""
@@ -41,8 +42,7 @@ class Access:
     key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise ValueError(f"models = {self.rule!r} is none of {', '.join(RULES)}")
+        among("models", self.rule, RULES)
         if self.root is not None and not self.root.is_dir():
             raise ValueError(f"models-folder = {str(self.root)!r} is no folder")
         if self.key is not None and len(self.key) < _SHORTEST:
@@ -68,12 +68,9 @@ class Access:
         if self.rule == FIXED:
             raise ValueError("the models of this server are fixed by who runs it")
         settings = {"dtype": _text("dtype", dtype), "device": _text("device", device)}
-        name = _text("pair", name)
-        if name == OWN:
+        if _text("pair", name) == OWN:
             return self._own(target, draft, settings)
-        if name not in known_pairs.BY_NAME:
-            raise ValueError(f"pair = {name!r:.60} is none of {', '.join(known_pairs.BY_NAME)}")
-        known = known_pairs.BY_NAME[name]
+        known = known_pairs.BY_NAME[among("pair", name, known_pairs.BY_NAME)]
         ids = [model and model.hub_id for model in (known.target, known.draft)]
         return Choice(known.title, *ids, **settings)
 

@@ -6,8 +6,8 @@ itself stands still meanwhile: a hundredth of the time on an idle machine, up to
     decoding thread    step step begun  round  round  round  round  round  ...
     updates                                   [1      2]            [3     4]
 
-Nobody else takes turns for a run: what decodes the rounds of many runs in one forward takes the place of
-`Ahead._advanced`.
+Nobody else advances a run that has a seat. So many runs can be decoded in one forward behind `Ahead`, by one
+thread instead of one each, and those who wait for the rounds need not know.
 """
 
 from __future__ import annotations

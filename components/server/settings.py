@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from components.guard import limits
 from components.server import topologies
+from specdec.checks import among
 from specdec.trace import Method
 
 
@@ -38,8 +38,8 @@ class VisitorSettings:
         """
         changes: dict[str, Any] = {
             "prompt": words("prompt", self.prompt, limits.current().prompt_characters),
-            "method": one_of("method", self.method, get_args(Method)),
-            "topology": one_of("topology", self.topology, topologies.NAMES),
+            "method": among("method", self.method, get_args(Method)),
+            "topology": among("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
             "chat": bool(self.chat),
             "tree": words("tree", self.tree, 4 * limits.current().draft_tokens),
@@ -61,13 +61,6 @@ def words(name: str, value: Any, most: int = 40) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} = {value!r:.60} is not a text")
     limits.at_most(name, len(value), most, "characters")
-    return value
-
-
-def one_of(name: str, value: Any, names: Sequence[str]) -> str:
-    """`value`, one of the names; ValueError lists them."""
-    if value not in names:
-        raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
     return value
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import specdec
 from components.guard import limits
+from specdec.checks import among
 from specdec.decoding.auto import Steps, choosing, finished, measuring
 from specdec.decoding.engine import RunSettings
+from specdec.pair import Pair
 from specdec.probs import Sampling
 
 NAMES = ("simple", "sequence", "batch", "specinfer", "optimal", "context", "auto")
@@ -32,21 +34,19 @@ def first_phase(settings: Any) -> str:
     return "choosing" if has_to_measure(settings) else "running"
 
 
-def topology(pair: Any, name: str, k: int, **settings: Any) -> Any:
+def topology(pair: Pair, name: str, k: int, **settings: Any) -> Any:
     """The topology that `steps` chooses."""
     return finished(steps(pair, name, k, **settings))
 
 
-def steps(pair: Any, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
+def steps(pair: Pair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
     """Choose the topology of that name for `specdec.stream`, in small steps where that takes measuring.
 
     tree: for a measured topology, the very tree instead, as `written`; sampling: temperature, top_k and
     top_p, on whose neighbourhood a measured acceptance depends. ValueError lists the names there are, or says
     what does not fit.
     """
-    if name not in NAMES:
-        raise ValueError(f"topology = {name!r} is none of {', '.join(NAMES)}")
-    if name in MEASURED:
+    if among("topology", name, NAMES) in MEASURED:
         return (yield from _measured(pair, name, k, tree, method, Sampling(**sampling)))
     if name == "simple":
         return specdec.topology.simple()
@@ -55,7 +55,7 @@ def steps(pair: Any, name: str, k: int, *, tree: str = "", method: str, **sampli
     return getattr(specdec.topology, name)(k)
 
 
-def _measured(pair: Any, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
+def _measured(pair: Pair, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
     if tree:
         return read(tree)
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
@@ -96,7 +96,7 @@ def read(text: str) -> specdec.Topology:
     return specdec.Topology.from_parents(parents, indices)
 
 
-def _context_tree(pair: Any, k: int, method: str) -> Any:
+def _context_tree(pair: Pair, k: int, method: str) -> Any:
     # what it expects was learnt at temperature 1; under any other it is no less exact
     if pair.target.name != "tiny/target":
         raise ValueError(

@@ -289,8 +289,9 @@ class Seat:
     def turns(self, work: Generator[_T, None, _R] | Iterator[_T]) -> Generator[_T, None, _R | None]:
         """What work yields, a turn of the model for each, and what it returns; it is closed with this.
 
-        While others ask who come after it, it keeps the model from one turn to the next: whoever takes what
-        it yields must not stand still in between (`ahead`).
+        A step of a measurement, which yields None, passes the model on. Else it is kept from one turn to the
+        next while others ask who come after this run: whoever takes what it yields must not stand still in
+        between (`ahead`).
         """
         assert self.seated.is_set(), "wait for the seat first"
         kept = False
@@ -302,7 +303,7 @@ class Seat:
                     kept = True
                     with self._counted():
                         found = next(work)
-                    kept = self._model.pass_on(self, again=True)
+                    kept = self._model.pass_on(self, again=found is not None)
                     yield found
             except StopIteration as end:
                 return end.value

@@ -284,7 +284,7 @@ def test_a_measurement_takes_a_turn_for_each_of_its_steps():
         return "tree"
 
     def measure():
-        with queue.seat() as seat:  # of the same address: in the order of asking
+        with queue.seat(Visitor("new temperature")) as seat:
             started.wait(60)
             steps = seat.turns(measuring())
             while True:
