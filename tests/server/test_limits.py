@@ -38,7 +38,7 @@ def test_every_limit_is_an_option_and_a_variable(name):
     assert getattr(parsed([option, "17"]), name) == 17
     assert getattr(parsed([], {variable: "18"}), name) == 18
     assert getattr(parsed([option, "17"], {variable: "18"}), name) == 17
-    assert parsed([]) == limits.Limits()
+    assert parsed([]) == parsed([], {variable: ""}) == limits.Limits()
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, "8"])
