@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from components.compare.drafts import Drafts
@@ -22,15 +22,6 @@ MOST_COLUMNS = 4
 
 _SHARED = ("prompt", "seed", "max_new_tokens", "temperature")
 _OWN = ("method", "topology", "k")
-
-
-@dataclass(frozen=True)
-class Column:
-    """One way of decoding. name: what the browser calls it; draft: one of `drafts.LABELS`."""
-
-    name: str
-    draft: str
-    settings: VisitorSettings
 
 
 def updates(
@@ -53,9 +44,9 @@ def updates(
             models = _expected(request, run.models(drafts.pair))
             yield log.flush("running", setup={"seed": shared.seed, "models": models})
             if request.get("reference"):
-                yield from _decoded(log, seat, drafts, Column(REFERENCE, "own", shared))
+                yield from _decoded(log, seat, drafts, REFERENCE, "own", shared)
             for wanted in columns:
-                yield from _told(log, seat, drafts, wanted, shared)
+                yield from _column(log, seat, drafts, wanted, shared)
         yield log.flush("done")
     except Exception as error:
         yield log.flush("error", message=feed.told(error))
@@ -84,26 +75,24 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
     return columns
 
 
-def _told(
-    log: feed.Log, seat: turns.Seat, drafts: Drafts, wanted: Any, shared: VisitorSettings
+def _column(
+    log: feed.Log, seat: turns.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
     """The updates of one column; its mistake becomes a message beside its name."""
+    name, own = wanted["name"], {part: wanted.get(part) for part in _OWN}
     try:
-        yield from _decoded(log, seat, drafts, _column(wanted, shared))
+        draft = words("draft", wanted.get("draft"))
+        yield from _decoded(log, seat, drafts, name, draft, replace(shared, **own).checked())
     except Exception as error:
-        yield log.flush("failed", column=wanted.get("name"), message=feed.told(error))
+        yield log.flush("failed", column=name, message=feed.told(error))
 
 
-def _column(wanted: Mapping[str, Any], shared: VisitorSettings) -> Column:
-    settings = replace(shared, **{name: wanted.get(name) for name in _OWN})
-    draft = words("draft", wanted.get("draft"))
-    return Column(wanted["name"], draft, settings.checked())
-
-
-def _decoded(log: feed.Log, seat: turns.Seat, drafts: Drafts, column: Column) -> Iterator[str]:
-    phase, named = topologies.first_phase(column.settings), {"column": column.name}
+def _decoded(
+    log: feed.Log, seat: turns.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
+) -> Iterator[str]:
+    phase, named = topologies.first_phase(settings), {"column": name}
     yield log.flush(phase, **named)
-    steps = run.starting(drafts.pair_with(column.draft), column.settings, detail=False)
+    steps = run.starting(drafts.pair_with(draft), settings, detail=False)
     with closing(Ahead(seat, steps)) as ahead:
         for _ in ahead.beginning(turns.TOLD_EVERY):
             yield log.flush(phase, **named)

@@ -80,15 +80,10 @@ def told(error: Exception) -> str:
     if isinstance(error, ValueError):
         return str(error)
     logging.error("a run failed", exc_info=error)
-    if out_of_memory(error):
+    # of a CPU, torch tells by a plain RuntimeError
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
         return "The model ran out of memory: shorten the prompt or the length, or lower k."
     return "The model failed; the server's log says why."
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether it is that there was no memory left, on a GPU or on the machine."""
-    # of a CPU, torch tells by a plain RuntimeError
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error)
 
 
 _TEMPLATE = """

@@ -44,11 +44,6 @@ def here(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
-def _bounded(most: limits.Limits) -> limits.Limits:
-    """The limits with so few tokens that a run fits into `MOST` seconds."""
-    return replace(most, new_tokens=min(most.new_tokens, int((MOST - _BEGIN) / _PER_TOKEN)))
-
-
 def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pair:
     """The pair for the GPU, by hub ids or else `DEFAULT`; the embedded pair on the CPU where that fails.
 
@@ -66,7 +61,8 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
     for model in (pair.target, pair.draft):
         if model is not None:
             model.to("cuda")
-    limits.use(_bounded(limits.current()))
+    most = limits.current()
+    limits.use(replace(most, new_tokens=min(most.new_tokens, int((MOST - _BEGIN) / _PER_TOKEN))))
     return Lender(pair, start)
 
 
