@@ -1,7 +1,7 @@
 // One column of the comparison: what is chosen for it, its numbers, how its text stands beside the reference, and
 // the text.
 
-import { NAMES } from "../shared/kinds.js";
+import { KINDS } from "../shared/catalogue.js";
 import { appendText } from "../shared/labels.js";
 import { fillRows, make, setText } from "../shared/view.js";
 import { Controls } from "./controls.js";
@@ -69,7 +69,7 @@ export function judged(column, lane) {
 
 function tokenElement(token) {
   const element = make("span", `token ${token.kind}`);
-  element.title = NAMES[token.kind];
+  element.title = KINDS[token.kind];
   appendText(element, token.text);
   return element;
 }

@@ -1,6 +1,7 @@
 // Two texts, token by token: where they part, and what that means for the method.
 
 import { quoted } from "../shared/labels.js";
+import { blockEfficiency } from "../shared/totals.js";
 
 const AROUND = 28; // characters shown before and after the place
 const count = (n) => `${n} token${n === 1 ? "" : "s"}`;
@@ -67,7 +68,7 @@ export function change(lane) {
   return `After your change ${text}. Tokens per target call: ${efficiency(before)} before, ${efficiency(lane)} now.`;
 }
 
-export const efficiency = ({ totals }) => (totals.rounds ? (totals.tokens / totals.rounds).toFixed(2) : "–");
+export const efficiency = ({ totals }) => blockEfficiency(totals.tokens, totals.rounds);
 
 // The place in its text: { before, token, after }.
 export function around(tokens, at) {

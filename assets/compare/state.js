@@ -1,6 +1,7 @@
 // What the comparison knows: the columns that are wanted, and the run of each: autoregressive decoding (the
 // reference) and whatever is compared with it.
 
+import { observable } from "../shared/observable.js";
 import { Totals } from "../shared/totals.js";
 import { Updates } from "../shared/updates.js";
 
@@ -19,14 +20,8 @@ export const state = {
   lanes: new Map(), // the runs, by a column's id
 };
 
-const listeners = new Set();
+export const { subscribe, notify } = observable();
 const updates = new Updates(state, apply, notify);
-
-export const subscribe = (listener) => listeners.add(listener);
-
-export function notify() {
-  for (const listener of listeners) listener();
-}
 
 export const isActive = () => ["waiting", "running"].includes(state.phase);
 export const mayBegin = () => !isActive() && state.phase !== "stopping";

@@ -6,7 +6,6 @@ import { Plot } from "../shared/plot.js";
 import { cells, fillRows, make, setCells, setText } from "../shared/view.js";
 
 const MAX_BYTES = 20 * 2 ** 20;
-const METHOD = { kind: "choice", default: "ersd", choices: ["ersd", "gsd"] };
 const SIGNS = { true: "✔", false: "✘", null: "–" };
 
 function finding(row, { found, verdict, statement, words, place }) {
@@ -15,6 +14,8 @@ function finding(row, { found, verdict, statement, words, place }) {
 }
 
 export function mountExperimentsLab(element, props, server) {
+  const fields = { method: { kind: "choice", default: "ersd", choices: props.methods } };
+
   // The file as it is, not as JSON: it has a route and limits of its own.
   async function opened(file) {
     const address = new URL(props.opened, document.baseURI);
@@ -95,9 +96,9 @@ export function mountExperimentsLab(element, props, server) {
   find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));
   ask(() => server.shipped({}), false);
   offer("experiments", {
-    get: () => differing(method ? { method } : {}, { method: METHOD }),
+    get: () => differing(method ? { method } : {}, fields),
     set: (texts) => {
-      const { values, messages } = readAll(texts, { method: METHOD }, (key) => `experiments.${key}`);
+      const { values, messages } = readAll(texts, fields, (key) => `experiments.${key}`);
       method = values.method;
       if (view) [choices, draw].forEach((step) => step());
       return messages;

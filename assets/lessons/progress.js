@@ -1,7 +1,9 @@
 // What this visitor predicted so far: { lesson: { question: value } }, kept in this browser where it may be.
 
+import { observable } from "../shared/observable.js";
+
 const PLACE = "specdec.lessons";
-const listeners = new Set();
+const progress = observable();
 let answers = stored();
 
 function stored() {
@@ -19,7 +21,7 @@ function keep() {
   } catch {
     // then it lasts as long as the page
   }
-  for (const listener of listeners) listener();
+  progress.notify();
 }
 
 export const answerOf = (lesson, question) => answers[lesson]?.[question];
@@ -37,6 +39,6 @@ export function forget(lesson) {
 }
 
 export function onProgress(listener) {
-  listeners.add(listener);
+  progress.subscribe(listener);
   listener();
 }

@@ -1,14 +1,15 @@
 // The losslessness check: verdict, numbers, bars, the p-value's path, and the checks before, from its state.
 
+import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
 import { tableOf } from "../shared/plot.js";
+import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
 import { Path } from "./path.js";
 import { begin, clearPast, ended, isActive, preview, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
-const METHODS = { ar: "autoregressive", gsd: "GSD", ersd: "ERSD" };
 const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
 const CHECKS = [
   "method",
@@ -86,7 +87,7 @@ class Lossless {
     write(".statistic", freedom > 0 ? statistic(value) : "–");
     write(".freedom", freedom > 0 ? `${freedom} degrees of freedom: about ${freedom} if all is right` : "");
     write(".p-value", freedom > 0 ? pValue(p).replace("= ", "") : "–");
-    write(".speed", some ? (emitted / calls).toFixed(2) : "–");
+    write(".speed", blockEfficiency(emitted, calls));
     write(".calls", some ? this.callsIn(setup, calls, accepting) : "");
   }
 
@@ -188,7 +189,7 @@ class Lossless {
       plain ? "–" : this.props.drafts[setup.draft].split(":")[0],
       plain ? "–" : `${setup.topology}, ${tree.levels.join(" + ")}`,
       setup.fault ? this.props.faults[setup.fault] : "none",
-      (emitted / calls).toFixed(2),
+      blockEfficiency(emitted, calls),
       `${count(decodes)} × ${setup.tokens}`,
       `${statistic(value)} (${freedom})`,
       pValue(p).replace("= ", ""),

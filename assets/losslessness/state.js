@@ -1,5 +1,6 @@
 // What the losslessness check knows: the check that runs or ran last, and the ones that ended before.
 
+import { observable } from "../shared/observable.js";
 import { Updates } from "../shared/updates.js";
 
 const MOST_PAST = 30;
@@ -24,15 +25,9 @@ const empty = () => ({
 });
 
 export const state = { ...empty(), past: [] };
-const listeners = new Set();
+export const { subscribe, notify } = observable();
 const updates = new Updates(state, apply, notify);
 let gone = null; // id of the check before
-
-export const subscribe = (listener) => listeners.add(listener);
-
-export function notify() {
-  for (const listener of listeners) listener();
-}
 
 export const isActive = () => ["waiting", "running"].includes(state.phase);
 

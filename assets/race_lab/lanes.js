@@ -62,10 +62,7 @@ export class Lanes {
       patternUnits: "userSpaceOnUse",
       patternTransform: "rotate(45)",
     });
-    pattern.append(
-      svg("rect", { width: 6, height: 6, fill: "#e69f00" }),
-      svg("line", { y2: 6, stroke: "#1f2937", "stroke-width": 1.6 }),
-    );
+    pattern.append(svg("rect", { width: 6, height: 6 }), svg("line", { y2: 6 }));
     const defs = svg("defs");
     defs.append(pattern);
     this.axis = svg("g", { class: "axis" });

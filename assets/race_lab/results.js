@@ -1,14 +1,15 @@
 // Ten thousand races: measured acceptance beside exact values and bounds, in two figures and a table.
 
+import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
 import { reducedMotion } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
+import { legend } from "../shared/legend.js";
 import { cells, fillRows, setCells, setText } from "../shared/view.js";
 
 const SECONDS = 1.6; // in which the measured curves are drawn
 const FIRST = 10; // before that, an interval is nearly the whole axis
 const METHODS = ["ersd", "gsd"];
-const NAMES = { ersd: "ERSD", gsd: "GSD" };
 
 const share = (value) => `${(100 * value).toFixed(1)}%`;
 const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${share(high)})`;
@@ -76,6 +77,8 @@ export class Results {
       });
     this.convergence = figure(".convergence", props.convergence, fillConvergence);
     this.byIndex = figure(".by-index", props.by_index, fillByIndex);
+    legend(this.find(".convergence-legend"), props.convergence.data, () => this.convergence.draw());
+    legend(this.find(".by-index-legend"), props.by_index.data, () => this.byIndex.draw());
   }
 
   // Exact values alone, or with measured ones.

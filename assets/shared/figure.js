@@ -1,5 +1,7 @@
 // A plotly figure that stays: data changes, zoom and hover do not.
 
+import { resolved } from "./colours.js";
+
 let loading = null;
 
 // plotly.js comes from this server, once, and only when a figure is about to be drawn.
@@ -23,10 +25,7 @@ const CONFIG = {
   toImageButtonOptions: { format: "svg" },
 };
 
-function colours(element) {
-  const style = getComputedStyle(element);
-  return { text: style.color, grid: "rgba(128, 128, 128, 0.25)" };
-}
+const GRID = "rgba(128, 128, 128, 0.25)";
 
 export class Figure {
   options;
@@ -106,15 +105,16 @@ export class Figure {
 
   async react() {
     const { data, layout } = this.skeleton;
-    const { text, grid } = colours(this.element);
+    const style = getComputedStyle(this.element);
+    const colourOf = (name) => style.getPropertyValue(name).trim();
     this.fill(this.skeleton, this.width);
     layout.width = this.width;
-    layout.font.color = text;
-    for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: grid, linecolor: grid });
+    layout.font.color = style.color;
+    for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: GRID, linecolor: GRID });
     for (const [axis, range] of Object.entries(this.zoom)) layout[axis].range = [...range];
     // plotly compares traces by identity: new objects say that something changed.
-    const traces = data.map((trace) => ({ ...trace }));
-    await this.Plotly.react(this.element, traces, structuredClone(layout), (this.options ??= this.config()));
+    const [traces, looks] = [data, layout].map((part) => resolved(part, colourOf));
+    await this.Plotly.react(this.element, traces, structuredClone(looks), (this.options ??= this.config()));
     if (!this.listening) this.listen();
     this.listening = true;
   }

@@ -1,10 +1,3 @@
-// The kinds of tokens that a round can emit.
+// The kinds of tokens that a round can emit, in words.
 
-// What each kind of token is, in words.
-export const NAMES = {
-  accepted: "accepted draft token",
-  bonus: "bonus token",
-  residual: "token sampled from the residual",
-  correction: "correction: the target's winner",
-  sampled: "sampled token",
-};
+export { KINDS as NAMES } from "./catalogue.js";

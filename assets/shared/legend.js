@@ -3,7 +3,7 @@
 import { make } from "./view.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const DASHES = { solid: "", dash: "5 3", dot: "1.5 3" };
+const DASHES = { solid: "", dash: "5 3", dot: "1.5 3", dashdot: "6 2 1.5 2", longdash: "9 3" };
 const SHAPES = {
   circle: "M6 0A6 6 0 1 1-6 0A6 6 0 1 1 6 0Z",
   square: "M-5-5H5V5H-5Z",
@@ -13,7 +13,7 @@ const SHAPES = {
 
 function drawn(name, attributes) {
   const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
   return element;
 }
 
@@ -27,8 +27,10 @@ function swatch(traces) {
   }
   for (const { type, marker, mode = "" } of traces) {
     if (mode.includes("markers")) svg.append(drawn("path", { d: SHAPES[marker.symbol], fill: marker.color }));
-    if (type === "bar") svg.append(drawn("path", { d: "M-14-6H14V6H-14Z", fill: marker.color }));
-    if (marker?.pattern) svg.append(drawn("path", { d: "M-11 6L-3-6M-1 6L7-6", stroke: marker.pattern.fgcolor }));
+    if (type === "bar")
+      svg.append(
+        drawn("path", { d: "M-14-6H14V6H-14Z", fill: marker.color, stroke: marker.line?.color, "stroke-width": 2 }),
+      );
   }
   return svg;
 }
@@ -36,7 +38,9 @@ function swatch(traces) {
 // Fills `element` with a button per group; a press hides or shows it and calls `redraw`.
 export function legend(element, traces, redraw) {
   const groups = new Map();
-  for (const trace of traces) groups.set(trace.legendgroup, [...(groups.get(trace.legendgroup) ?? []), trace]);
+  for (const trace of traces) {
+    if (trace.legendgroup) groups.set(trace.legendgroup, [...(groups.get(trace.legendgroup) ?? []), trace]);
+  }
   element.setAttribute("role", "group");
   element.setAttribute("aria-label", "Curves shown");
   element.replaceChildren(...[...groups].map(([name, members]) => entry(name, members, redraw)));

@@ -4,6 +4,7 @@
 /** @import { Decision, Lit, Round, State } from "../types.d.ts" */
 
 import { decisions, emission } from "./decisions.js";
+import { observable } from "./observable.js";
 import { Updates } from "./updates.js";
 
 /** @returns {State} */
@@ -26,17 +27,17 @@ const empty = () => ({
 });
 
 export const state = empty();
-const listeners = new Set();
+const changes = observable();
 const updates = new Updates(state, apply, notify);
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
-  listeners.add(listener);
+  changes.subscribe(listener);
   listener(state);
 }
 
 function notify() {
-  for (const listener of listeners) listener(state);
+  changes.notify(state);
 }
 
 // The visitor pressed Generate: the model may still be busy with somebody else's run.
@@ -218,12 +219,12 @@ export function unpark() {
   notify();
 }
 
-// The tree of the visitor's last run, if it was chosen by measuring and for these settings; else `tree`.
-export function chosenTree(tree, names, values) {
+// The tree that was measured for the visitor's last run, if it was one with these settings; else `tree`.
+// withoutK: topologies that are not asked for k.
+export function chosenTree(tree, names, values, withoutK) {
   const { setup } = parked ?? state;
-  const measured = ["optimal", "auto"].includes(setup?.topology) && setup.method !== "ar";
-  const same = ([name, value]) => (name === "k" && setup.topology === "auto") || setup[name] === value;
-  return measured && names.map((name, i) => [name, values[i]]).every(same) ? setup.tree : tree;
+  const same = (name, i) => (name === "k" && withoutK.includes(setup.topology)) || setup[name] === values[i];
+  return setup?.tree && names.every(same) ? setup.tree : tree;
 }
 
 export const hasParked = () => parked !== null;
@@ -233,15 +234,15 @@ export const isActive = () => active() && state.phase !== "waiting";
 export const isExpecting = () => active();
 
 // What the pointer or the focus is on, in every panel: {round, path, step, token_id, index, kind}, or null.
-const lightListeners = new Set();
+const lights = observable();
 let lit = null;
 
 /** @param {Lit | null} what */
 export function light(what) {
   if (lit === what) return;
   lit = what;
-  for (const listener of lightListeners) listener(lit);
+  lights.notify(lit);
 }
 
 export const litNow = () => lit;
-export const onLight = (listener) => lightListeners.add(listener);
+export const onLight = lights.subscribe;

@@ -4,6 +4,13 @@
 
 export const STAGES = ["draft", "evaluate", "verify", "rest"];
 
+// Tokens per target call, in words.
+/**
+ * @param {number} tokens
+ * @param {number} calls
+ */
+export const blockEfficiency = (tokens, calls) => (calls > 0 ? (tokens / calls).toFixed(2) : "–");
+
 // Sums over rounds, kept between updates so that each round is read once.
 export class Totals {
   constructor() {

@@ -2,11 +2,10 @@
 
 /** @import { Generation, Run } from "../types.d.ts" */
 
+import { KINDS, METHODS, STATUSES } from "./catalogue.js";
+
 export const MOST_BYTES = 5_000_000;
 
-const METHODS = ["ar", "gsd", "ersd"];
-const KINDS = ["accepted", "bonus", "residual", "correction", "sampled"];
-const STATUSES = ["accepted", "rejected", "unvisited"];
 const FINISHES = ["length", "context", "eos"];
 const STAGES = ["draft", "evaluate", "verify", "rest"];
 
@@ -62,9 +61,16 @@ const trial = record({
 const round = record({
   number: whole,
   position: whole,
-  tokens: list(record({ id: whole, text, kind: among(KINDS) })),
+  tokens: list(record({ id: whole, text, kind: among(Object.keys(KINDS)) })),
   nodes: list(
-    record({ path, token_id: whole, text, status: among(STATUSES), q: orNull(probability), p: orNull(probability) }),
+    record({
+      path,
+      token_id: whole,
+      text,
+      status: among(Object.keys(STATUSES)),
+      q: orNull(probability),
+      p: orNull(probability),
+    }),
   ),
   steps: list(
     record({
@@ -75,7 +81,7 @@ const round = record({
       winner_p: whole,
       trials: list(trial),
       token_id: whole,
-      kind: among(KINDS),
+      kind: among(Object.keys(KINDS)),
     }),
   ),
   seconds: record(Object.fromEntries(STAGES.map((stage) => [stage, number]))),
@@ -83,7 +89,7 @@ const round = record({
   finish: orNull(among(FINISHES)),
 });
 const generation = record({
-  method: among(METHODS),
+  method: among(Object.keys(METHODS)),
   paths: list(path),
   prompt: text,
   prompt_ids: list(whole),

@@ -4,6 +4,7 @@ import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
 import { onWidth, reducedMotion } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
+import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
@@ -14,7 +15,6 @@ import { setupOf } from "./setup.js";
 const MOST = 384;
 const TAIL = 24; // child indices beyond those with a slider
 const SMALLEST = 1e-7;
-const CURVES = ["optimal", "specinfer", "sequence", "batch"];
 const HEIGHT = 520;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -43,9 +43,12 @@ export function fromRounds(rounds, count) {
   return rates.map((rate) => rate / total);
 }
 
+// The curves of the topologies, whose names they carry.
+const curvesOf = (data) => data.filter(({ meta }) => meta);
+
 export function fillCurve({ data, layout }, result, k) {
   const ks = Array.from({ length: MOST }, (_, i) => i + 1);
-  CURVES.forEach((name, i) => Object.assign(data[i], { x: ks, y: result.tokens[name].slice(1) }));
+  for (const curve of curvesOf(data)) Object.assign(curve, { x: ks, y: result.tokens[curve.meta].slice(1) });
   [1, 2].forEach((column, i) => {
     const rows = result.bounds.filter((row) => row[column] !== null);
     Object.assign(data[4 + i], { x: rows.map(([at]) => at), y: rows.map((row) => row[column]) });
@@ -84,11 +87,12 @@ class TreeLab {
     this.zoom = new Zoom(this.canvas, () => this.redraw());
     this.growth = new Growth(this.find(".growth"), this.zoom);
     this.redraw = onFrame(() => this.draw());
-    this.curve = new Figure(this.find(".curve"), {
+    this.curve = new Figure(this.find(".plot.curve"), {
       skeleton: props.curve,
       plotly: props.plotly,
       fill: (own) => this.result && fillCurve(own, this.result, this.k),
     });
+    legend(this.find(".curve-legend"), props.curve.data, () => this.curve.draw());
     onWidth(this.canvas, (width) => {
       this.width = width;
       this.redraw();
@@ -308,7 +312,7 @@ class TreeLab {
       (row, [k, lemma, theorem]) =>
         setCells(row, [
           k,
-          ...CURVES.map((name) => digits(this.result.tokens[name][k])),
+          ...curvesOf(this.curve.skeleton.data).map(({ meta }) => digits(this.result.tokens[meta][k])),
           digits(lemma),
           digits(theorem),
         ]),

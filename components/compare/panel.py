@@ -16,6 +16,7 @@ from components.compare.drafts import LABELS, Drafts
 from components.decode import controls, text
 from components.guard import limits
 from components.page import frame
+from components.page.catalogue import method_menu, topology_menu
 from components.server import feed, topologies, turns
 from specdec.pair import Pair
 
@@ -81,8 +82,8 @@ def panel(pair: Pair) -> gr.HTML:
         _TEMPLATE,
         server_functions=[feed.missing],
         choices={
-            "method": controls.METHODS,
-            "topology": controls.TOPOLOGIES,
+            "method": method_menu(),
+            "topology": topology_menu(),
             "draft": [(label, name) for name, label in LABELS.items()],
         },
         withoutK=topologies.WITHOUT_K,

@@ -10,10 +10,12 @@ import gradio as gr
 from components.decode import models as models_panel
 from components.guard import limits
 from components.page import serving
+from components.page.catalogue import method_menu, topology_menu
 from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import shared
 from components.server.settings import VisitorSettings
+from specdec.methods import DRAFTING, METHODS
 from specdec.pair import Pair
 
 EXAMPLES = [
@@ -23,18 +25,7 @@ EXAMPLES = [
     "A bird found a shiny key.",
 ]
 
-METHODS = [("ERSD", "ersd"), ("GSD", "gsd"), ("autoregressive", "ar")]
-METHODS_INFO = "ERSD: both models race on the same noise. GSD: accept a draft, or sample from the residual."
-TOPOLOGIES = [
-    ("simple: one token", "simple"),
-    ("sequence: k tokens in a row", "sequence"),
-    ("batch: k alternatives", "batch"),
-    ("SpecInfer: three branches", "specinfer"),
-    ("optimal: the best tree of k tokens", "optimal"),
-    ("context: another tree each round", "context"),
-    ("auto: measured, the fastest here", "auto"),
-]
-
+_METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in reversed(DRAFTING))
 BASELINE_INFO = "Afterwards, the same prompt and seed without a draft."
 SEED_INFO = "Same seed, same text."
 
@@ -66,8 +57,10 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
 
 def _decoding() -> Inputs:
     most = limits.current()
-    method = gr.Radio(METHODS, value="ersd", label="Method", info=METHODS_INFO, elem_id="method")
-    topology = gr.Dropdown(TOPOLOGIES, value="optimal", label="Topology of the draft", elem_id="topology")
+    method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
+    topology = gr.Dropdown(
+        topology_menu(), value="optimal", label="Topology of the draft", elem_id="topology"
+    )
     k = gr.Slider(
         1,
         most.draft_tokens,
@@ -116,7 +109,8 @@ _MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
 """What a measured tree depends on, the models aside."""
 
 
-_CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {list(_MEASURED_FOR)}, values) ?? tree"
+_ASKED = f"{list(_MEASURED_FOR)}, values, {list(topologies.WITHOUT_K)}"
+_CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {_ASKED}) ?? tree"
 
 
 def _tree(inputs: Inputs, models: Inputs) -> Inputs:

@@ -1,8 +1,7 @@
 """Figures of an experiment's summary (`specdec.experiments`): pure functions, summary -> plotly figure.
 
-Each has a name and unit on both axes, the measured values' 95% intervals, marks and line styles that
-tell its curves apart without colour, and colours with a contrast of 3 : 1 on light and on dark paper.
-What belongs together has one `legendgroup`, whose name the legend shows.
+Each has a name and unit on both axes, the measured values' 95% intervals, and marks and line styles that
+tell its curves apart without colour.
 """
 
 from __future__ import annotations
@@ -13,36 +12,26 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-INK = "#7A7F87"
-"""Bounds and axes: the same contrast on white as on the page's dark ground."""
-_GRID = "rgba(128, 128, 128, 0.25)"
-_TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-_TRANSPARENT = "rgba(0, 0, 0, 0)"
-
-STRATEGIES = {
-    "sequence": ("sequence", "#3D8BD9", "circle"),
-    "batch": ("batch", "#C77F00", "square"),
-    "specinfer": ("SpecInfer's tree", "#B07CC6", "diamond"),
-    "optimal": ("optimal tree", "#3A9A3A", "star"),
-}
-"""Strategy -> its name, colour and mark."""
-METHODS = {"gsd": ("GSD", "#3D8BD9", "circle", "solid"), "ersd": ("ERSD", "#C77F00", "square", "dash")}
-"""Method -> its name, colour, mark and line style."""
+from components.page.catalogue import TOPOLOGIES
+from components.page.figures import BOUND, axes, colour, interval, line, log_axes
+from specdec.experiments.settings import STRATEGIES
+from specdec.methods import METHODS
 
 Summary = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
 
-def tokens_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure:
+def tokens_against_k(summary: Summary, method: str) -> go.Figure:
     """Tokens per target call of every strategy: measured, predicted, and the optimal tree's bounds."""
-    figure = axes("drafted tokens k", "tokens per target call", ink, xaxis_type="log")
-    for strategy, (name, colour, mark) in STRATEGIES.items():
+    figure = axes("drafted tokens k", "tokens per target call", xaxis_type="log")
+    for strategy in STRATEGIES:
+        name = TOPOLOGIES[strategy].long_name
         rows = _rows(summary["points"], method, strategy)
         if rows:
             ks = [row["k"] for row in rows]
             predicted = _column(rows, "prediction")
-            figure.add_trace(line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
-            figure.add_trace(_measured(name, ks, rows, colour, mark))
+            figure.add_trace(line(f"{name}, predicted", colour(strategy), "dot", ks, predicted, name))
+            figure.add_trace(_measured(strategy, ks, rows))
     bounds = summary["bounds"][method]
     for name, key, dash in (
         ("smallest upper bound", "minimal", "solid"),
@@ -50,114 +39,70 @@ def tokens_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure
     ):
         rows = [row for row in bounds["by_k"] if row[key] is not None]
         if rows:
-            figure.add_trace(line(name, _column(rows, "k"), _column(rows, key), ink, dash))
-    return figure
+            figure.add_trace(line(name, BOUND, dash, _column(rows, "k"), _column(rows, key)))
+    return log_axes(figure)
 
 
-def increments_against_k(summary: Summary, method: str, ink: str = INK) -> go.Figure:
+def increments_against_k(summary: Summary, method: str) -> go.Figure:
     """What each additional drafted token adds: measured, predicted, and by the bound with m fixed."""
     figure = axes(
         "drafted tokens k",
         "tokens per target call, per drafted token",
-        ink,
         xaxis_type="log",
         yaxis_type="log",
     )
-    for strategy, (name, colour, mark) in STRATEGIES.items():
+    for strategy in STRATEGIES:
+        name = TOPOLOGIES[strategy].long_name
         rows = _rows(summary["increments"], method, strategy)
         if rows:
             ks = [_middle(row["from"], row["to"]) for row in rows]
             predicted = _positive(_column(rows, "prediction"))
-            figure.add_trace(line(f"{name}, predicted", ks, predicted, colour, "dot", group=name))
-            figure.add_trace(_measured(name, ks, rows, colour, mark, positive=True))
+            figure.add_trace(line(f"{name}, predicted", colour(strategy), "dot", ks, predicted, name))
+            figure.add_trace(_measured(strategy, ks, rows, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
     ks = [_middle(a["k"], b["k"]) for a, b in steps]
-    figure.add_trace(line("upper bound, m fixed", ks, _positive(changes), ink, "dash"))
-    return figure
+    figure.add_trace(line("upper bound, m fixed", BOUND, "dash", ks, _positive(changes)))
+    return log_axes(figure)
 
 
-def acceptance_by_index(summary: Summary, ink: str = INK) -> go.Figure:
+def acceptance_by_index(summary: Summary) -> go.Figure:
     """Probability that the child with each index is the accepted one, of both methods."""
-    figure = axes("child index", "probability of acceptance", ink, yaxis_type="log")
+    figure = axes("child index", "probability of acceptance", yaxis_type="log")
     for method, acceptance in summary["acceptance"].items():
-        name, colour, mark, dash = METHODS[method]
+        name, dash = METHODS[method].name, METHODS[method].dash
         used = acceptance["by_index"]
         indices = list(range(len(used)))
-        figure.add_trace(line(f"{name}, as used", indices, _positive(used), colour, dash, group=name))
+        figure.add_trace(line(f"{name}, as used", colour(method), dash, indices, _positive(used), name))
         rows = [row | {"value": row["rate"]} for row in acceptance["batch"] if row["rate"]]
-        figure.add_trace(_measured(name, _column(rows, "index"), rows, colour, mark, positive=True))
+        figure.add_trace(_measured(method, _column(rows, "index"), rows, positive=True))
         if contexts := acceptance["contexts"]:
             computed = _positive(contexts["by_index"])
             indices = list(range(len(computed)))
-            figure.add_trace(line(f"{name}, computed", indices, computed, colour, "dot", group=name))
-    return figure
+            figure.add_trace(line(f"{name}, computed", colour(method), "dot", indices, computed, name))
+    return log_axes(figure)
 
 
-def gsd_minus_ersd(summary: Summary, ink: str = INK) -> go.Figure:
+def gsd_minus_ersd(summary: Summary) -> go.Figure:
     """By how many tokens per target call GSD is ahead, on the same prompts and seeds."""
     title = "GSD minus ERSD, tokens per target call"
-    figure = axes("drafted tokens k", title, ink, xaxis_type="log")
-    for strategy, (name, colour, mark) in STRATEGIES.items():
+    figure = axes("drafted tokens k", title, xaxis_type="log")
+    for strategy in STRATEGIES:
         rows = [row for row in summary["differences"] if row["strategy"] == strategy]
         if rows:
-            figure.add_trace(_measured(name, _column(rows, "k"), rows, colour, mark, lines=True))
-    figure.add_hline(y=0, line={"color": ink, "width": 1})
-    return figure
-
-
-def axes(x: str, y: str, ink: str = INK, **changes: Any) -> go.Figure:
-    """An empty figure with these axis titles; `changes` go to its layout. Log axes count drafted tokens."""
-    axis = {"gridcolor": _GRID, "linecolor": ink, "zeroline": False, "automargin": True}
-    figure = go.Figure(
-        layout={
-            "template": "none",
-            "height": 430,
-            "margin": {"l": 8, "r": 8, "t": 8, "b": 12},
-            "paper_bgcolor": _TRANSPARENT,
-            "plot_bgcolor": _TRANSPARENT,
-            "font": {"size": 13, "color": ink},
-            "xaxis": axis | {"title": {"text": x, "font": {"size": 13}}},
-            "yaxis": axis | {"title": {"text": y, "font": {"size": 13}}},
-            # the page has a legend of its own, which wraps on a phone
-            "showlegend": False,
-            "hovermode": "closest",
-        }
-    )
-    figure.update_layout(**changes)
-    if figure.layout.xaxis.type == "log":
-        figure.update_xaxes(tickvals=_TICKS, ticktext=[str(k) for k in _TICKS])
-    if figure.layout.yaxis.type == "log":
-        figure.update_yaxes(dtick=1, exponentformat="power")
-    return figure
-
-
-def line(
-    name: str, x: Sequence[float], y: Sequence[float | None], colour: str, dash: str, group: str | None = None
-) -> go.Scatter:
-    """A curve; `group`: the entry of the legend that it belongs to, its own where there is none."""
-    return go.Scatter(
-        name=name,
-        legendgroup=group or name,
-        x=list(x),
-        y=list(y),
-        mode="lines",
-        line={"color": colour, "dash": dash, "width": 2},
-        hovertemplate="%{y:.3g} at %{x:.3g}",
-    )
+            figure.add_trace(_measured(strategy, _column(rows, "k"), rows, lines=True))
+    figure.add_hline(y=0, line={"color": BOUND, "width": 1})
+    return log_axes(figure)
 
 
 def _measured(
-    name: str,
-    x: Sequence[float],
-    rows: Rows,
-    colour: str,
-    mark: str,
-    positive: bool = False,
-    lines: bool = False,
+    what: str, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
-    """Marks with intervals; positive: on a logarithmic axis, where what is not above 0 is left out."""
+    """Marks with intervals, of a method or a strategy; positive: on a logarithmic axis, where what is not
+    above 0 is left out."""
+    entry = METHODS.get(what) or TOPOLOGIES[what]
+    name = entry.name if what in METHODS else entry.long_name
     kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
     values = [row["value"] for _, row in kept]
     return go.Scatter(
@@ -166,16 +111,12 @@ def _measured(
         x=[at for at, _ in kept],
         y=values,
         mode="lines+markers" if lines else "markers",
-        marker={"symbol": mark, "size": 9, "color": colour},
-        line={"color": colour, "width": 1.5},
-        error_y={
-            "type": "data",
-            "symmetric": False,
+        marker={"symbol": entry.mark, "size": 9, "color": colour(what)},
+        line={"color": colour(what), "dash": entry.dash, "width": 1.5},
+        error_y=interval(colour(what))
+        | {
             "array": [_beyond(row["high"], row["value"]) for _, row in kept],
             "arrayminus": [_beyond(row["value"], row["low"], positive) for _, row in kept],
-            "color": colour,
-            "thickness": 1.5,
-            "width": 3,
         },
         customdata=[[row["low"], row["high"]] for _, row in kept],
         hovertemplate="%{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g}) at %{x:.3g}",

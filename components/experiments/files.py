@@ -14,6 +14,8 @@ from pydantic import Field, TypeAdapter
 
 from components.page.assets import ASSETS
 from components.page.questions import Strict, check
+from specdec.experiments.settings import STRATEGIES
+from specdec.methods import DRAFTING
 
 SHIPPED = ASSETS / "results" / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
@@ -27,8 +29,8 @@ _Count = Annotated[int, Field(ge=0)]
 _K = Annotated[int, Field(ge=1, le=100_000)]
 _Grid = Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(max_length=64)]
 _Counts = Annotated[list[_Count], Field(max_length=100_000)]
-_Method = Literal["gsd", "ersd"]
-_Strategy = Literal["sequence", "batch", "specinfer", "optimal"]
+_Method = Literal[DRAFTING]
+_Strategy = Literal[STRATEGIES]
 
 
 class _Estimate(Strict):
@@ -199,7 +201,7 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
 
 
 def _check_size(settings: dict[str, Any]) -> None:
-    grids = (settings[name] for name in ("sequence", "batch", "specinfer", "optimal"))
+    grids = (settings[name] for name in STRATEGIES)
     drafted = sum(map(sum, grids)) * len(settings["methods"])
     if drafted > MAX_DRAFTED:
         raise ValueError(

@@ -11,6 +11,7 @@ from components.experiments import summaries
 from components.experiments.views import shipped
 from components.guard import routes
 from components.page import assets, frame, paper
+from specdec.methods import DRAFTING
 
 _RESULTS = f"{routes.API}/results"
 """Where a visitor's file is sent: `summaries` asks `opened` about it in another process."""
@@ -48,6 +49,7 @@ def panel() -> gr.HTML:
         "experiments_lab",
         _TEMPLATE,
         server_functions=[shipped],
+        methods=list(DRAFTING),
         plotly=assets.file_url(assets.PLOTLY),
         opened=_RESULTS.removeprefix("/"),
     )

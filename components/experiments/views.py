@@ -7,6 +7,7 @@ from typing import Any
 from components.experiments import figures, files, words
 from components.page.figures import skeleton
 from components.page.questions import Answer, Question, answers
+from specdec.methods import METHODS
 
 NO_RESULTS = (
     "This copy has no shipped results. Run python -m specdec.experiments, then open its results file here."
@@ -44,12 +45,12 @@ def opened(file: File) -> Answer:
 
 def view(summary: words.Summary) -> View:
     """Everything that is shown of one summary."""
-    methods = [method for method in figures.METHODS if method in summary["acceptance"]]
+    methods = [method for method in METHODS if method in summary["acceptance"]]
     of_method = [figure(summary, method) for method in methods for figure in (_tokens, _increments)]
     return {
         "about": words.title(summary),
         "note": "" if summary["complete"] else _NOT_WHOLE,
-        "methods": [[method, figures.METHODS[method][0]] for method in methods],
+        "methods": [[method, METHODS[method].name] for method in methods],
         "figures": [*of_method, _acceptance(summary), *([_difference(summary)] if len(methods) > 1 else [])],
         "findings": words.findings(summary),
     }

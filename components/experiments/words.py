@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from components.experiments.figures import METHODS, STRATEGIES
+from components.page.catalogue import TOPOLOGIES
 from specdec.experiments.findings import VERDICTS
+from specdec.experiments.settings import STRATEGIES
+from specdec.methods import METHODS
 
 Summary = Mapping[str, Any]
 Table = dict[str, Any]
@@ -49,13 +51,13 @@ def about_tokens(summary: Summary, method: str) -> str:
     parts = []
     for strategy in ("optimal", "sequence", "batch"):
         if row := _last(summary["points"], method=method, strategy=strategy):
-            name = STRATEGIES[strategy][0]
+            name = TOPOLOGIES[strategy].long_name
             parts.append(f"the {name} reaches {_number(row['value'])} at k = {row['k']}")
     bounds = [row for row in summary["bounds"].get(method, {"by_k": []})["by_k"] if row["minimal"]]
     if bounds:
         last = bounds[-1]
         parts.append(f"the smallest upper bound is {_number(last['minimal'])} at k = {last['k']}")
-    return f"{METHODS[method][0]}, tokens per target call: {_listed(parts)}."
+    return f"{METHODS[method].name}, tokens per target call: {_listed(parts)}."
 
 
 def about_increments(summary: Summary, method: str) -> str:
@@ -64,14 +66,14 @@ def about_increments(summary: Summary, method: str) -> str:
     for strategy in ("sequence", "optimal"):
         rows = _chosen(summary["increments"], method=method, strategy=strategy)
         if len(rows) > 1:
-            first, last = rows[0], rows[-1]
+            first, last, name = rows[0], rows[-1], TOPOLOGIES[strategy].long_name
             parts.append(
-                f"{_number(first['value'])} in the {STRATEGIES[strategy][0]} from k = {first['from']} to "
+                f"{_number(first['value'])} in the {name} from k = {first['from']} to "
                 f"{first['to']} and {_number(last['value'])} from k = {last['from']} to {last['to']}"
             )
     if not parts:
         return "Too few points for a change between them."
-    return f"{METHODS[method][0]}: one more drafted token adds {_listed(parts, '; ')}."
+    return f"{METHODS[method].name}: one more drafted token adds {_listed(parts, '; ')}."
 
 
 def about_acceptance(summary: Summary) -> str:
@@ -80,7 +82,7 @@ def about_acceptance(summary: Summary) -> str:
     for method, acceptance in summary["acceptance"].items():
         first = [_percent(rate) for rate in acceptance["by_index"][:3]]
         parts.append(
-            f"under {METHODS[method][0]} the first child is the accepted one in {first[0]} of the cases, "
+            f"under {METHODS[method].name} the first child is the accepted one in {first[0]} of the cases, "
             f"the next ones in {' and '.join(first[1:]) or 'none'} (H[R] = "
             f"{_number(acceptance['entropy_of_mean'])} bits)"
         )
@@ -102,7 +104,7 @@ def about_difference(summary: Summary) -> str:
 
 
 def _places(places: Mapping[str, Sequence[str]]) -> str:
-    named = [f"{STRATEGIES[strategy][0]} (k = {', '.join(ks)})" for strategy, ks in places.items()]
+    named = [f"{TOPOLOGIES[strategy].long_name} (k = {', '.join(ks)})" for strategy, ks in places.items()]
     return _listed(named)
 
 
@@ -143,7 +145,7 @@ def acceptance_table(summary: Summary) -> Table:
             row = counted.get(index, {"rate": None, "low": None, "high": None})
             exact = computed[index] if index < len(computed) else None
             values = [_number(row["rate"]), _interval(row), _number(rate), _number(exact)]
-            rows.append([METHODS[method][0], str(index), *values])
+            rows.append([METHODS[method].name, str(index), *values])
     columns = ["method", "index", "counted in batch", "95% interval", "as used", "computed"]
     return _table("Probability that the child with this index is the accepted one", columns, rows)
 
@@ -161,7 +163,7 @@ def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) 
 
 
 def _measured(strategy: str, k: str, row: Mapping[str, Any]) -> list[str]:
-    return [STRATEGIES[strategy][0], k, _number(row["value"]), _interval(row)]
+    return [TOPOLOGIES[strategy].long_name, k, _number(row["value"]), _interval(row)]
 
 
 # ---------------------------------------------------------------- findings
@@ -236,7 +238,7 @@ def _above_prediction(numbers: Numbers) -> str:
         return f"{_estimate(row['measured'])} measured, {_number(row['prediction'])} predicted"
 
     optimal = [
-        f"{METHODS[method][0]} {_number(measured)} beside {_number(predicted)} at k = {k}"
+        f"{METHODS[method].name} {_number(measured)} beside {_number(predicted)} at k = {k}"
         for method, by_k in numbers["optimal"].items()
         for k, (measured, predicted) in by_k.items()
     ]
@@ -308,7 +310,7 @@ _WORDS: dict[str, Callable[[Numbers], str]] = {
 
 
 def _by_method(numbers: Numbers, told: Callable[[Any], str]) -> str:
-    return "; ".join(f"{name} {told(numbers[m])}" for m, (name, *_) in METHODS.items() if m in numbers)
+    return "; ".join(f"{entry.name} {told(numbers[m])}" for m, entry in METHODS.items() if m in numbers)
 
 
 def _estimate(row: Numbers) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 
 import gradio as gr
 
-from components.decode import controls
 from components.losslessness import models
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
-from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, TOPOLOGIES, CheckSettings
+from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
+from components.page.catalogue import FIXED, method_menu, topology_menu
 from components.server import feed, turns
 from specdec.exactness.faults import FAULTS
 
@@ -25,7 +25,6 @@ _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no veri
 _BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
 
 _DEFAULT = CheckSettings(fault="kept-target")
-_LABELS = {name: label for label, name in controls.TOPOLOGIES}
 
 _TEMPLATE = f"""
 <div class="lossless">
@@ -104,7 +103,7 @@ def panel() -> dict[str, Any]:
 def _method() -> dict[str, Any]:
     drafts = [(draft.label, name) for name, draft in models.DRAFTS.items()]
     return {
-        "method": gr.Radio(controls.METHODS, value=_DEFAULT.method, label="Method"),
+        "method": gr.Radio(method_menu(), value=_DEFAULT.method, label="Method"),
         "draft": gr.Dropdown(drafts, value=_DEFAULT.draft, label="Draft"),
     }
 
@@ -127,9 +126,10 @@ def _size() -> dict[str, Any]:
 
 
 def _tree() -> dict[str, Any]:
-    choices = [(_LABELS[name], name) for name in TOPOLOGIES]
     return {
-        "topology": gr.Dropdown(choices, value=_DEFAULT.topology, label="Topology of the draft"),
+        "topology": gr.Dropdown(
+            topology_menu(*FIXED), value=_DEFAULT.topology, label="Topology of the draft"
+        ),
         "k": gr.Slider(1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens per round"),
     }
 
@@ -141,7 +141,7 @@ def _known() -> dict[str, Any]:
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
         "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
-        "topologies": _LABELS,
+        "topologies": {name: label for label, name in topology_menu()},
         "faults": {name: title for name, (title, _) in FAULT_WORDS.items()},
         "preview": lossless_run.opening(settings, lossless_run.new_check(settings)),
     }

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.losslessness import models
+from components.page.catalogue import FIXED
 from components.server import feed, topologies, turns
 from components.server.settings import whole, words
 from specdec.checks import among
@@ -19,7 +20,6 @@ from specdec.exactness.losslessness import Check
 
 ALARM = 1e-4
 """A right decoder's check ends below this p-value once in ten thousand."""
-TOPOLOGIES = ("optimal", "sequence", "batch", "specinfer")
 MOST_K, MOST_TOKENS = 8, 3
 FEWEST, MOST = 100, 20_000
 """Decodes of one check."""
@@ -47,7 +47,7 @@ class CheckSettings:
     def checked(self) -> CheckSettings:
         """The same with whole numbers as `int`; ValueError names what does not fit."""
         changes = {
-            "topology": among("topology", self.topology, TOPOLOGIES),
+            "topology": among("topology", self.topology, FIXED),
             "draft": words("draft", self.draft),
             "k": whole("k", self.k, 1, MOST_K),
             "tokens": whole("tokens", self.tokens, 1, MOST_TOKENS),

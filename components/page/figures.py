@@ -1,19 +1,45 @@
-"""Colours that plotly figures share, and a figure as data.
+"""How every plotly figure of the page looks, and a figure as data.
 
 A figure has its traces, their marks and its axes; the scripts fill in the numbers and hand the same object
-to `Plotly.react`.
+to `Plotly.react`. Colours are names of `assets/shared/colours.css`, which the browser resolves when it draws:
+so one figure is right on light and on dark ground. Traces that belong together have one `legendgroup`, whose
+name the legend shows.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
 
-DRAFT, TARGET = "#E69F00", "#3D8BD9"
-OUTLINE = "#1F2937"
+from components.page.assets import ASSETS
+
 TRANSPARENT = "rgba(0,0,0,0)"
+_TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+
+
+@cache
+def sheet() -> dict[str, dict[str, str]]:
+    """The style sheet of colours: theme (light, dark) -> name -> hex."""
+    text = (ASSETS / "shared" / "colours.css").read_text()
+    themes = dict(re.findall(r"^(\S+) \{(.*?)^\}", text, re.DOTALL | re.MULTILINE))
+    return {
+        theme: dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", themes[selector]))
+        for theme, selector in (("light", ":root"), ("dark", ".dark"))
+    }
+
+
+def colour(name: str) -> str:
+    """The sheet's colour of that name, as plotly and the browser take it. KeyError where there is none."""
+    sheet()["light"][name], sheet()["dark"][name]
+    return f"var(--{name})"
+
+
+INK, BOUND = colour("ink"), colour("bound")
 
 
 def skeleton(figure: go.Figure) -> dict[str, Any]:
@@ -21,3 +47,80 @@ def skeleton(figure: go.Figure) -> dict[str, Any]:
     plain = json.loads(figure.to_json())
     plain["layout"].pop("template", None)
     return plain
+
+
+def axes(x: str, y: str, height: int = 430, **changes: Any) -> go.Figure:
+    """An empty figure with these axis titles; `changes` go to its layout."""
+    axis = {"zeroline": False, "automargin": True}
+    figure = go.Figure(
+        layout={
+            "height": height,
+            "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
+            "paper_bgcolor": TRANSPARENT,
+            "plot_bgcolor": TRANSPARENT,
+            "font": {"size": 13},
+            "hoverlabel": {"align": "left", "font": {"size": 13}},
+            "hovermode": "closest",
+            "xaxis": axis | {"title": {"text": x, "font": {"size": 13}}},
+            "yaxis": axis | {"title": {"text": y, "font": {"size": 13}}},
+            # Legends are HTML: they wrap on a phone, and cost nothing when the data change.
+            "showlegend": False,
+        }
+    )
+    return figure.update_layout(**changes)
+
+
+def log_axes(figure: go.Figure) -> go.Figure:
+    """The figure with ticks for its logarithmic axes: drafted tokens on x, powers of ten on y."""
+    if figure.layout.xaxis.type == "log":
+        figure.update_xaxes(tickvals=_TICKS, ticktext=[str(k) for k in _TICKS])
+    if figure.layout.yaxis.type == "log":
+        figure.update_yaxes(dtick=1, exponentformat="power")
+    return figure
+
+
+def line(
+    name: str,
+    colour: str,
+    dash: str,
+    x: Sequence[float] = (),
+    y: Sequence[float | None] = (),
+    group: str | None = None,
+    width: float = 2,
+) -> go.Scatter:
+    """A curve; `group`: the entry of the legend that it belongs to, its own where there is none."""
+    return go.Scatter(
+        name=name,
+        legendgroup=group or name,
+        x=list(x),
+        y=list(y),
+        mode="lines",
+        line={"color": colour, "dash": dash, "width": width},
+        hovertemplate="%{y:.4~g} at %{x:.4~r}",
+    )
+
+
+def marks(name: str, colour: str, symbol: str, group: str | None = None) -> go.Scatter:
+    """Single points, outlined; their hover texts come with them."""
+    marker = {"symbol": symbol, "size": 10, "color": colour, "line": {"color": INK, "width": 1}}
+    return go.Scatter(
+        name=name,
+        legendgroup=group or name,
+        mode="markers",
+        marker=marker,
+        hoverinfo="text",
+        cliponaxis=False,
+    )
+
+
+def hollow(colour: str) -> dict[str, Any]:
+    """The marker of a bar that is told from a full one without its colour.
+
+    No pattern: plotly finds one by the page's address, which changes.
+    """
+    return {"color": TRANSPARENT, "line": {"color": colour, "width": 2}}
+
+
+def interval(colour: str) -> dict[str, Any]:
+    """How error bars look."""
+    return {"type": "data", "symmetric": False, "color": colour, "thickness": 1.5, "width": 3}

@@ -270,18 +270,11 @@ _TEMPLATE = f"""
     </dl>
     <p class="outcome" role="status"></p>
     <div class="pair">
-      <figure><figcaption>First draft accepted, by number of races; bands: 95% intervals</figcaption>
-        <ul class="legend keys" aria-label="Lines">
-          <li><i class="line ersd"></i>ERSD</li><li><i class="line gsd"></i>GSD</li>
-          <li><i class="line dashed"></i>exact, in its colour</li>
-          <li><i class="line bound"></i>(1 − TV) / (1 + TV)</li>
-          <li><i class="line dotted"></i>harmonic mean</li></ul>
+      <figure><figcaption>First draft accepted, by races; dashed: exact; bands: 95% intervals</figcaption>
+        <div class="legend convergence-legend"></div>
         <div class="plot convergence" role="group" aria-label="Acceptance against races"></div></figure>
       <figure><figcaption>Which child is accepted, by its index in the draft's order</figcaption>
-        <ul class="legend keys" aria-label="Bars">
-          <li><i class="swatch draft"></i>ERSD, measured</li>
-          <li><i class="swatch target"></i>GSD, measured</li>
-          <li><i class="mark ersd">■</i>ERSD, exact</li><li><i class="mark gsd">●</i>GSD, exact</li></ul>
+        <div class="legend by-index-legend"></div>
         <div class="plot by-index" role="group" aria-label="Acceptance by child index"></div></figure>
     </div>
     <details class="index-table"><summary>As a table</summary>{_INDEX_TABLE}</details>

@@ -10,13 +10,24 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 import specdec
-from components.server import feed, run, turns
+from components.page.catalogue import TOPOLOGIES
+from components.server import feed, run, topologies, turns
 from components.server.ahead import Ahead
 from components.server.settings import VisitorSettings
+from specdec.methods import METHODS
 from specdec.pair import Pair
 
 _LOOK = 0.05
 """Seconds between two looks whether a waiting run has its seat."""
+
+_DESCRIPTION = f"""Decode speculatively; yields one round after the other as JSON (`specdec.Round.from_json`).
+
+method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
+{" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The
+same seed gives the same rounds. chat: let the chat template write the prompt, where the models have one. Runs
+wait for their turn behind those of the page's visitors.
+"""
+"""What clients are told of the endpoint."""
 
 
 def endpoint(pair: Pair) -> None:
@@ -35,13 +46,6 @@ def endpoint(pair: Pair) -> None:
         seed: int = 0,
         chat: bool = False,
     ) -> AsyncIterator[str]:
-        """Decode speculatively; yields one round after the other as JSON (`specdec.Round.from_json`).
-
-        method: ersd, gsd or ar. topology: simple, sequence, batch, specinfer, optimal (of k drafted
-        tokens) or auto. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The same
-        seed gives the same rounds. chat: let the chat template write the prompt, where the models have one.
-        Runs wait for their turn behind those of the page's visitors.
-        """
         settings = VisitorSettings(
             prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
         )
@@ -53,6 +57,7 @@ def endpoint(pair: Pair) -> None:
         except Exception as error:
             raise gr.Error(feed.told(error), print_exception=False) from None
 
+    generate.__doc__ = _DESCRIPTION
     gr.api(generate, api_name="generate", concurrency_limit=None)
 
 

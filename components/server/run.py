@@ -49,7 +49,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
         run = ahead.run
         if note:
             setup = _setup(run.pair, settings)
-        setup |= _tree(run.topology) | {"prompt_ids": run.prompt_ids}
+        setup |= _tree(run.topology, topologies.has_to_measure(settings)) | {"prompt_ids": run.prompt_ids}
         yield log.flush("running", setup=setup, **note)
         for rounds in ahead.batches(log.interval):
             yield log.flush("running", rounds)
@@ -137,11 +137,10 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
     return setup
 
 
-def _tree(topology: Any) -> dict[str, Any]:
+def _tree(topology: Any, measured: bool) -> dict[str, Any]:
     paths = getattr(topology, "paths", ())  # a context tree has another shape each round
-    tree = topologies.written(topology) if isinstance(topology, specdec.Topology) else ""
     shape = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": paths}
-    return shape | {"tree": tree}
+    return shape | ({"tree": topologies.written(topology)} if measured else {})
 
 
 def models(pair: Pair) -> list[dict[str, str]]:

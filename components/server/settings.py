@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from components.guard import limits
 from components.server import topologies
 from specdec.checks import among
-from specdec.trace import Method
+from specdec.methods import METHODS
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class VisitorSettings:
         """
         changes: dict[str, Any] = {
             "prompt": words("prompt", self.prompt, limits.current().prompt_characters),
-            "method": among("method", self.method, get_args(Method)),
+            "method": among("method", self.method, METHODS),
             "topology": among("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
             "chat": bool(self.chat),

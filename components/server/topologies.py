@@ -8,15 +8,16 @@ from typing import Any
 
 import specdec
 from components.guard import limits
+from components.page.catalogue import TOPOLOGIES
 from specdec.checks import among
 from specdec.decoding.auto import Steps, choosing, finished, measuring
 from specdec.decoding.engine import RunSettings
 from specdec.pair import Pair
 from specdec.probs import Sampling
 
-NAMES = ("simple", "sequence", "batch", "specinfer", "optimal", "context", "auto")
-WITHOUT_K = ("simple", "auto")
-MEASURED = ("optimal", "auto")
+NAMES = tuple(TOPOLOGIES)
+WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_k)
+MEASURED = tuple(name for name, entry in TOPOLOGIES.items() if entry.measured)
 
 _TEMPERATURE, _TOP_P = 0.1, 0.05
 """Steps of temperature and top-p between which acceptance hardly changes: what was measured for one visitor

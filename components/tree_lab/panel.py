@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from components.page import assets, figures, frame, lab_figures
+from components.page.catalogue import FIXED, TOPOLOGIES
 from components.page.paper import reference
 from components.page.questions import Answer, Question, answers
 from specdec import optimal, theory, topology
@@ -152,11 +153,7 @@ def best_tree(size: Size) -> Answer:
 def _tokens(vector: np.ndarray) -> dict[str, list[float]]:
     """Expected tokens of each topology of 0, 1, ..., 384 drafted tokens."""
     # level order is the order in which each of these grows with k, so one of 384 tokens serves them all
-    largest = {
-        "sequence": topology.sequence(MOST),
-        "batch": topology.batch(MOST),
-        "specinfer": topology.specinfer(MOST),
-    }
+    largest = {name: getattr(topology, name)(MOST) for name in FIXED if name != "optimal"}
     grown = {name: np.cumsum(theory.node_acceptance(vector, tree)).tolist() for name, tree in largest.items()}
     return {"optimal": optimal.most_expected_tokens(vector, MOST).tolist()} | grown
 
@@ -175,7 +172,7 @@ def _table(caption: str, *columns: str) -> str:
 _NODE_TABLE = _table("The tree's nodes, most acceptable first", "", "path", "accepted with probability")
 _CURVE_TABLE = _table(
     "Expected tokens per target call",
-    *("k", "optimal tree", "SpecInfer", "sequence", "batch", "Lemma 4.2", "Theorem 4.1"),
+    *("k", *(TOPOLOGIES[name].long_name for name in FIXED), "Lemma 4.2", "Theorem 4.1"),
 )
 _TEMPLATE = f"""
 <div class="lab">
@@ -196,14 +193,7 @@ _TEMPLATE = f"""
     <p>The optimal tree keeps gaining with log k, where a sequence and a batch level off; no tree passes the
       bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}, the theorem for a vocabulary of
       {VOCABULARY:,}.</p>
-    <ul class="legend keys" aria-label="Lines">
-      <li><i class="line optimal"></i>optimal tree (★ at k)</li>
-      <li><i class="line specinfer"></i>SpecInfer's tree</li>
-      <li><i class="line sequence"></i>sequence</li>
-      <li><i class="line batch"></i>batch</li>
-      <li><i class="line lemma"></i>Lemma 4.2: upper bound</li>
-      <li><i class="line bound"></i>Theorem 4.1: upper bound</li>
-    </ul>
+    <div class="legend curve-legend"></div>
     <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>
   </section>

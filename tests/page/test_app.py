@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import specdec
 from components.page import assets, serving
 from components.server import feed, run, topologies
 from components.server.settings import VisitorSettings
+from specdec.methods import METHODS
 from tests.conftest import let_closed_runs_end
 
 ROOT = Path(app.__file__).parent
@@ -178,6 +180,12 @@ def test_the_optimal_topology_has_k_nodes(pair):
 def test_only_generate_is_public(blocks):
     assert list(blocks.get_api_info()["named_endpoints"]) == ["/generate"]
     assert blocks.get_api_info()["unnamed_endpoints"] == {}
+
+
+def test_clients_are_told_every_method_and_topology(blocks):
+    told = blocks.get_api_info()["named_endpoints"]["/generate"]["description"]
+    for name in (*METHODS, *topologies.NAMES):
+        assert re.search(rf"\b{name}\b", told), name
 
 
 def test_generate_is_typed(blocks):

@@ -11,6 +11,7 @@ import pytest
 from components.experiments import files, words
 from components.experiments import views as experiment_views
 from components.page import serving
+from components.page.catalogue import TOPOLOGIES
 from specdec.experiments import Settings, Store, run, summarize
 from tests.helpers.laws import markov_pair
 
@@ -74,7 +75,7 @@ def test_the_table_of_a_figure_says_what_was_measured(summary):
     points = [point for point in summary["points"] if point["method"] == "ersd"]
     assert len(rows) == len(points)
     for point in points:
-        row = rows[words.STRATEGIES[point["strategy"]][0], str(point["k"])]
+        row = rows[TOPOLOGIES[point["strategy"]].long_name, str(point["k"])]
         assert float(row[2]) == pytest.approx(point["value"], abs=0.005)
         assert float(row[4]) == pytest.approx(point["prediction"], abs=0.005)
         assert (row[5] != "–") == (point["strategy"] == "optimal")

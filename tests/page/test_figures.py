@@ -29,7 +29,7 @@ def test_backgrounds_are_transparent_so_that_dark_mode_stays_dark(skeleton):
 def test_traces_are_told_apart_without_colour(skeleton):
     def look(trace):
         marker, line = trace.get("marker", {}), trace.get("line", {})
-        shape = marker.get("symbol"), marker.get("pattern", {}).get("shape"), line.get("dash")
+        shape = marker.get("symbol"), line.get("dash")
         return trace["type"], trace.get("fill"), line.get("width"), *shape
 
     named = [trace for trace in skeleton["data"] if trace.get("name") and "measured" not in trace["name"]]

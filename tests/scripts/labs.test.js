@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
+import { resolved } from "../../assets/shared/colours.js";
 import { ticks } from "../../assets/shared/lab_view.js";
 import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
 import { runs } from "./recorded.js";
@@ -161,4 +162,14 @@ test("ticks are round, begin at 0 and stay within", () => {
     assert.equal(all[0], 0);
     assert.ok(all.at(-1) <= end * (1 + 1e-9) && all.length >= 3 && all.length <= 6, `${end}: ${all}`);
   }
+});
+
+test("a figure's colours are resolved by name, wherever they stand, and its data are left alone", () => {
+  const x = [1, 2];
+  const trace = { x, hovertext: ["var(--draft)"], line: { color: "var(--draft)" }, name: "var(--draft) or so" };
+  const layout = { shapes: [{ line: { color: "var(--ink)" } }], xaxis: { range: [0, 1] }, title: null };
+  const colourOf = (name) => ({ "--draft": "#123456", "--ink": "#000000" })[name];
+  assert.deepEqual(resolved(trace, colourOf), { ...trace, line: { color: "#123456" } });
+  assert.equal(resolved(trace, colourOf).x, x);
+  assert.deepEqual(resolved(layout, colourOf), { ...layout, shapes: [{ line: { color: "#000000" } }] });
 });

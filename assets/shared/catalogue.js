@@ -1,0 +1,28 @@
+// Names of what there is. Written by `python -m components.page.catalogue`.
+
+export const METHODS = {
+  ar: "autoregressive",
+  gsd: "GSD",
+  ersd: "ERSD",
+};
+export const TOPOLOGIES = {
+  simple: "simple",
+  sequence: "sequence",
+  batch: "batch",
+  specinfer: "SpecInfer",
+  optimal: "optimal",
+  context: "context",
+  auto: "auto",
+};
+export const KINDS = {
+  accepted: "accepted draft token",
+  bonus: "bonus token",
+  residual: "token sampled from the residual",
+  correction: "correction: the target's winner",
+  sampled: "sampled token",
+};
+export const STATUSES = {
+  accepted: "accepted",
+  rejected: "rejected",
+  unvisited: "not visited",
+};

@@ -1,0 +1,14 @@
+const VARIABLE = /^var\((--[a-z-]+)\)$/;
+
+// Figures name their colours as the style sheet does (`components/page/figures.py`): the same with these resolved.
+// Lists of numbers or texts are data.
+/**
+ * @param {any} value
+ * @param {(name: string) => string} colourOf
+ */
+export function resolved(value, colourOf) {
+  if (typeof value === "string") return value.replace(VARIABLE, (_, name) => colourOf(name));
+  if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => resolved(item, colourOf)) : value;
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolved(item, colourOf)]));
+}

@@ -1,0 +1,102 @@
+"""Topologies, kinds of tokens and statuses of nodes, each once; methods are in `specdec.methods.catalogue`.
+
+Menus, figures and the endpoint's documentation read this, and the scripts `assets/shared/catalogue.js`, which
+`python -m components.page.catalogue` writes from it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from components.page.assets import ASSETS
+from specdec.methods import METHODS
+
+SCRIPT = ASSETS / "shared" / "catalogue.js"
+
+
+class TopologyEntry(NamedTuple):
+    """A topology that visitors choose by name.
+
+    name: in menus. long_name: in sentences and figures. sentence: what it is. takes_k: whether k is asked
+    for. measured: whether its tree is found by measuring. mark, dash: its symbol and its line style in
+    figures, in plotly's words; none where none shows it.
+    """
+
+    name: str
+    long_name: str
+    sentence: str
+    takes_k: bool = True
+    measured: bool = False
+    mark: str = ""
+    dash: str = ""
+
+
+TOPOLOGIES = {
+    "simple": TopologyEntry("simple", "one drafted token", "one token", takes_k=False),
+    "sequence": TopologyEntry("sequence", "sequence", "k tokens in a row", mark="circle", dash="dash"),
+    "batch": TopologyEntry("batch", "batch", "k alternatives", mark="square", dash="dot"),
+    "specinfer": TopologyEntry(
+        "SpecInfer", "SpecInfer's tree", "three branches", mark="diamond", dash="dashdot"
+    ),
+    "optimal": TopologyEntry(
+        "optimal", "optimal tree", "the best tree of k tokens", measured=True, mark="star", dash="solid"
+    ),
+    "context": TopologyEntry("context", "context tree", "another tree each round"),
+    "auto": TopologyEntry(
+        "auto", "measured tree", "measured, the fastest here", takes_k=False, measured=True
+    ),
+}
+"""All topologies by the name that settings and addresses give them."""
+
+FIXED = tuple(name for name, entry in TOPOLOGIES.items() if entry.dash)
+"""Topologies whose tree of k tokens is the same each round: the curves of figures."""
+
+
+class Meaning(NamedTuple):
+    """name: what it is. sentence: how it came about. mark: its sign."""
+
+    name: str
+    sentence: str
+    mark: str
+
+
+KINDS = {
+    "accepted": Meaning("accepted draft token", "drafted, and kept by the target", "✓"),
+    "bonus": Meaning("bonus token", "one more after a whole accepted path", "+"),
+    "residual": Meaning("token sampled from the residual", "GSD: sampled after a rejection", "◆"),
+    "correction": Meaning("correction: the target's winner", "ERSD: the target's winner, not drafted", "▲"),
+    "sampled": Meaning("sampled token", "plain autoregressive decoding", "●"),
+}
+"""Kinds of emitted tokens, `specdec.trace.Kind`."""
+
+STATUSES = {
+    "accepted": Meaning("accepted", "drafted, and kept by the target", "✓"),
+    "rejected": Meaning("rejected", "drafted, and replaced", "✗"),
+    "unvisited": Meaning("not visited", "drafted, and never looked at", "○"),
+}
+"""What became of drafted tokens, `specdec.trace.Status`."""
+
+
+def method_menu() -> list[tuple[str, str]]:
+    """(label, value) of every method, what decodes fastest first."""
+    return [(entry.name, name) for name, entry in reversed(METHODS.items())]
+
+
+def topology_menu(*names: str) -> list[tuple[str, str]]:
+    """(label, value) of these topologies, of all without names."""
+    chosen = names or TOPOLOGIES
+    return [(f"{TOPOLOGIES[name].name}: {TOPOLOGIES[name].sentence}", name) for name in chosen]
+
+
+def script() -> str:
+    """The names as a module for the browser."""
+    tables = {"METHODS": METHODS, "TOPOLOGIES": TOPOLOGIES, "KINDS": KINDS, "STATUSES": STATUSES}
+    lines = ["// Names of what there is. Written by `python -m components.page.catalogue`.", ""]
+    for table, entries in tables.items():
+        rows = [f'  {key}: "{entry.name}",' for key, entry in entries.items()]
+        lines += [f"export const {table} = {{", *rows, "};"]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    SCRIPT.write_text(script())

@@ -1,0 +1,36 @@
+"""The page's catalogue: what it names is what there is, and the scripts have the same names."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+
+from components.page import catalogue
+from specdec import trace
+from specdec.experiments.settings import STRATEGIES
+from specdec.methods import METHODS
+
+
+def test_the_scripts_have_the_names_of_the_catalogue():
+    assert catalogue.SCRIPT.read_text() == catalogue.script(), "run python -m components.page.catalogue"
+
+
+def test_every_kind_and_status_of_a_trace_has_its_meaning():
+    assert typing.get_args(trace.Kind) == tuple(catalogue.KINDS)
+    assert typing.get_args(trace.Status) == tuple(catalogue.STATUSES)
+
+
+@pytest.mark.parametrize("meanings", [catalogue.KINDS, catalogue.STATUSES], ids=["kinds", "statuses"])
+def test_meanings_differ_in_their_marks(meanings):
+    assert len({meaning.mark for meaning in meanings.values()}) == len(meanings)
+
+
+def test_menus_offer_everything_once():
+    assert {name for _, name in catalogue.method_menu()} == {*METHODS}
+    assert [name for _, name in catalogue.topology_menu()] == [*catalogue.TOPOLOGIES]
+    assert catalogue.topology_menu("batch") == [("batch: k alternatives", "batch")]
+
+
+def test_the_experiments_draw_the_topologies_that_are_fixed():
+    assert catalogue.FIXED == STRATEGIES
