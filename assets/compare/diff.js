@@ -1,5 +1,6 @@
 // Two texts, token by token: where they part, and what that means for the method.
 
+import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { quoted } from "../shared/labels.js";
 import { blockEfficiency } from "../shared/totals.js";
 
@@ -34,21 +35,24 @@ export function verdict(lane, reference) {
 // Why that is so. greedy: temperature 0; dtype: the target's precision.
 export function reason(method, { same, at }, { greedy, dtype }) {
   if (same === null) return "";
-  if (method === "ersd") return same ? kept(dtype) : rounded(at, dtype);
-  if (!same) return greedy ? rounded(at, dtype) : OTHER_NOISE;
-  return greedy ? "At temperature 0 every method takes the token that the target finds likeliest." : BY_CHANCE;
+  if (INVARIANT.includes(method)) return same ? kept(method, dtype) : rounded(at, dtype);
+  if (!same) return greedy ? rounded(at, dtype) : otherNoise(METHODS[method]);
+  return greedy
+    ? "At temperature 0 every method takes the token that the target finds likeliest."
+    : byChance(METHODS[method]);
 }
 
-const INVARIANT = "The noise depends on seed and position alone, so draft, topology and k cannot change ERSD’s text.";
-const OTHER_NOISE =
-  "GSD decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the target’s.";
-const BY_CHANCE = "By chance: GSD decides with random numbers of its own. Another seed or a longer text will show it.";
+const otherNoise = (name) =>
+  `${name} decides with random numbers of its own, so it writes another text. Both texts come from the same distribution: the target’s.`;
+const byChance = (name) =>
+  `By chance: ${name} decides with random numbers of its own. Another seed or a longer text will show it.`;
 
 // assets/results/half_precision.json, on sequence(4)
 const HOW_OFTEN = "On the embedded pair in bfloat16 rounding parted 26 of 40 texts of 140 tokens; in float32 none.";
 
-function kept(dtype) {
-  if (dtype === "float32") return INVARIANT;
+function kept(method, dtype) {
+  if (dtype === "float32")
+    return `The noise depends on seed and position alone, so draft, topology and k cannot change ${METHODS[method]}’s text.`;
   return `Measured in ${dtype}, where rounding can part the texts; here it did not. ${HOW_OFTEN}`;
 }
 

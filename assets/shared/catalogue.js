@@ -5,15 +5,6 @@ export const METHODS = {
   gsd: "GSD",
   ersd: "ERSD",
 };
-export const TOPOLOGIES = {
-  simple: "simple",
-  sequence: "sequence",
-  batch: "batch",
-  specinfer: "SpecInfer",
-  optimal: "optimal",
-  context: "context",
-  auto: "auto",
-};
 export const KINDS = {
   accepted: "accepted draft token",
   bonus: "bonus token",
@@ -26,3 +17,5 @@ export const STATUSES = {
   rejected: "rejected",
   unvisited: "not visited",
 };
+// Methods whose text of a seed is the same whatever drafts.
+export const INVARIANT = ["ar", "ersd"];

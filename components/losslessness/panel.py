@@ -141,7 +141,6 @@ def _known() -> dict[str, Any]:
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
         "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
-        "topologies": {name: label for label, name in topology_menu()},
         "faults": {name: title for name, (title, _) in FAULT_WORDS.items()},
         "preview": lossless_run.opening(settings, lossless_run.new_check(settings)),
     }

@@ -6,6 +6,7 @@ Menus, figures and the endpoint's documentation read this, and the scripts `asse
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from components.page.assets import ASSETS
@@ -90,12 +91,14 @@ def topology_menu(*names: str) -> list[tuple[str, str]]:
 
 def script() -> str:
     """The names as a module for the browser."""
-    tables = {"METHODS": METHODS, "TOPOLOGIES": TOPOLOGIES, "KINDS": KINDS, "STATUSES": STATUSES}
+    tables = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
+    invariant = [name for name, entry in METHODS.items() if entry.drafter_invariant]
     lines = ["// Names of what there is. Written by `python -m components.page.catalogue`.", ""]
     for table, entries in tables.items():
         rows = [f'  {key}: "{entry.name}",' for key, entry in entries.items()]
         lines += [f"export const {table} = {{", *rows, "};"]
-    return "\n".join(lines) + "\n"
+    told = "// Methods whose text of a seed is the same whatever drafts."
+    return "\n".join([*lines, told, f"export const INVARIANT = {json.dumps(invariant)};", ""])
 
 
 if __name__ == "__main__":
