@@ -4,6 +4,9 @@ export const METHODS = {
   ar: "autoregressive",
   gsd: "GSD",
   ersd: "ERSD",
+  traversal: "Traversal",
+  specinfer: "SpecInfer",
+  spectr: "SpecTr",
 };
 export const KINDS = {
   accepted: "accepted draft token",

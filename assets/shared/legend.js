@@ -3,11 +3,21 @@
 import { make } from "./view.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const DASHES = { solid: "", dash: "5 3", dot: "1.5 3", dashdot: "6 2 1.5 2", longdash: "9 3" };
+const DASHES = {
+  solid: "",
+  dash: "5 3",
+  dot: "1.5 3",
+  dashdot: "6 2 1.5 2",
+  longdash: "9 3",
+  longdashdot: "9 2 1.5 2",
+};
 const SHAPES = {
   circle: "M6 0A6 6 0 1 1-6 0A6 6 0 1 1 6 0Z",
   square: "M-5-5H5V5H-5Z",
   diamond: "M0-7L7 0L0 7L-7 0Z",
+  "triangle-up": "M0-7L6.5 5H-6.5Z",
+  x: "M-6-4L-4-6 0-2 4-6 6-4 2 0 6 4 4 6 0 2-4 6-6 4-2 0Z",
+  cross: "M-2-6H2V-2H6V2H2V6H-2V2H-6V-2H-2Z",
   star: "M0-7L1.8-2.3 6.7-2.2 2.9.9 4.1 5.7 0 3-4.1 5.7-2.9.9-6.7-2.2-1.8-2.3Z",
 };
 

@@ -137,7 +137,8 @@ function checkRound(item, i) {
     const known = step.path.length === 0 || seen.has(step.path.join());
     must(known && step.path.length <= j, `${where}.steps[${j}].path`, step.path, "the path of a drafted node");
     step.trials.forEach((trial, i) => {
-      const below = trial.path.length > step.path.length && trial.path.slice(0, step.path.length).join() === step.path.join();
+      const below =
+        trial.path.length > step.path.length && trial.path.slice(0, step.path.length).join() === step.path.join();
       const path = `${where}.steps[${j}].trials[${i}].path`;
       must(below && seen.has(trial.path.join()), path, trial.path, `a drafted node below [${step.path}]`);
     });

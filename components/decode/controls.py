@@ -15,7 +15,7 @@ from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import shared
 from components.server.settings import VisitorSettings
-from specdec.methods import DRAFTING, METHODS
+from specdec.methods import METHODS
 from specdec.pair import Pair
 
 EXAMPLES = [
@@ -25,7 +25,7 @@ EXAMPLES = [
     "A bird found a shiny key.",
 ]
 
-_METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in reversed(DRAFTING))
+_METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
 BASELINE_INFO = "Afterwards, the same prompt and seed without a draft."
 SEED_INFO = "Same seed, same text."
 

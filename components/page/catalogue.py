@@ -10,7 +10,7 @@ import json
 from typing import NamedTuple
 
 from components.page.assets import ASSETS
-from specdec.methods import METHODS
+from specdec.methods import DRAFTING, METHODS
 
 SCRIPT = ASSETS / "shared" / "catalogue.js"
 
@@ -79,8 +79,8 @@ STATUSES = {
 
 
 def method_menu() -> list[tuple[str, str]]:
-    """(label, value) of every method, what decodes fastest first."""
-    return [(entry.name, name) for name, entry in reversed(METHODS.items())]
+    """(label, value) of every method: ERSD, the others that draft, autoregressive decoding."""
+    return [(METHODS[name].name, name) for name in dict.fromkeys(("ersd", *DRAFTING, *METHODS))]
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import specdec
 from components.guard import limits
 from components.page.catalogue import TOPOLOGIES
 from specdec.checks import among
+from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Steps, choosing, finished, measuring
 from specdec.decoding.engine import RunSettings
 from specdec.pair import Pair
@@ -99,9 +100,9 @@ def read(text: str) -> specdec.Topology:
 
 def _context_tree(pair: Pair, k: int, method: str) -> Any:
     # what it expects was learnt at temperature 1; under any other it is no less exact
-    if pair.target.name != "tiny/target":
+    if pair.target.name != "tiny/target" or method not in STAGES:
         raise ValueError(
-            "topology = 'context' is learnt for the embedded pair; for another one learn its acceptance with "
+            "topology = 'context' is learnt for the embedded pair, GSD and ERSD; for others learn it with "
             "specdec.learn.learn_context, or take 'optimal'"
         )
     path = specdec.loading.EMBEDDED / f"context.{method}.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 
 import pytest
@@ -30,6 +31,13 @@ def test_menus_offer_everything_once():
     assert {name for _, name in catalogue.method_menu()} == {*METHODS}
     assert [name for _, name in catalogue.topology_menu()] == [*catalogue.TOPOLOGIES]
     assert catalogue.topology_menu("batch") == [("batch: k alternatives", "batch")]
+
+
+@pytest.mark.parametrize("entry", [*METHODS.values(), *map(catalogue.TOPOLOGIES.get, catalogue.FIXED)])
+def test_legends_can_draw_every_mark_and_dash(entry):
+    legend = (catalogue.SCRIPT.parent / "legend.js").read_text()
+    for look in (entry.mark, entry.dash):
+        assert re.search(rf'\b{look}"?: "', legend), look
 
 
 def test_the_experiments_draw_the_topologies_that_are_fixed():
