@@ -23,6 +23,7 @@ from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import Drafter
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
+from specdec.models.forwards import Asking, Forward, alone
 from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import NodeRaces, Noise, Races, Stream, node_seed, uniform
 from specdec.text import TextStream
@@ -129,10 +130,7 @@ class Engine:
 
     def rounds(self) -> Iterator[Round]:
         """The prefill, and round by round to the end of the text."""
-        clock = Clock(self.pair.target.device)
         self.prefill()
-        clock.launched()
-        (self.prefill_seconds,) = clock.seconds()
         finish, number = None, 0
         while finish is None:
             round = self.round(number)
@@ -141,16 +139,30 @@ class Engine:
 
     def prefill(self) -> None:
         """The prompt without its last token, which is the root of the first round."""
-        for session in (self.target, self.drafter and self.drafter.session):
-            if session is not None and len(self.text_ids) > 1:
-                session.prefill(self.text_ids[:-1])
+        alone(self.prefilling())
 
     @torch.inference_mode()
     def round(self, number: int) -> Round:
         """Draft, evaluate, verify; commit the accepted path and the last token."""
+        return alone(self.decoding(number))
+
+    def prefilling(self, most: int | None = None) -> Asking[None]:
+        """`prefill`, its forwards asked for: in pieces of at most so many tokens, the draft's first."""
+        clock = Clock(self.pair.target.device)
+        prefix = self.text_ids[:-1]
+        for start in range(0, len(prefix), most or len(prefix) or 1):
+            piece = prefix[start : start + most if most else None]
+            if self.drafter is not None:
+                yield Forward(self.drafter.session, piece, None)
+            yield Forward(self.target, piece, None)
+        clock.launched()
+        (self.prefill_seconds,) = clock.seconds()
+
+    def decoding(self, number: int) -> Asking[Round]:
+        """`round`, its forwards asked for: the draft's level by level, then one of the target's."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
-        drafted, verdict, log_p, log_e, scored = self._decide(position, clock)
+        drafted, verdict, log_p, log_e, scored = yield from self._decide(position, clock)
         verdict = self._until_eos(drafted, verdict)
         self._commit(drafted, verdict, scored)
         clock.lap()
@@ -171,11 +183,11 @@ class Engine:
             finish=finish,
         )
 
-    def _decide(self, position: int, clock: Clock) -> Decided:
+    def _decide(self, position: int, clock: Clock) -> Asking[Decided]:
         """Draft, evaluate and verify; the first two end a lap."""
-        drafted, log_e = self._draft(position)
+        drafted, log_e = yield from self._draft(position)
         clock.launched()
-        log_p = self._evaluate(drafted)
+        log_p = yield from self._evaluate(drafted)
         clock.launched()
         verdict = self.verifier(drafted, log_p, log_e, Uniforms(self.seed, position))
         return Decided(drafted, verdict, log_p, log_e, range(len(drafted.token_ids)))
@@ -188,11 +200,11 @@ class Engine:
             room = min(room, self.pair.draft.context_length - length + 1)
         return max(room, 0)
 
-    def _draft(self, position: int) -> tuple[Drafted, Noise | NodeRaces]:
+    def _draft(self, position: int) -> Asking[tuple[Drafted, Noise | NodeRaces]]:
         """The drafted tree and the races of its depths, depth + 1 of them."""
         room = self._room()
         if room and isinstance(self.topology, ContextTree):
-            drafted = self.drafter.grow(
+            drafted = yield from self.drafter.grow(
                 self.text_ids,
                 min(room, self.topology.depth),
                 race=lambda depth: self.races.log_exponentials(position, depth + 1)[depth],
@@ -202,7 +214,7 @@ class Engine:
         topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
         log_e = self._races(position, topology.depth + 1)
         if topology.num_draft_tokens:
-            return self.drafter.draft(self.text_ids, topology, log_e), log_e
+            return (yield from self.drafter.draft(self.text_ids, topology, log_e)), log_e
         return Drafted(topology, [self.text_ids[-1]], [None], [()]), log_e
 
     def _races(self, position: int, count: int) -> Noise | NodeRaces:
@@ -213,9 +225,10 @@ class Engine:
         races = self.races.log_exponentials if self.settings.detail else self.races.at
         return races(position, count)
 
-    def _evaluate(self, drafted: Drafted) -> LazyLogProbs:
+    def _evaluate(self, drafted: Drafted) -> Asking[LazyLogProbs]:
         tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]
-        logits = self.target.forward(tokens, drafted.topology.parents)  # [1 + k, vocabulary or more]
+        # [1 + k, vocabulary or more]
+        logits = yield Forward(self.target, tokens, drafted.topology.parents)
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:

@@ -13,6 +13,7 @@ from specdec.context.growth import Branch, child_counts, plan, worth_scoring
 from specdec.drafters.model import Drafter
 from specdec.methods import Drafted
 from specdec.models import Model
+from specdec.models.forwards import Asking, Forward
 from specdec.probs import Sampling, log_probs
 from specdec.topology import Topology
 
@@ -27,20 +28,22 @@ class ContextDrafter(Drafter):
         self.acceptance, self.k = tree.acceptance, tree.k
         self._scored = 0
 
-    def grow(self, text_ids: Sequence[int], depth: int, race: ByDepth, uniforms: ByDepth) -> Drafted:
+    def grow(self, text_ids: Sequence[int], depth: int, race: ByDepth, uniforms: ByDepth) -> Asking[Drafted]:
         """A tree of at most k nodes and this depth.
 
         race(d): log e [vocabulary] of the nodes at depth d, whose children it draws. uniforms(d): [WIDTH],
         what GSD will test these children with; not asked for under ERSD.
         """
-        logits = self._root_logits(text_ids)
+        logits = yield from self._root_logits(text_ids)
         self._scored = self._lag
         root = Branch(text_ids[-1], number=self._lag - 1)
         if self.acceptance.method == "gsd":
-            return self._as_drafted(root, self._grow_gsd(root, logits, depth, race, uniforms))
-        return self._as_drafted(root, self._grow_ersd(root, logits, depth, race))
+            taken = yield from self._grow_gsd(root, logits, depth, race, uniforms)
+        else:
+            taken = yield from self._grow_ersd(root, logits, depth, race)
+        return self._as_drafted(root, taken)
 
-    def _grow_ersd(self, root: Branch, logits: Tensor, depth: int, race: ByDepth) -> list[Branch]:
+    def _grow_ersd(self, root: Branch, logits: Tensor, depth: int, race: ByDepth) -> Asking[list[Branch]]:
         """Plan, score and race what the plan goes through, and plan again until nothing in it is unseen."""
         unscored = [root]
         while True:
@@ -48,7 +51,7 @@ class ContextDrafter(Drafter):
             taken, unscored = plan(root, self.k, depth, self.acceptance.average)
             if not unscored:
                 return taken
-            logits = self._score(unscored)
+            logits = yield self._score(unscored)
 
     def _raced_ersd(self, nodes: list[Branch], logits: Tensor, race: ByDepth) -> None:
         log_q = self._log_q(nodes, logits)
@@ -59,7 +62,7 @@ class ContextDrafter(Drafter):
 
     def _grow_gsd(
         self, root: Branch, logits: Tensor, depth: int, race: ByDepth, uniforms: ByDepth
-    ) -> list[Branch]:
+    ) -> Asking[list[Branch]]:
         """Level by level: decide the child counts, then look at the race and the uniforms."""
         level, taken = [root], []
         for above in range(depth):
@@ -75,7 +78,7 @@ class ContextDrafter(Drafter):
             level = worth_scoring(children, room, depth - above - 1, self.acceptance.average)
             if not level:
                 break
-            logits = self._score(level)
+            logits = yield self._score(level)
         return taken
 
     def _counts(self, level: list[Branch], log_q: Tensor, tests: Tensor, k: int, depth: int) -> list[int]:
@@ -96,7 +99,7 @@ class ContextDrafter(Drafter):
             node.log_q = row
         return log_q
 
-    def _score(self, nodes: list[Branch]) -> Tensor:
+    def _score(self, nodes: list[Branch]) -> Forward:
         for number, node in enumerate(nodes, start=self._scored):
             node.number = number
         self._scored += len(nodes)

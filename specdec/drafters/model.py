@@ -9,6 +9,7 @@ from torch import Tensor
 from specdec.devices import upload
 from specdec.methods import Drafted
 from specdec.models import Model
+from specdec.models.forwards import Asking, Forward
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
 from specdec.race import FEW, NodeRaces, Noise, Race, arrivals
 from specdec.topology import Topology
@@ -27,14 +28,16 @@ class Drafter:
         self._pending: dict[int, int] = {}  # row of the tree -> number in the session
         self._lag = 0
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces) -> Drafted:
-        """Race each level's inner nodes in one forward; a node's children are its first arrivals.
+    def draft(
+        self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces
+    ) -> Asking[Drafted]:
+        """Race each level's inner nodes, one forward asked for; a node's children are its first arrivals.
 
         log_e: the race of each depth, depth + 1 of them, or of each node.
         """
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
-        level = self._root_logits(text_ids)  # [1, vocabulary or more]
+        level = yield from self._root_logits(text_ids)  # [1, vocabulary or more]
         tokens, logits, known, inner = {0: text_ids[-1]}, {}, {}, (0,)
         for depth in range(topology.depth):
             logits.update(zip(inner, level.unbind(), strict=True))
@@ -47,7 +50,8 @@ class Drafter:
             inner = [row for row in topology.inner_levels[depth + 1] if row in tokens]
             if not inner:
                 break
-            level = self._extend(topology, tokens, inner)  # [inner nodes of the depth, vocabulary or more]
+            # [inner nodes of the depth, vocabulary or more]
+            level = yield self._extend(topology, tokens, inner)
         return self._drafted(topology, tokens, logits, known)
 
     def _races(self, topology: Topology, log_e: Noise | NodeRaces, depth: int, rows: Sequence[int]) -> Race:
@@ -78,17 +82,18 @@ class Drafter:
         self.session.keep([*range(self._lag), *scored])
         self._pending, self._lag = {}, 0
 
-    def _root_logits(self, text_ids: Sequence[int]) -> Tensor:
+    def _root_logits(self, text_ids: Sequence[int]) -> Asking[Tensor]:
         """Score what the cache lacks, and return the logits [1, vocabulary] of what follows the root."""
         lag = text_ids[self.session.length :]
         self._lag, self._pending = len(lag), {0: len(lag) - 1}
-        return self._forward(lag, range(-1, len(lag) - 1))[-1:]
+        logits = yield self._forward(lag, range(-1, len(lag) - 1))
+        return logits[-1:]
 
-    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Tensor:
-        """Logits [n, vocabulary or more] after each of these pending nodes."""
-        return self.session.forward(upload(token_ids, self.model.device), parents)
+    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Forward:
+        """Which gives the logits [n, vocabulary or more] after each of these new pending nodes."""
+        return Forward(self.session, upload(token_ids, self.model.device), parents)
 
-    def _extend(self, topology: Topology, tokens: dict[int, int], rows: list[int]) -> Tensor:
+    def _extend(self, topology: Topology, tokens: dict[int, int], rows: list[int]) -> Forward:
         parents = self._numbered(topology, rows)
         return self._forward([tokens[row] for row in rows], parents)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from specdec.drafters.model import Drafter
+from specdec.models.forwards import alone
 from specdec.probs import Sampling, log_probs
 from specdec.race import arrivals, log_exponentials
 from specdec.topology import Topology, batch, sequence
@@ -26,7 +27,8 @@ TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 def drafted(model, sampling, topology, seed=0):
     drafter = Drafter(model, 8, sampling)
-    return drafter.draft([3], topology, log_exponentials(seed, range(topology.depth + 1), 8))
+    race = log_exponentials(seed, range(topology.depth + 1), 8)
+    return alone(drafter.draft([3], topology, race))
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)

@@ -23,6 +23,7 @@ from specdec.decoding.on_device import DeviceEngine, engine_for
 from specdec.decoding.on_device import engine as device_engine
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
+from specdec.models.forwards import alone
 from specdec.probs import Sampling
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Seconds
@@ -297,7 +298,7 @@ def test_the_host_s_rounds_read_more(meta_pair, method, monkeypatch):
 def test_what_is_transferred_is_the_table(meta_pair):
     engine = DeviceEngine(meta_pair, RunSettings("ersd", 60, PLAIN, 0, False), TREE, [1, 2, 3], 0)
     engine.prefill()
-    launched = engine.launch(3, Clock(meta_pair.target.device))
+    launched = alone(engine.launch(3, Clock(meta_pair.target.device)))
     assert launched.packed.shape == (1 + TREE.num_draft_tokens, len(device_engine.Table._fields))
     with pytest.raises(NotImplementedError, match="meta"):
         device_engine.Table.read(launched.packed)

@@ -75,7 +75,7 @@ def launched_round(run, number):
 
     def launch(position, clock):
         with waiting_is_an_error():
-            return decide(position, clock)
+            return (yield from decide(position, clock))
 
     run.launch = launch
     try:

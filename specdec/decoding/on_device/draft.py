@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 from specdec.decoding.on_device.plan import DeviceTree, Level
 from specdec.devices import upload
 from specdec.drafters.model import Drafter
+from specdec.models.forwards import Asking, Forward
 from specdec.probs import unchecked_log_probs
 from specdec.race import log_arrival_times
 from specdec.topology import Topology
@@ -41,18 +42,18 @@ class DraftedThere(NamedTuple):
 class DeviceDrafter(Drafter):
     """The draft model's cache, and drafting level by level without asking the device what it drafted."""
 
-    def launch(self, text_ids: Sequence[int], plan: DeviceTree, log_e: Tensor) -> DraftedThere:
+    def launch(self, text_ids: Sequence[int], plan: DeviceTree, log_e: Tensor) -> Asking[DraftedThere]:
         """As `draft`; nodes that q has no support for are drafted from too, since only the device knows them.
 
         log_e: the race of each depth, [depth + 1, vocabulary].
         """
-        logits = self._root_logits(text_ids)  # [1, vocabulary or more]
+        logits = yield from self._root_logits(text_ids)  # [1, vocabulary or more]
         root = DraftedThere.root(text_ids[-1], self.vocab_size, self.model.device)
         tokens, supported, log_q, sound = [root.tokens], [root.supported], [], []
         for depth, level in enumerate(plan.levels):
             if depth:
                 scored = tokens[-1].index_select(0, level.places)  # [inner]
-                logits = self.session.forward(scored, self._numbered(plan.topology, level.inner))
+                logits = yield Forward(self.session, scored, self._numbered(plan.topology, level.inner))
             # [inner, vocabulary] and [inner], then [children] twice
             of_level, its_sound = unchecked_log_probs(logits, self.sampling, self.vocab_size)
             times, drafted = _children(of_level, log_e[depth], level)

@@ -17,6 +17,7 @@ from specdec.decoding.on_device.plan import DeviceTree
 from specdec.decoding.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_gsd
 from specdec.devices import upload
 from specdec.methods import Drafted, Verdict, walk_ersd
+from specdec.models.forwards import Asking, Forward
 from specdec.probs import check_sound, unchecked_log_probs
 from specdec.topology import Topology
 from specdec.trace import Method
@@ -91,14 +92,14 @@ class DeviceEngine(Engine):
         super().__init__(pair, settings, topology, prompt_ids, seed)
         self._plan = lru_cache(maxsize=None)(lambda limited: DeviceTree(limited, pair.target.device))
 
-    def launch(self, position: int, clock: Clock) -> Launched:
+    def launch(self, position: int, clock: Clock) -> Asking[Launched]:
         """Draft, evaluate and verify all nodes; nothing is read from the device, and nobody waits for it."""
         plan = self._plan(self.limited(self._room()))
         log_e = self.races.log_exponentials(position, plan.topology.depth + 1)
-        drafted = self._launch_draft(plan, log_e)
+        drafted = yield from self._launch_draft(plan, log_e)
         clock.launched()
         # [1 + k, vocabulary or more]
-        logits = self.target.forward(self._target_tokens(drafted), plan.topology.parents)
+        logits = yield Forward(self.target, self._target_tokens(drafted), plan.topology.parents)
         clock.launched()
         # [1 + k, vocabulary] and [1 + k]
         log_p, sound = unchecked_log_probs(logits, self.settings.sampling, self.pair.vocab_size)
@@ -110,12 +111,12 @@ class DeviceEngine(Engine):
             return None
         return DeviceDrafter(self.pair.draft, self.pair.vocab_size, self.settings.sampling)
 
-    def _decide(self, position: int, clock: Clock) -> Decided:
-        return self._read(self.launch(position, clock), position)
+    def _decide(self, position: int, clock: Clock) -> Asking[Decided]:
+        return self._read((yield from self.launch(position, clock)), position)
 
-    def _launch_draft(self, plan: DeviceTree, log_e: Tensor) -> DraftedThere:
+    def _launch_draft(self, plan: DeviceTree, log_e: Tensor) -> Asking[DraftedThere]:
         if plan.levels:
-            return self.drafter.launch(self.text_ids, plan, log_e)
+            return (yield from self.drafter.launch(self.text_ids, plan, log_e))
         return DraftedThere.root(self.text_ids[-1], self.pair.vocab_size, plan.device)
 
     def _target_tokens(self, drafted: DraftedThere) -> Tensor:

@@ -1,0 +1,50 @@
+"""Forwards that decoding asks for, and who answers them.
+
+Drafting and rounds are generators: they yield the `Forward` that they need next and are sent its logits. So
+the same code decodes a run alone (`alone`), its sessions answering one by one, and many runs at once
+(`specdec.models.together`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, TypeVar
+
+from torch import Tensor
+
+from specdec.models.base import Session
+
+
+class Forward(NamedTuple):
+    """Tokens that a session is to take in.
+
+    token_ids: int64 [n]; a list of them for a prefill. parents: pending nodes are added under these, as in
+    `Session.forward`, and their logits [n, vocabulary] are the answer. None for a piece of a text, which
+    becomes part of the prefix; the answer is None.
+    """
+
+    session: Session
+    token_ids: Tensor | Sequence[int]
+    parents: Sequence[int] | None
+
+    def answer(self) -> Tensor | None:
+        """What the session says to it by itself."""
+        if self.parents is None:
+            return self.session.prefill(self.token_ids)
+        return self.session.forward(self.token_ids, self.parents)
+
+
+_T = TypeVar("_T")
+Asking = Generator[Forward, Tensor | None, _T]
+"""Work that yields the forwards it needs, is sent their answers, and returns what it found."""
+
+
+def alone(work: Asking[_T]) -> _T:
+    """What work finds whose forwards are answered one by one."""
+    answer = None
+    while True:
+        try:
+            forward = work.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = forward.answer()
