@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from specdec import theory, topology, verify
     from specdec.context import ContextTree
+    from specdec.decoding.batch import generate_many
     from specdec.decoding.run import generate, measure_acceptance, stream
     from specdec.loading import load_pair
     from specdec.optimal import optimal_topology
@@ -22,6 +23,7 @@ __version__ = "0.6.0"
 
 _MODULES = {
     "generate": "decoding.run",
+    "generate_many": "decoding.batch",
     "measure_acceptance": "decoding.run",
     "stream": "decoding.run",
     "optimal_topology": "optimal",
@@ -49,6 +51,7 @@ __all__ = [
     "Round",
     "Topology",
     "generate",
+    "generate_many",
     "load_pair",
     "measure_acceptance",
     "optimal_topology",

@@ -23,7 +23,7 @@ from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import Drafter
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
-from specdec.models.forwards import Asking, Forward, alone
+from specdec.models.together.forwards import Asking, Forward, alone
 from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import NodeRaces, Noise, Races, Stream, node_seed, uniform
 from specdec.text import TextStream

@@ -17,7 +17,7 @@ import numpy as np
 from specdec.checks import truth, whole
 from specdec.context import ContextTree
 from specdec.decoding.auto import check_drafts, choosing, finished, measuring
-from specdec.decoding.engine import RunSettings, verifier_of
+from specdec.decoding.engine import Engine, RunSettings, verifier_of
 from specdec.decoding.on_device import engine_for
 from specdec.probs import Sampling
 from specdec.race import checked_seed
@@ -108,7 +108,7 @@ class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, which also knows what it runs with.
 
     topology, seed: those in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so
-    far. `close()` frees the caches early; so does the end of the run.
+    far. begun: whether somebody advances it. `close()` frees the caches early; so does the end of the run.
     """
 
     def __init__(
@@ -128,10 +128,19 @@ class Run(Iterator[Round]):
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
+        self.begun = False
         self._iterator = self._decode()
 
     def __next__(self) -> Round:
         return next(self._iterator)
+
+    def begin(self) -> Engine:
+        """The caches and the noise of a run that has not begun, for whoever advances it from now on."""
+        if self.begun:
+            raise ValueError("the run has begun already, and only one can advance it; start another one")
+        self.begun = True
+        kind = engine_for(self.pair, self.topology, self.settings.method)
+        return kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
 
     def close(self) -> None:
         """End the run and free its caches; its record stays."""
@@ -162,8 +171,7 @@ class Run(Iterator[Round]):
         )
 
     def _decode(self) -> Iterator[Round]:
-        kind = engine_for(self.pair, self.topology, self.settings.method)
-        engine = kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
+        engine = self.begin()
         for round in engine.rounds():
             self.prefill_seconds = engine.prefill_seconds
             self.rounds.append(round)

@@ -13,7 +13,7 @@ from specdec.context.growth import Branch, child_counts, plan, worth_scoring
 from specdec.drafters.model import Drafter
 from specdec.methods import Drafted
 from specdec.models import Model
-from specdec.models.forwards import Asking, Forward
+from specdec.models.together.forwards import Asking, Forward
 from specdec.probs import Sampling, log_probs
 from specdec.topology import Topology
 

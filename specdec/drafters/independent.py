@@ -14,6 +14,7 @@ from torch import Tensor
 from specdec.drafters.model import Drafter
 from specdec.methods import Drafted
 from specdec.models import Model
+from specdec.models.together.forwards import Asking
 from specdec.probs import Sampling, log_weights
 from specdec.race import Noise, log_waits, with_replacement
 from specdec.race.sparse import SparseRace
@@ -35,7 +36,7 @@ class IndependentDrafter(Drafter):
         self.seed = seed
         self._draws: dict[int, list[int]] = {}  # row of the tree -> tokens of its draws
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise) -> Drafted:
+    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise) -> Asking[Drafted]:
         """As `Drafter.draft`, with draws that may be equal: `Drafted.draws` has all of them."""
         self._draws = {}
         if isinstance(log_e, Tensor):
@@ -44,7 +45,7 @@ class IndependentDrafter(Drafter):
             Repeated(race, log_waits(self.seed, len(text_ids) + depth, width))
             for depth, (race, width) in enumerate(zip(log_e, topology.widths, strict=False))
         ]
-        return super().draft(text_ids, topology, repeated)
+        return (yield from super().draft(text_ids, topology, repeated))
 
     def _race(self, logits: Tensor, log_e: Repeated, count: int) -> tuple[list[list[int]], Tensor | None]:
         """`count` draws from q of each row; q [n, vocabulary] where that took all of it."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from specdec.devices import upload
 from specdec.methods import Drafted
 from specdec.models import Model
-from specdec.models.forwards import Asking, Forward
+from specdec.models.together.forwards import Asking, Forward
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
 from specdec.race import FEW, NodeRaces, Noise, Race, arrivals
 from specdec.topology import Topology

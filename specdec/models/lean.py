@@ -29,6 +29,7 @@ from transformers import (
 )
 
 from specdec.devices import upload
+from specdec.models.together.attention import Attention, Heads, Rows
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
@@ -84,42 +85,25 @@ class LeanDecoder:
     def hidden(
         self, token_ids: Tensor, kv: Tensor, places: slice | Tensor, turns: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """Hidden states [n, width] of new tokens; their keys and values are written to the cache.
+        """Hidden states [n, width] of one text's new tokens; arguments as for `hidden_of` and `Rows`."""
+        return self.hidden_of(token_ids, turns, [Rows(len(token_ids), kv, places, mask)])
 
-        token_ids: [n]. kv: [layers, 2 x key-value heads, t, head size], what of a cache the tokens may see,
-        themselves included. places: where in it they go, a slice or int64 [n]. turns: [n, 2, 1, head size],
-        `turned` by their positions. mask: additive, [1, 1, n, t]; None where all see everything before them,
-        and of one another what a text does: then they go to the end, and several are all there is.
+    def hidden_of(self, token_ids: Tensor, turns: Tensor, texts: Sequence[Rows]) -> Tensor:
+        """Hidden states [n, width] of the new tokens of several texts, one text's after the other's.
+
+        Each product with a matrix is one for all rows, attention each text's own; keys and values are written
+        to the caches. token_ids: [n]. turns: [n, 2, 1, head size], `turned` by their positions.
         """
         n, width = len(token_ids), self.heads + self.kv_heads
         cos, sin = turns.unbind(1)
         x = F.embedding(token_ids, self._embedding)
-        causal = mask is None and n > 1
-        group = self.heads // self.kv_heads
-        if mask is not None and group > 1:
-            mask = mask.repeat(1, 1, group, 1)
-        for layer, cached in zip(self._layers, kv, strict=True):
+        attention = Attention(Heads(self.heads, self.kv_heads, self.size, self.scale), texts)
+        for number, layer in enumerate(self._layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(n, -1, self.size)
             turned = _normed(layer, qkv, self.heads, width)
             # rotated by halves: the sine's first half carries the minus sign
-            turned = torch.addcmul(turned * cos, turned.roll(self.size // 2, -1), sin)
-            cached[: self.kv_heads, places] = turned[:, self.heads :].transpose(0, 1)
-            cached[self.kv_heads :, places] = qkv[:, width:].transpose(0, 1)
-            queries = turned[:, : self.heads].transpose(0, 1)
-            if not causal:
-                # the queries of one group share their keys: more rows of one attention, nothing repeated
-                queries = queries.reshape(self.kv_heads, group * n, self.size)
-            mixed = F.scaled_dot_product_attention(
-                queries[None],
-                cached[None, : self.kv_heads],
-                cached[None, self.kv_heads :],
-                attn_mask=mask,
-                is_causal=causal,
-                scale=self.scale,
-                enable_gqa=causal and group > 1,
-            )
-            mixed = mixed.reshape(self.heads, n, self.size) if group > 1 and not causal else mixed[0]
-            x = x + layer.out(mixed.transpose(0, 1).reshape(n, -1))
+            torch.addcmul(turned * cos, turned.roll(self.size // 2, -1), sin, out=qkv[:, :width])
+            x = x + layer.out(attention(number, qkv.transpose(0, 1)).reshape(n, -1))
             gate, up = layer.gate_up(layer.mlp_norm(x)).chunk(2, -1)
             x = x + layer.down(layer.act(gate) * up)
         return x

@@ -23,6 +23,7 @@ from transformers.utils import ModelOutput
 from specdec.devices import upload
 from specdec.models.cache import CHUNK, Masks, TreeCache, cached_tree_masks, tree_masks
 from specdec.models.lean import LeanCache
+from specdec.models.together.attention import Rows
 from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:
@@ -145,13 +146,16 @@ class TreeSession(CachedSession):
         They are inference tensors: outside of `torch.inference_mode` nothing can change them in place.
         Raises ValueError where the context is full.
         """
-        model, first = self._model, len(self._parents)
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
+        return self._logits(token_ids.to(self._model.device), self._pend(parents))
+
+    def _pend(self, parents: Sequence[int]) -> Masks:
+        """Make room for new pending nodes, and the masks that they see through."""
         pending = self._parents + tuple(parents)
-        masks = self._masks(pending, first)
-        model.check_room(self.length + masks.depth)
+        masks = self._masks(pending, len(self._parents))
+        self._model.check_room(self.length + masks.depth)
         self._parents = pending
-        return self._logits(token_ids.to(model.device), masks)
+        return masks
 
     def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
         output = self._model.module(
@@ -190,13 +194,28 @@ class LeanSession(TreeSession):
         lowest = torch.finfo(dtype).min
         return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
 
+    @property
+    def model(self) -> Wrapped:
+        """Whose lean forward takes these rows beside those of other sessions."""
+        return self._model
+
+    def pend(self, parents: Sequence[int]) -> tuple[Rows, Tensor]:
+        """Add pending nodes that a forward of several texts is to score: their rows, and positions [n].
+
+        Raises ValueError where the context is full.
+        """
+        masks = self._pend(parents)
+        return self._rows(masks), masks.offsets[0] + self.length
+
+    def _rows(self, masks: Masks) -> Rows:
+        count, end = masks.offsets.shape[1], self.length + masks.pending
+        kv = self._cache.seen(end - count, end)
+        return Rows(count, kv, slice(end - count, end), masks.at(self.length, None))
+
     def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
-        lean, length = self._model.lean, self.length
-        end = length + masks.pending
-        first = end - len(token_ids)
-        turns = lean.turned(masks.offsets[0] + length, length + masks.depth)
-        kv, mask = self._cache.seen(first, end), masks.at(length, None)
-        return lean.logits(lean.hidden(token_ids, kv, slice(first, end), turns, mask))
+        lean, rows = self._model.lean, self._rows(masks)
+        turns = lean.turned(masks.offsets[0] + self.length, self.length + masks.depth)
+        return lean.logits(lean.hidden_of(token_ids, turns, [rows]))
 
 
 class SequenceSession(CachedSession):

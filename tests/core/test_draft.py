@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specdec.drafters.model import Drafter
-from specdec.models.forwards import alone
+from specdec.models.together.forwards import alone
 from specdec.probs import Sampling, log_probs
 from specdec.race import arrivals, log_exponentials
 from specdec.topology import Topology, batch, sequence

@@ -23,7 +23,7 @@ from specdec.decoding.on_device import DeviceEngine, engine_for
 from specdec.decoding.on_device import engine as device_engine
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
-from specdec.models.forwards import alone
+from specdec.models.together.forwards import alone
 from specdec.probs import Sampling
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Seconds

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from specdec.decoding.on_device.plan import DeviceTree, Level
 from specdec.devices import upload
 from specdec.drafters.model import Drafter
-from specdec.models.forwards import Asking, Forward
+from specdec.models.together.forwards import Asking, Forward
 from specdec.probs import unchecked_log_probs
 from specdec.race import log_arrival_times
 from specdec.topology import Topology

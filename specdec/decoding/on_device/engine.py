@@ -17,7 +17,7 @@ from specdec.decoding.on_device.plan import DeviceTree
 from specdec.decoding.on_device.verify import Outcomes, outcomes_ersd, outcomes_gsd, walk_gsd
 from specdec.devices import upload
 from specdec.methods import Drafted, Verdict, walk_ersd
-from specdec.models.forwards import Asking, Forward
+from specdec.models.together.forwards import Asking, Forward
 from specdec.probs import check_sound, unchecked_log_probs
 from specdec.topology import Topology
 from specdec.trace import Method

@@ -2,7 +2,7 @@
 
 Drafting and rounds are generators: they yield the `Forward` that they need next and are sent its logits. So
 the same code decodes a run alone (`alone`), its sessions answering one by one, and many runs at once
-(`specdec.models.together`).
+(`answers`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,205 @@
+"""Many runs at once: one target forward scores the trees of all, and the drafts are grown level by level.
+
+    batch = Batch(pair)
+    run = batch.add(stream(pair, "Once upon a time", method="ersd", seed=0))
+    while batch:
+        for progress in batch.step():
+            print(progress.run.seed, progress.round.text)
+
+A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and nobody waits
+for the longest. Each run is the one that `stream` made, and gives the same text as alone: its noise is keyed
+by its seed and its positions (in float32; elsewhere as far as logits are the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from specdec.checks import whole
+from specdec.decoding.engine import Engine
+from specdec.decoding.run import Run, stream
+from specdec.models.together.answers import Answer, together
+from specdec.models.together.forwards import Forward
+from specdec.trace import Generation, Round
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+PIECE = 64
+"""Most tokens of a prompt that one step takes in."""
+PIECES = 128
+"""Tokens of all prompts in one step, beyond which further ones wait for the next: rounds are not to."""
+
+
+class Progress(NamedTuple):
+    """What a step did for one run. round: its new one. error: why it has none; the run has left the batch."""
+
+    run: Run
+    round: Round | None
+    error: Exception | None = None
+
+
+class Batch:
+    """Runs of one pair that are advanced together.
+
+    Models without a lean forward, and those with CUDA graphs, answer one run after the other: right, but no
+    faster than turns. Not for several threads at once.
+    """
+
+    def __init__(self, pair: ModelPair):
+        self.pair = pair
+        self._seats: dict[Run, _Seat] = {}
+
+    def __len__(self) -> int:
+        """Runs that are not at their end."""
+        return len(self._seats)
+
+    def add(self, run: Run) -> Run:
+        """Take over a run that has not begun; it joins the next step.
+
+        ValueError where it is of another pair, or has begun.
+        """
+        if run.pair is not self.pair:
+            raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
+        self._seats[run] = _Seat(run)
+        return run
+
+    def remove(self, run: Run) -> None:
+        """Let a run leave, and free its caches; its record stays. ValueError where it is not here."""
+        if self._seats.pop(run, None) is None:
+            raise ValueError("the run is not in this batch: it has ended, or was never added")
+
+    @torch.inference_mode()
+    def step(self) -> list[Progress]:
+        """A round for each run, or a piece of its prompt; of runs with a new round or an error, in order.
+
+        A run that has ended, or failed, is no longer there afterwards. No other one notices.
+        """
+        waiting = self._called()
+        for seat in waiting:
+            seat.resume()
+        while drafting := [seat for seat in waiting if seat.drafts]:
+            _answer(drafting)
+        _answer([seat for seat in waiting if seat.forward is not None])
+        found = [seat.progress for seat in waiting if seat.progress is not None]
+        for progress in found:
+            if progress.error is not None or progress.round.finish is not None:
+                del self._seats[progress.run]
+        return found
+
+    def _called(self) -> list[_Seat]:
+        """Those with a round ahead, and as many of those with a prompt as a step takes."""
+        called, room = [], PIECES
+        for seat in self._seats.values():
+            if room > 0 or not seat.ahead:
+                called.append(seat)
+                room -= min(seat.ahead, PIECE)
+        return called
+
+
+class _Seat:
+    """One run in a batch. forward: what it waits for. progress: what the last step gave."""
+
+    def __init__(self, run: Run):
+        self.run, self.engine = run, run.begin()
+        self.forward: Forward | None = None
+        self.progress: Progress | None = None
+        self._work = _work(self.engine)
+
+    @property
+    def ahead(self) -> int:
+        """Tokens of the prompt before the first round."""
+        return 0 if self.run.rounds else len(self.run.prompt_ids) - 1 - self.engine.target.length
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it waits for its draft model."""
+        return self.forward is not None and self.forward.session is not self.engine.target
+
+    def resume(self) -> None:
+        """Go on to the next forward, unless it waits for one already."""
+        self.progress = None
+        if self.forward is None:
+            self.take(None)
+
+    def take(self, answer: Answer) -> None:
+        """Go on with this answer, to the next forward or to the end of the round."""
+        try:
+            failed = isinstance(answer, Exception)
+            reached = self._work.throw(answer) if failed else self._work.send(answer)
+        except Exception as error:
+            self.forward, self.progress = None, Progress(self.run, None, error)
+            return
+        self.forward = reached if isinstance(reached, Forward) else None
+        if isinstance(reached, Round):
+            self.run.prefill_seconds = self.engine.prefill_seconds
+            self.run.rounds.append(reached)
+            self.progress = Progress(self.run, reached)
+
+
+def _work(engine: Engine) -> Generator[Forward | Round, Tensor | None, None]:
+    """All of a run: the forwards that it needs, to be answered, and its rounds."""
+    # a model that can't take several tokens at once takes all of a prompt or one by one
+    most = None if engine.pair.target.capability == "ar" else PIECE
+    yield from engine.prefilling(most)
+    finish, number = None, 0
+    while finish is None:
+        round = yield from engine.decoding(number)
+        finish, number = round.finish, number + 1
+        yield round
+
+
+def _answer(seats: Sequence[_Seat]) -> None:
+    for seat, answer in zip(seats, together([seat.forward for seat in seats]), strict=True):
+        seat.take(answer)
+
+
+def generate_many(
+    pair: ModelPair,
+    prompts: Sequence[str | Sequence[int]],
+    *,
+    seeds: Sequence[int] | None = None,
+    at_once: int | None = None,
+    detail: bool = False,
+    **settings: Any,
+) -> list[Generation]:
+    """Decode after each prompt, all together: the texts of `generate`, in the order of the prompts.
+
+    settings: those of `stream`, each one value for all runs, or a list with one for each. seeds: one for
+    each run; None draws them. at_once: most runs that are decoded together, all by default; further ones join
+    as others end. ValueError as in `stream`, and where a list has another length than `prompts`; an error of
+    one run ends them all.
+    """
+    prompts = list(prompts)
+    most = len(prompts) if at_once is None else whole("at_once", at_once, 1)
+    several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
+    several["seed"] = _each("seeds", None if seeds is None else list(seeds), len(prompts))
+    runs = [
+        stream(pair, prompt, detail=detail, **{name: values[number] for name, values in several.items()})
+        for number, prompt in enumerate(prompts)
+    ]
+    batch, waiting = Batch(pair), iter(runs)
+    while True:
+        for run in islice(waiting, most - len(batch)):
+            batch.add(run)
+        if not batch:
+            return [run.generation for run in runs]
+        for progress in batch.step():
+            if progress.error is not None:
+                raise progress.error
+
+
+def _each(name: str, value: Any, count: int) -> list[Any]:
+    """A value for each of so many runs."""
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(
+            f"{name} has {len(value)} values for {count} prompts: give one for each, or one for all"
+        )
+    return list(value)

@@ -1,0 +1,156 @@
+"""Whether texts decoded together are those of the same runs alone: `python -m specdec.exactness.batched`.
+
+Runs with methods, trees, samplings and lengths of all kinds join and leave a batch at random rounds; then
+each is decoded again by itself, and compared token by token. A run that left early is compared as far as it
+came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from specdec.checks import whole
+from specdec.decoding.batch import Batch
+from specdec.decoding.run import Run, stream
+from specdec.race import derived_seed
+from specdec.topology import Topology, batch, sequence, specinfer
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+TREES = (
+    *(sequence(k) for k in (1, 2, 4, 7)),
+    batch(3),
+    specinfer(8),
+    Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
+)
+SAMPLINGS = (
+    {},
+    {"temperature": 0.7},
+    {"temperature": 1.3, "top_k": 20},
+    {"top_p": 0.9},
+    {"temperature": 0.0},
+)
+LAST_JOINS = 60
+"""Steps within which all runs have joined."""
+LEAVING = 0.1
+"""Share of the runs that leave before their end."""
+
+
+class Plan(NamedTuple):
+    """A run of the batch. joins: its first step. leaves: after so many rounds; None at its end."""
+
+    prompt: Sequence[int]
+    settings: dict[str, Any]
+    joins: int
+    leaves: int | None
+
+
+class Found(NamedTuple):
+    """runs, tokens: compared, and how many of them differ. together: most runs in one step."""
+
+    runs: int
+    tokens: int
+    different_runs: int
+    different_tokens: int
+    together: int
+
+
+def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
+    """Runs of all kinds, of `tokens` tokens on average."""
+    random = Random(seed)
+    room = pair.target.context_length - max(map(len, prompts))
+    found = []
+    for number in range(runs):
+        settings = {
+            "method": random.choice(("ar", "gsd", "ersd", "gsd", "ersd")),
+            "topology": random.choice(TREES),
+            "max_new_tokens": min(room, random.randint(max(1, tokens // 5), 2 * tokens - tokens // 5)),
+            "seed": derived_seed(seed, number),
+            "detail": False,
+            **random.choice(SAMPLINGS),
+        }
+        leaves = random.randint(1, 20) if random.random() < LEAVING else None
+        found.append(Plan(random.choice(prompts), settings, random.randint(0, LAST_JOINS), leaves))
+    return found
+
+
+def compared(pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None) -> Found:
+    """What differs. spoil: breaks the batch before each step, to see that it is noticed."""
+    runs, most = _decoded(pair, planned, spoil)
+    tokens, different = 0, []
+    for plan, run in zip(planned, runs, strict=True):
+        have = run.generation.token_ids
+        alone = stream(pair, plan.prompt, **plan.settings)
+        want = [token.id for round in alone for token in round.tokens]
+        tokens += len(have)
+        expected = want if plan.leaves is None else want[: len(have)]
+        if list(have) != expected:
+            same = zip(have, expected, strict=False)
+            first = next((i for i, (a, b) in enumerate(same) if a != b), min(len(have), len(expected)))
+            different.append(max(len(have), len(expected)) - first)
+    return Found(len(runs), tokens, len(different), sum(different), most)
+
+
+def _decoded(
+    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None
+) -> tuple[list[Run], int]:
+    """The runs at their ends, and how many there were at once."""
+    company, step, most = Batch(pair), 0, 0
+    runs = [stream(pair, plan.prompt, **plan.settings) for plan in planned]
+    waiting, leaving = dict(zip(runs, planned, strict=True)), dict(zip(runs, planned, strict=True))
+    while company or waiting:
+        for run in [run for run, plan in waiting.items() if plan.joins <= step]:
+            company.add(run)
+            del waiting[run]
+        if spoil is not None:
+            spoil(company)
+        most, step = max(most, len(company)), step + 1
+        for progress in company.step():
+            if progress.error is not None:
+                raise progress.error
+            ended = progress.round.finish is not None
+            if not ended and len(progress.run.rounds) == leaving[progress.run].leaves:
+                company.remove(progress.run)
+    return runs, most
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(prog="python -m specdec.exactness.batched", description=__doc__)
+    parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
+    parser.add_argument("--tokens", type=int, default=300, help="of a run on average (default: 300)")
+    parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args(arguments)
+    try:
+        settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens", "threads")}
+        seed = whole("seed", options.seed, 0)
+    except ValueError as error:
+        parser.error(str(error))
+    from specdec.loading import load_pair
+
+    torch.set_num_threads(settings["threads"])
+    pair = load_pair()
+    pair.eos_ids = frozenset()  # long texts
+    prompts = [pair.encode(text) for text in ("Once upon a time", "The hungry dog", "One day, " * 60)]
+    found = compared(pair, plans(pair, prompts, settings["runs"], settings["tokens"], seed))
+    print(
+        f"{found.runs} runs, up to {found.together} at once, {found.tokens:,} tokens: "
+        f"{found.different_tokens} differ from those of the same runs alone"
+    )
+    if options.json:
+        result = {"settings": settings | {"seed": seed}, "arithmetic": pair.arithmetic, **found._asdict()}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""Many runs at once: each text is that of the run alone, whoever joins, leaves or fails."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import specdec
+from specdec.context import ContextAcceptance, ContextTree
+from specdec.context.acceptance import STAGES, Hazards
+from specdec.context.features import WIDTH
+from specdec.decoding import batch as batch_module
+from specdec.decoding.batch import PIECE, Batch
+from specdec.decoding.run import METHODS
+from specdec.exactness.batched import compared, plans
+from specdec.models import HFModel, MarkovModel
+from specdec.models.lean import LeanDecoder
+from specdec.models.together import answers, attention
+from specdec.race import Races
+from specdec.topology import sequence, specinfer
+from tests.helpers.laws import markov_pair
+from tests.helpers.tiny_checkpoints import tiny_model
+
+PROMPTS = ([1], [3, 4, 5], [7] * 150)
+AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """On the lean forward, random weights; the draft has fewer keys than queries, as the target has."""
+    made = specdec.ModelPair(HFModel(tiny_model("llama")), HFModel(tiny_model("llama", num_hidden_layers=1)))
+    made.eos_ids = frozenset()
+    return made
+
+
+def joined(pair, *runs, **settings):
+    """A batch, and runs in it of these prompts."""
+    batch = Batch(pair)
+    return batch, [batch.add(specdec.stream(pair, prompt, seed=0, **settings)) for prompt in runs]
+
+
+def test_texts_are_those_of_the_runs_alone(pair):
+    found = compared(pair, plans(pair, PROMPTS, runs=24, tokens=40, seed=1))
+    assert found.different_tokens == 0
+    assert found.tokens > 600
+    assert found.together > 8
+
+
+def test_noise_keyed_by_the_seat_would_be_noticed(pair):
+    """Negative control: who sits where decides on what noise a run decodes."""
+
+    def by_seat(batch):
+        for number, seat in enumerate(batch._seats.values()):
+            if seat.engine.seed != number:
+                seat.engine.seed = number
+                seat.engine.races = Races(number, pair.vocab_size)
+
+    found = compared(pair, plans(pair, PROMPTS, runs=8, tokens=30, seed=1), by_seat)
+    assert found.different_runs > 4
+
+
+def test_seeing_another_run_s_cache_would_be_noticed(pair, monkeypatch):
+    """Negative control: attention of all texts goes to the first one's cache."""
+    made = attention.Attention.__init__
+
+    def first_only(self, heads, texts):
+        made(self, heads, texts)
+        for text in self._texts:
+            if self._texts[0]._keys[0].shape == text._keys[0].shape:
+                text._keys = self._texts[0]._keys
+
+    monkeypatch.setattr(attention.Attention, "__init__", first_only)
+    settings = {"method": "ersd", "topology": sequence(2), "max_new_tokens": 20}
+    many = specdec.generate_many(pair, [[3], [9], [20]], seeds=[1, 2, 3], **settings)
+    monkeypatch.undo()
+    alone = [specdec.generate(pair, [t], seed=s, **settings) for t, s in ((3, 1), (9, 2), (20, 3))]
+    assert [g.token_ids for g in many] != [g.token_ids for g in alone]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gemma2", "mpt", "mamba"])
+def test_models_without_a_lean_forward_answer_one_by_one(family):
+    model = HFModel(tiny_model(family))
+    pair = specdec.ModelPair(model, None if model.capability == "ar" else model)
+    settings = {"method": "ar"} if pair.draft is None else {"method": "gsd", "topology": sequence(3)}
+    prompts, seeds = [[3], [4, 5], [6] * 90], [1, 2, 3]
+    many = specdec.generate_many(pair, prompts, seeds=seeds, max_new_tokens=12, **settings)
+    for prompt, seed, g in zip(prompts, seeds, many, strict=True):
+        alone = specdec.generate(pair, prompt, seed=seed, max_new_tokens=12, **settings)
+        assert g.token_ids == alone.token_ids
+
+
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_trees_grown_from_what_the_draft_shows_batch_too(pair, method):
+    features = {"node": 4, "tested": 7, "drafted": 9 if method == "gsd" else 8}
+    stages = {
+        name: Hazards(torch.zeros(WIDTH, features[name]), torch.zeros(WIDTH)) for name in STAGES[method]
+    }
+    tree = ContextTree(ContextAcceptance(method, AVERAGE, stages), 5)
+    settings = {"method": method, "max_new_tokens": 20}
+    many = specdec.generate_many(pair, [[3], [4]], seeds=[1, 2], topology=[tree, sequence(2)], **settings)
+    for prompt, seed, topology, g in zip(([3], [4]), (1, 2), (tree, sequence(2)), many, strict=True):
+        assert (
+            g.token_ids == specdec.generate(pair, prompt, seed=seed, topology=topology, **settings).token_ids
+        )
+
+
+def test_one_forward_of_the_target_scores_the_trees_of_all(pair, monkeypatch):
+    rows, forward = {}, LeanDecoder.hidden_of
+
+    def counted(self, token_ids, turns, texts):
+        rows.setdefault(self, []).append([text.count for text in texts])
+        return forward(self, token_ids, turns, texts)
+
+    batch, _ = joined(pair, [3], [4], [5], topology=sequence(3), max_new_tokens=50)
+    batch.step()
+    monkeypatch.setattr(LeanDecoder, "hidden_of", counted)
+    batch.step()
+    assert rows[pair.target.lean] == [[4, 4, 4]]
+    assert [len(counts) for counts in rows[pair.draft.lean]] == [3, 3, 3]
+
+
+def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch):
+    batch = Batch(pair)
+    for method, tree in (("ar", None), ("ersd", sequence(1)), ("gsd", specinfer(8))):
+        batch.add(specdec.stream(pair, [3], method=method, topology=tree, seed=0))
+    calls, answered = [], batch_module.together
+
+    def counted(forwards):
+        calls.append(len(forwards))
+        return answered(forwards)
+
+    monkeypatch.setattr(batch_module, "together", counted)
+    batch.step()
+    assert calls[0] == 2  # with a draft
+    assert calls[-1] == 3
+
+
+def test_a_long_prompt_does_not_hold_the_others(pair):
+    batch, (quick, long) = joined(pair, [3], [7] * 400, topology=sequence(2), max_new_tokens=64)
+    steps = 0
+    while not long.rounds:
+        batch.step()
+        steps += 1
+        assert len(quick.rounds) == steps
+    assert steps == 1 + -(-399 // PIECE)
+
+
+def test_many_prompts_are_taken_in_step_by_step(pair):
+    batch, runs = joined(pair, *([[7] * 129] * 6), method="ar")
+    batch.step()
+    lengths = [seat.engine.target.length for seat in batch._seats.values()]
+    assert lengths == [64, 64, 0, 0, 0, 0]
+    while not all(run.rounds for run in runs):
+        batch.step()
+
+
+def test_a_run_can_leave_and_its_record_stays(pair):
+    batch, (one, other) = joined(pair, [3], [4], topology=sequence(2))
+    batch.step()
+    batch.remove(one)
+    assert len(batch) == 1
+    assert len(one.generation.rounds) == 1
+    while batch:
+        batch.step()
+    alone = specdec.generate(pair, [4], topology=sequence(2), seed=0)
+    assert other.generation.token_ids == alone.token_ids
+    with pytest.raises(ValueError, match="not in this batch"):
+        batch.remove(one)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch):
+    batch, (broken, other) = joined(pair, [3], [4], method=method, topology=sequence(2))
+    session, answered = batch._seats[broken].engine.target, batch_module.together
+
+    def spoiled(forwards):
+        answers = answered(forwards)
+        return [a * torch.nan if f.session is session else a for f, a in zip(forwards, answers, strict=True)]
+
+    monkeypatch.setattr(batch_module, "together", spoiled)
+    ended = {}
+    while batch:
+        for progress in batch.step():
+            if progress.error is not None:
+                ended[progress.run] = progress.error
+    assert list(ended) == [broken]
+    assert "NaN" in str(ended[broken])
+    alone = specdec.generate(pair, [4], method=method, topology=sequence(2), seed=0)
+    assert other.generation.token_ids == alone.token_ids
+
+
+def test_a_forward_that_fails_for_all_is_tried_for_each(pair, monkeypatch):
+    scored = answers._scored
+
+    def short_of_memory(parts):
+        if len(parts) > 1:
+            raise RuntimeError("not enough memory")
+        return scored(parts)
+
+    monkeypatch.setattr(answers, "_scored", short_of_memory)
+    settings = {"topology": specinfer(8), "max_new_tokens": 20}
+    many = specdec.generate_many(pair, [[3], [7] * 90], seeds=[1, 2], **settings)
+    for prompt, seed, g in zip(([3], [7] * 90), (1, 2), many, strict=True):
+        assert g.token_ids == specdec.generate(pair, prompt, seed=seed, **settings).token_ids
+
+
+def test_a_session_s_own_error_is_its_run_s(pair, monkeypatch):
+    batch, (one, other) = joined(pair, [3], [4], topology=sequence(2))
+
+    def full(parents):
+        raise ValueError("full")
+
+    monkeypatch.setattr(batch._seats[one].engine.target, "pend", full)
+    first, second = batch.step()
+    assert (first.run, first.round, str(first.error)) == (one, None, "full")
+    assert (second.run, second.error) == (other, None)
+
+
+def test_generate_many_takes_one_setting_for_all_or_one_for_each():
+    pair = markov_pair(6)
+    seeds, methods = [5, 6, 7], ["ar", "gsd", "ersd"]
+    many = specdec.generate_many(
+        pair, [[0], [1], [2]], seeds=seeds, method=methods, topology=sequence(2), max_new_tokens=9, at_once=2
+    )
+    assert [g.method for g in many] == methods
+    for number, g in enumerate(many):
+        alone = specdec.generate(
+            pair, [number], seed=seeds[number], method=methods[number], topology=sequence(2), max_new_tokens=9
+        )
+        assert g.token_ids == alone.token_ids
+    assert specdec.generate_many(pair, []) == []
+
+
+def test_what_does_not_fit_is_named():
+    pair, other = markov_pair(6), markov_pair(6, seed=4)
+    with pytest.raises(ValueError, match="method has 2 values for 3 prompts"):
+        specdec.generate_many(pair, [[0], [1], [2]], method=["ar", "gsd"])
+    with pytest.raises(ValueError, match="seeds has 1 values for 2 prompts"):
+        specdec.generate_many(pair, [[0], [1]], seeds=[1])
+    with pytest.raises(ValueError, match="at_once = 0"):
+        specdec.generate_many(pair, [[0]], at_once=0)
+    with pytest.raises(ValueError, match="the batch one of"):
+        Batch(other).add(specdec.stream(pair, [0]))
+    run = specdec.stream(pair, [0])
+    next(run)
+    with pytest.raises(ValueError, match="begun already"):
+        Batch(pair).add(run)
+    taken = Batch(pair).add(specdec.stream(pair, [0]))
+    with pytest.raises(ValueError, match="begun already"):
+        next(taken)
+
+
+def test_an_error_of_one_run_ends_generate_many():
+    broken = MarkovModel(torch.eye(3), context_length=8)
+    pair = specdec.ModelPair(broken)
+    with pytest.raises(ValueError, match="leaves no room"):
+        specdec.generate_many(pair, [[0], [0] * 8], method="ar")
