@@ -66,9 +66,10 @@ class Found(NamedTuple):
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
     """Runs of all kinds, of `tokens` tokens on average."""
     random = Random(seed)
-    room = pair.target.context_length - max(map(len, prompts))
     found = []
     for number in range(runs):
+        prompt = random.choice(prompts)
+        room = pair.target.context_length - len(prompt)
         settings = {
             "method": random.choice(("ar", "gsd", "ersd", "gsd", "ersd")),
             "topology": random.choice(TREES),
@@ -78,7 +79,7 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
             **random.choice(SAMPLINGS),
         }
         leaves = random.randint(1, 20) if random.random() < LEAVING else None
-        found.append(Plan(random.choice(prompts), settings, random.randint(0, LAST_JOINS), leaves))
+        found.append(Plan(prompt, settings, random.randint(0, LAST_JOINS), leaves))
     return found
 
 
