@@ -56,8 +56,8 @@ def optimal_tree(k: int, R: Callable[[Path], float], vocab_size: int) -> set[Pat
 
     R(j): the probability that the node j is accepted, never larger than its parent's or an earlier sibling's.
     """
-    tree = {()}
-    C = [(-R((0,)), (0,))]  # a heap has its smallest item first
+    tree: set[Path] = {()}
+    C: list[tuple[float, Path]] = [(-R((0,)), (0,))]  # a heap has its smallest item first
     for _ in range(k):
         _, j = heappop(C)
         tree.add(j)
@@ -84,7 +84,8 @@ def gsd(
     not needed at a leaf.
     """
     x_draft = draft(x, Q, tau, e)
-    y, j = (), ()
+    y: Text = ()
+    j: Path = ()
     while True:
         P_target, Q_draft = given(P, x + y), given(Q, x + y)  # [|Ω|] each
         i = 0  # the child that is considered
@@ -106,7 +107,8 @@ def ersd(x: Text, Q: np.ndarray, P: np.ndarray, tau: Set[Path], e: np.ndarray) -
     is a race at the leaves too.
     """
     x_draft = draft(x, Q, tau, e)
-    y, j = (), ()
+    y: Text = ()
+    j: Path = ()
     while True:
         x_next = arrivals(e[len(j)], given(P, x + y))[0]
         y = (*y, x_next)

@@ -6,9 +6,11 @@ import math
 import numbers
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Name = TypeVar("Name", bound=str)
 
 
 def integer(value: Any) -> int | None:
@@ -69,18 +71,21 @@ def integers(name: str, values: Any) -> list[int]:
     values = list(values)
     if set(map(type, values)) <= {int}:
         return values
-    found = [integer(value) for value in values]
-    if None in found:
-        i = found.index(None)
-        raise ValueError(f"{name}[{i}] = {values[i]!r:.60} is not an integer")
+    found = []
+    for i, value in enumerate(values):
+        number = integer(value)
+        if number is None:
+            raise ValueError(f"{name}[{i}] = {value!r:.60} is not an integer")
+        found.append(number)
     return found
 
 
-def among(name: str, value: Any, names: Iterable[str]) -> str:
+def among(name: str, value: Any, names: Iterable[Name]) -> Name:
     """The value; ValueError names it where it is none of these names."""
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
-    return value
+    for known in names:
+        if isinstance(value, str) and value == known:
+            return known
+    raise ValueError(f"{name} = {value!r:.60} is none of {', '.join(names)}")
 
 
 def truth(name: str, value: Any) -> bool:

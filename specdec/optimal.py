@@ -160,7 +160,7 @@ def _pooled(acceptance: np.ndarray) -> np.ndarray:
 
 def _greedy_by_path(acceptance: Callable[[Path], float], k: int) -> Topology:
     parents, child_indices = [-1], [-1]
-    queue = [(-_checked_probability(acceptance, (0,)), (0,), 0)]
+    queue: list[tuple[float, Path, int]] = [(-_checked_probability(acceptance, (0,)), (0,), 0)]
     while len(parents) <= k:
         _, path, parent = heapq.heappop(queue)
         row = len(parents)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,13 +37,14 @@ class Sampling:
     """
 
     temperature: float = 1.0
-    top_k: int | None = 0
-    top_p: float | None = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
 
     def __post_init__(self) -> None:
         temperature = real(self.temperature)
-        top_k = 0 if self.top_k is None else integer(self.top_k)
-        top_p = 1.0 if self.top_p is None else real(self.top_p)
+        given: Any = self  # None is taken too
+        top_k = 0 if given.top_k is None else integer(given.top_k)
+        top_p = 1.0 if given.top_p is None else real(given.top_p)
         if temperature is None or not 0 <= temperature <= 100:
             raise ValueError(f"temperature = {self.temperature!r} is not a number from 0 (greedy) to 100")
         if top_k is None or top_k < 0:
@@ -108,15 +110,16 @@ def check_sound(log_p: Iterable[float]) -> None:
         )
 
 
-class LazyLogProbs(Sequence[Tensor | None]):
+class LazyLogProbs(Sequence[Any]):
     """Log-probabilities by row, computed when a row is looked at: verification visits few of them.
 
-    logits: by row, [at least vocab_size], None for a row without. known: those that are computed already.
+    logits: by row, [at least vocab_size]; None for a row that has none, and then no log-probabilities. known:
+    those that are computed already.
     """
 
     def __init__(
         self,
-        logits: Sequence[Tensor | None],
+        logits: Sequence[Tensor | None] | Tensor,
         sampling: Sampling,
         vocab_size: int,
         known: Mapping[int, Tensor] | None = None,
@@ -124,7 +127,7 @@ class LazyLogProbs(Sequence[Tensor | None]):
         self._logits, self._sampling, self._vocab_size = logits, sampling, vocab_size
         self._rows: dict[int, Tensor | None] = dict(known or {})
 
-    def __getitem__(self, row: int) -> Tensor | None:
+    def __getitem__(self, row: Any) -> Any:
         if row not in self._rows:
             logits = self._logits[row]
             self._rows[row] = None if logits is None else log_probs(logits, self._sampling, self._vocab_size)

@@ -76,7 +76,7 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     Where q has no support for a child that the tree has, as with top-p, the node counts as one that reached
     it and did not accept it: such a child is never accepted, and its chance is no larger for being rare.
     """
-    wanted = {(): len(topology.children[0])}
+    wanted: dict[Path, int] = {(): len(topology.children[0])}
     wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
     offered, reached, accepted = Counter[int](), Counter[int](), Counter[int]()
     for round in rounds:

@@ -223,10 +223,10 @@ def _checked_path(path: Sequence[int]) -> Path:
         raise ValueError(f"path {path!r} is not a tuple of child indices")
     if not path:
         raise ValueError("path () is the root; it is in every tree and not listed")
-    indices = tuple(integer(i) for i in path)
-    if any(i is None or i < 0 for i in indices):
+    indices = [i for i in map(integer, path) if i is not None and i >= 0]
+    if len(indices) < len(path):
         raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
-    return indices
+    return tuple(indices)
 
 
 def _check_parents_before(parents: list[int]) -> None:

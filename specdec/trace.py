@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter
 
@@ -34,7 +33,11 @@ Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Path = tuple[Count, ...]
 """Index of a drafted token: 0-based child indices from the root, whose own path is `()`."""
 
-Method = Literal[tuple(METHODS)]
+if TYPE_CHECKING:  # the names of the catalogue are known when it runs
+    Method = str
+else:
+    Method = Literal[tuple(METHODS)]
+Finish = Literal["length", "context", "eos"]
 Status = Literal["accepted", "rejected", "unvisited"]
 
 
@@ -166,7 +169,7 @@ class Round:
     steps: tuple[Step, ...]
     seconds: Seconds
     text: str
-    finish: Literal["length", "context", "eos"] | None = None
+    finish: Finish | None = None
 
     @property
     def num_accepted(self) -> int:
@@ -252,9 +255,13 @@ class Generation:
         return generation
 
 
-@cache
+_adapters: dict[type[Any], TypeAdapter[Any]] = {}
+
+
 def _adapter(record: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(record)
+    if record not in _adapters:
+        _adapters[record] = TypeAdapter(record)
+    return _adapters[record]
 
 
 _Record = TypeVar("_Record", Round, Generation)

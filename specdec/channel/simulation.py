@@ -48,7 +48,7 @@ class ChannelStream(IntEnum):
 class Message(NamedTuple):
     """What Alice chose: the sample of P, and its 0-based index among the shared proposals."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
     token_id: int
 
 

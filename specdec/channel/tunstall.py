@@ -72,7 +72,8 @@ class TunstallCode:
         The last phrase is filled up to a leaf; how many symbols that took stands in front (Elias gamma).
         ValueError names a symbol that the source does not have.
         """
-        row, codewords = 0, []
+        row = 0
+        codewords: list[int] = []
         for symbol in integers("symbols", symbols):
             if symbol not in self._child_index:
                 raise ValueError(f"symbol {symbol!r} is not an integer from 0 to {len(self._symbols) - 1}")

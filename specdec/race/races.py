@@ -58,7 +58,7 @@ def log_exponentials(
     positions: Iterable[int],
     vocab_size: int,
     *,
-    stream: Stream = Stream.RACE,
+    stream: int = Stream.RACE,
     device: torch.device | str = "cpu",
 ) -> Tensor:
     """log e, float64 [number of positions, vocab_size], with e ~ Exp(1) keyed by (seed, stream, position).
@@ -75,15 +75,15 @@ def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
     """Write log e [keys, vocabulary] (Section 3) into `rows`, and return them."""
     vocab_size = rows.shape[-1]
     if rows.device.type != "cpu":
-        u = splitmix.uniforms_on(rows.device, keys, vocab_size)
-        return rows.copy_(u.neg_().log1p_().neg_().log_())
-    log_e = rows.numpy()
+        there = splitmix.uniforms_on(rows.device, keys, vocab_size)  # [keys, vocabulary]
+        return rows.copy_(there.neg_().log1p_().neg_().log_())
+    on_host = rows.numpy()  # [keys, vocabulary], the same memory
     for some, part, u in splitmix.blocks(keys, vocab_size):
-        log_e[some, part] = log_exponential(u)
+        on_host[some, part] = log_exponential(u)
     return rows
 
 
-def uniform(seed: int, position: int, index: int, stream: Stream = Stream.ACCEPT) -> float:
+def uniform(seed: int, position: int, index: int, stream: int = Stream.ACCEPT) -> float:
     """Uniform(0, 1) of Algorithm 4, both ends excluded, keyed by (seed, stream, position, index)."""
     return splitmix.uniform(key_of(seed, stream, position), index)
 

@@ -69,4 +69,4 @@ class SparseRace:
 
 def _earliest(times: np.ndarray, count: int) -> np.ndarray:
     """Where the `count` smallest are, in order; all where there are fewer."""
-    return times.argmin(keepdims=True) if count == 1 and len(times) else times.argsort()[:count]
+    return times.argmin(axis=0, keepdims=True) if count == 1 and len(times) else times.argsort()[:count]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -150,7 +150,8 @@ def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
 
 
 def _entropy_bound(kl: Bits, constant: float) -> Bits:
-    bits = as_tensor(kl)
+    given: Any = kl
+    bits = as_tensor(given)
     if bits is None or not (bits >= 0).all() or (bits.dim() and not isinstance(kl, Tensor)):
         raise ValueError(f"kl = {kl!r:.60} is not a divergence: it must be 0 bits or more")
     bound = bits + (bits + 1).log2() + constant
