@@ -11,6 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from specdec.models.kernels import CompiledDecoder
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
@@ -38,7 +39,7 @@ class Session(Protocol):
 
         token_ids: int64 [n]. parents: for each, the number of an earlier pending node, or -1 for
         the end of the prefix; may refer to nodes of the same call. Returns logits [n, vocabulary] in
-        the model's dtype and on its device: row i scores what follows node i.
+        the model's dtype, or wider, and on its device: row i scores what follows node i.
         """
         ...
 
@@ -68,6 +69,7 @@ class Wrapped(Model, Protocol):
     dtype: torch.dtype
     capability_reason: str
     lean: LeanDecoder | None
+    compiled: CompiledDecoder | None
 
     def check_room(self, last_position: int) -> None:
         """ValueError where the context has no such position."""

@@ -14,12 +14,13 @@ from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
 from specdec.models.graphs import REPLAYED, Graphs, check_device, graph_session
+from specdec.models.kernels import CompiledDecoder
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import Checker, PlainForwards, explained
 from specdec.models.sessions import PlainSession
 from specdec.models.shrink import context_length
-from specdec.models.walk import Walk, lean_decoder
-from specdec.models.ways import LEAN, STEPS, UNWINDOWED, Way, sequence_ways, tree_ways
+from specdec.models.walk import Walk, compiled_decoder, lean_decoder
+from specdec.models.ways import COMPILED, LEAN, STEPS, UNWINDOWED, Way, sequence_ways, tree_ways
 from specdec.models.weights import Weights, check_sound, evaluating
 
 CHECKED = 20
@@ -41,7 +42,8 @@ class HFModel:
 
     capability: what the self-check found it can do. capability_reason: a sentence for the user. note: what
     else a user has to know, that its own cache is wrong or that it was not checked on longer texts; else "".
-    lean: our own forward on its weights, where there is one that passed. graphs: its CUDA graphs, likewise.
+    lean: our own forward on its weights, where there is one that passed. compiled: the same in one call,
+    which sessions take where it passed. graphs: its CUDA graphs.
     vocab_size: the width of its logits. device: where tokens go in and logits come out.
     """
 
@@ -51,6 +53,7 @@ class HFModel:
     capability: Capability
     device: torch.device
     lean: LeanDecoder | None = None
+    compiled: CompiledDecoder | None = None
     graphs: Graphs | None = None
     note: str = ""
 
@@ -77,6 +80,8 @@ class HFModel:
     @property
     def arithmetic(self) -> str:
         """How its logits are computed: where it is the same on the same machine, so is every bit of them."""
+        if self.compiled is not None:
+            return f"compiled forward, {self.compiled.kind} weights, float32 sums, cpu"
         forward = "transformers' forward" if self.lean is None else "lean forward"
         packed = ", packed" if self.lean is not None and self.lean.packed else ""
         return f"{forward}{packed}, {str(self.dtype).removeprefix('torch.')}, {self.device.type}"
@@ -94,6 +99,7 @@ class HFModel:
         self._weights = Weights.of(self.module)
         if self.lean is not None:
             self.lean = LeanDecoder(self.module)  # its packed weights are for a CPU
+            self.compiled, self._open = None, LEAN.open
         return self
 
     def __reduce__(self) -> tuple[type[HFModel], tuple[PreTrainedModel, str, bool]]:
@@ -109,11 +115,13 @@ class HFModel:
         """Find out what can be done with them."""
         model = self.module
         check_sound(model)
-        self._weights, self.device, self.dtype, self.lean = weights, _input_device(model), model.dtype, None
+        self._weights, self.device, self.dtype = weights, _input_device(model), model.dtype
+        self.lean = self.compiled = None
         self.context_length = context_length(self.config)
         with evaluating(model):
             checker, walk = self._checker(), Walk(model)
             self._check(checker, walk)
+            self._add_compiled(checker, walk)
             if walk.missing is not None:
                 self._warn(f"unchecked beyond {CHECKED} tokens, as it has no small copy", walk.missing)
             if cuda_graphs:
@@ -138,8 +146,11 @@ class HFModel:
         if self.lean is None:
             return True
         lean = lean_decoder(self.module)
-        self.lean = lean or self.lean
-        return lean is not None
+        compiled = self.compiled and compiled_decoder(self.module, lean)
+        if lean is None or (compiled is None) != (self.compiled is None):
+            return False
+        self.lean, self.compiled = lean, compiled
+        return True
 
     def _take_again(self, weights: Weights) -> None:
         """Check the module anew; all stays as it was where it can't be run or scores other tokens."""
@@ -212,6 +223,13 @@ class HFModel:
             return True
         self.lean = None
         return False
+
+    @torch.inference_mode()
+    def _add_compiled(self, checker: Checker, walk: Walk) -> None:
+        """Open sessions on the compiled forward from now on, where there is one that scores the same."""
+        opened, self.compiled = self._open, compiled_decoder(self.module, self.lean)
+        if self.compiled is not None and self._fault(checker, walk, COMPILED) is not None:
+            self.compiled, self._open = None, opened
 
     @torch.inference_mode()
     def _add_graphs(self, checker: Checker) -> None:

@@ -2,6 +2,7 @@
 
 tree       GraphSession      the next one, replayed as CUDA graphs where they were asked for (`graphs`)
            LeanSession       own cache and own forward, for the decoders that `lean` knows
+           CompiledSession   the same as one compiled call on a CPU (`kernels`)
            TreeSession       own cache, attention masks along the tree
            SwitchingSession  two of them, around a length at which the rotary embedding changes
 sequence   SequenceSession   own cache, the model's own causal attention
@@ -37,7 +38,7 @@ OWN_CACHES = ("past_key_values", "cache_params", "state")
 """Names under which models hand out their cache and take it back."""
 
 
-def _inferring(method: Callable) -> Callable:
+def inferring(method: Callable) -> Callable:
     """Without gradients, and with the module in evaluation mode while it is called."""
 
     @wraps(method)
@@ -94,7 +95,7 @@ class CachedSession:
     def _new_cache(self) -> TreeCache | LeanCache:
         return TreeCache(self._layout.windows)
 
-    @_inferring
+    @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix; the model makes its own masks for them."""
         assert not self._parents, "prefill while nodes are pending"
@@ -117,7 +118,7 @@ class CachedSession:
             input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
         )
 
-    @_inferring
+    @inferring
     def keep(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
         above = -1
@@ -139,7 +140,7 @@ class TreeSession(CachedSession):
         super().__init__(model, layout, beyond)
         self._lines = lines
 
-    @_inferring
+    @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
 
@@ -221,7 +222,7 @@ class LeanSession(TreeSession):
 class SequenceSession(CachedSession):
     """Pending nodes form one chain, over which the model attends in its ordinary way."""
 
-    @_inferring
+    @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes, each the child of the one before; return logits [n, vocabulary]."""
         model, first = self._model, len(self._parents)
@@ -338,7 +339,7 @@ class PlainSession:
         assert self._pending is None, "prefill while a node is pending"
         self._token_ids += token_ids
 
-    @_inferring
+    @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Logits [1, vocabulary] of what follows one token; it becomes the one pending node."""
         if self._pending is not None or list(parents) != [-1]:
@@ -376,7 +377,7 @@ class SteppingSession(PlainSession):
         super().__init__(model)
         self._forget()
 
-    @_inferring
+    @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix and take them into the model's cache."""
         super().prefill(token_ids)

@@ -16,6 +16,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
+from specdec.models.kernels import CompiledDecoder
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import (
     CONTROL_FACTOR,
@@ -69,6 +70,7 @@ class SmallModel:
         self.context_length = context_length(self.config) - self.shortfall
         self._pad()
         self.lean = lean_decoder(self.module)
+        self.compiled = compiled_decoder(self.module, self.lean)
 
     def check_room(self, position: int) -> None:
         """Raise ValueError where a position lies beyond the context."""
@@ -180,6 +182,16 @@ def lean_decoder(model: PreTrainedModel) -> LeanDecoder | None:
         return LeanDecoder(model)
     except Exception as error:  # what was put into its parts may lack anything
         reraise_out_of_memory(error)
+        return None
+
+
+def compiled_decoder(model: PreTrainedModel, lean: LeanDecoder | None) -> CompiledDecoder | None:
+    """The compiled forward of a model that has a lean one, where there can be one."""
+    if lean is None:
+        return None
+    try:
+        return CompiledDecoder(model)
+    except ValueError:
         return None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import PretrainedConfig
 
 from specdec.models.base import Capability, Session
+from specdec.models.kernels import CompiledSession
 from specdec.models.sessions import (
     Layout,
     LeanSession,
@@ -45,6 +46,11 @@ def _lean(model: Wrapped, lines: bool = True) -> LeanSession:
     return LeanSession(model, UNWINDOWED, lines)
 
 
+def _compiled(model: Wrapped, lines: bool = True) -> CompiledSession:
+    return CompiledSession(model, UNWINDOWED, lines)
+
+
+COMPILED = Way("compiled", "tree", _compiled, partial(_compiled, lines=False))
 LEAN = Way("lean", "tree", _lean, partial(_lean, lines=False))
 STEPS = Way("steps", "ar", SteppingSession)
 

@@ -13,6 +13,7 @@ import transformers
 
 import specdec
 from specdec.models import HFModel, lean
+from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import LeanSession, TreeSession
@@ -31,6 +32,12 @@ def qwen2() -> transformers.PreTrainedModel:
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)  # its biases begin at zero
     return model.eval()
+
+
+@pytest.fixture(autouse=True)
+def without_kernels(monkeypatch):
+    """Or sessions would take the compiled forward, which has tests of its own."""
+    monkeypatch.setenv(compiled.SWITCH, "0")
 
 
 MODELS = {

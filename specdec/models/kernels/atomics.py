@@ -1,0 +1,114 @@
+"""What compiled code needs and Numba lacks: numbers at addresses, and words that threads share."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
+
+_PAUSES = 1 << 10
+"""Looks at a word before the processor is left to others."""
+
+
+@intrinsic
+def _pointer(typingctx, address):  # noqa: ARG001
+    def codegen(_context, builder, _signature, values):
+        return builder.inttoptr(values[0], ir.FloatType().as_pointer())
+
+    return types.CPointer(types.float32)(types.int64), codegen
+
+
+@intrinsic
+def _pointer_i32(typingctx, address):  # noqa: ARG001
+    def codegen(_context, builder, _signature, values):
+        return builder.inttoptr(values[0], ir.IntType(32).as_pointer())
+
+    return types.CPointer(types.int32)(types.int64), codegen
+
+
+@intrinsic
+def _pointer_i64(typingctx, address):  # noqa: ARG001
+    def codegen(_context, builder, _signature, values):
+        return builder.inttoptr(values[0], ir.IntType(64).as_pointer())
+
+    return types.CPointer(types.int64)(types.int64), codegen
+
+
+@intrinsic
+def scaled_by_two(typingctx, number, power):  # noqa: ARG001
+    """number * 2 ** power, for a power from -126 to 127."""
+
+    def codegen(_context, builder, _signature, values):
+        int32 = ir.IntType(32)
+        bits = builder.shl(builder.add(values[1], int32(127)), int32(23))
+        return builder.fmul(values[0], builder.bitcast(bits, ir.FloatType()))
+
+    return types.float32(types.float32, types.int32), codegen
+
+
+@intrinsic
+def added(typingctx, address, value):  # noqa: ARG001
+    """Add to an int64 that threads share; returns what it was."""
+
+    def codegen(_context, builder, _signature, values):
+        pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", pointer, values[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def looked_at(typingctx, address):  # noqa: ARG001
+    """An int64 that threads share."""
+
+    def codegen(_context, builder, _signature, values):
+        pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
+        return builder.load_atomic(pointer, "seq_cst", 8)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def written(typingctx, address, value):  # noqa: ARG001
+    """Set an int64 that threads share."""
+
+    def codegen(_context, builder, _signature, values):
+        pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
+        builder.store_atomic(values[1], pointer, "seq_cst", 8)
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+    return types.void(types.int64, types.int64), codegen
+
+
+_leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+
+
+@njit(nogil=True)
+def wait_for(address, value):
+    """Until an int64 that threads share is this; others get the processor when it takes long."""
+    looks = 0
+    while looked_at(address) != value:
+        looks += 1
+        if looks > _PAUSES:
+            _leave()
+
+
+@njit(nogil=True)
+def floats(address, count):
+    """float32 [count] at an address."""
+    return carray(_pointer(address), (count,), np.float32)
+
+
+@njit(nogil=True)
+def ints(address, count):
+    """int64 [count] at an address."""
+    return carray(_pointer_i64(address), (count,), np.int64)
+
+
+@njit(nogil=True)
+def small_ints(address, count):
+    """int32 [count] at an address."""
+    return carray(_pointer_i32(address), (count,), np.int32)

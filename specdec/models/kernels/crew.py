@@ -1,0 +1,64 @@
+"""Threads that help a compiled forward: as many as torch has, and none where somebody else has them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from specdec.models.kernels.layout import shared_words
+
+MOST_LAYERS = 512
+
+
+class Crew:
+    """Helpers of one process. They sleep between calls; one who wakes up late finds the call done.
+
+    take_part: the compiled forward, of the address of shared words and of a call, or 0 to help.
+    """
+
+    def __init__(self, take_part: Callable[[int, int], None]):
+        self._take_part = take_part
+        self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
+        self._taken = threading.Lock()
+        self._asleep: list[threading.Lock] = []
+        if hasattr(os, "register_at_fork"):  # threads don't come along
+            os.register_at_fork(after_in_child=self._forget)
+
+    def run(self, call: int, threads: int, alone: np.ndarray) -> None:
+        """Run a call, given by its address, on up to so many threads. alone: shared words of its own, with
+        which it runs where the helpers are busy."""
+        if threads < 2 or not self._taken.acquire(blocking=False):
+            self._take_part(alone.ctypes.data, call)
+            return
+        try:
+            self._wake(threads - 1)
+            self._take_part(self._words.ctypes.data, call)
+        finally:
+            self._taken.release()
+
+    def _wake(self, count: int) -> None:
+        while len(self._asleep) < count:
+            self._hire()
+        for asleep in self._asleep[:count]:
+            if asleep.locked():
+                asleep.release()
+
+    def _hire(self) -> None:
+        asleep = threading.Lock()
+        asleep.acquire()
+        self._asleep.append(asleep)
+        threading.Thread(target=self._stand_by, args=(asleep,), name="specdec-kernels", daemon=True).start()
+
+    def _stand_by(self, asleep: threading.Lock) -> None:
+        shared = self._words.ctypes.data
+        while True:
+            asleep.acquire()
+            self._take_part(shared, 0)
+
+    def _forget(self) -> None:
+        self._words[:] = 0
+        self._taken = threading.Lock()
+        self._asleep = []

@@ -1,0 +1,350 @@
+"""A whole Llama-like decoder over a few rows as one compiled call, in which several threads can help.
+
+The forward is a list of phases, in each of which threads take parts by a shared counter; who comes late takes
+what is left, and a phase ends when all its parts are done. Nothing waits for a thread that is elsewhere.
+
+    per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
+    parts        64 outputs      a row         a row and a head    64         64           64           64
+
+A row's numbers do not depend on the other rows, nor on the threads: products add inputs in their order
+(`tiles`), and attention takes a row's keys in the order of the text, prefix first and then its line of
+the tree. So a token has the same logits, to the bit, in whatever tree it is scored.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from specdec.models.kernels import layout as at
+from specdec.models.kernels.atomics import (
+    added,
+    floats,
+    ints,
+    looked_at,
+    scaled_by_two,
+    small_ints,
+    wait_for,
+    written,
+)
+from specdec.models.kernels.tiles import MOST_ROWS, tile
+
+SET, ADD, GATE = range(3)
+"""What becomes of a product's sums."""
+
+_CONTRACTED = {"contract", "reassoc", "nsz"}
+_ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
+_LOG2E, _LN2_HIGH, _LN2_LOW = (
+    np.float32(1.4426950408889634),
+    np.float32(0.693359375),
+    np.float32(-2.12194440e-4),
+)
+_LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
+_TAYLOR = tuple(np.float32(1 / math.factorial(i)) for i in range(2, 8))
+_C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
+
+
+@njit(nogil=True, inline="always")
+def _exp(x):
+    """e ** x of float32, within two units of the last place."""
+    x = min(max(x, _LOWEST), _HIGHEST)
+    turns = np.floor(x * _LOG2E + _HALF)
+    r = x - turns * _LN2_HIGH - turns * _LN2_LOW
+    tail = _C2 + r * (_C3 + r * (_C4 + r * (_C5 + r * (_C6 + r * _C7))))
+    return scaled_by_two(_ONE + r + r * r * tail, np.int32(turns))
+
+
+@njit(nogil=True, fastmath=_CONTRACTED)
+def _normed(row, weight, eps, into):
+    """RMSNorm of one row."""
+    squares = _ZERO
+    for i in range(len(weight)):
+        squares += row[i] * row[i]
+    factor = _ONE / np.sqrt(squares / np.float32(len(weight)) + eps)
+    for i in range(len(weight)):
+        into[i] = row[i] * factor * weight[i]
+
+
+@njit(nogil=True, fastmath=_CONTRACTED)
+def _dot(a, b):
+    total = _ZERO
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(nogil=True, fastmath=_CONTRACTED)
+def _softmax(scores):
+    """The scores' exponentials, of the largest as one; returns their sum."""
+    highest = scores[0]
+    for i in range(1, len(scores)):
+        highest = max(highest, scores[i])
+    total = _ZERO
+    for i in range(len(scores)):
+        scores[i] = _exp(scores[i] - highest)
+        total += scores[i]
+    return total
+
+
+@njit(nogil=True, fastmath=_CONTRACTED)
+def _add_scaled(into, row, factor):
+    for i in range(len(into)):
+        into[i] += row[i] * factor
+
+
+@njit(nogil=True)
+def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
+    """Raw sums of up to a part's outputs for all rows: out [rows, at.PART]. block_bytes: of its weights."""
+    pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
+    block, first = 0, 0
+    wide = 1 if rows > 3 else 4 if rows == 1 else 2
+    while block < blocks:
+        side = wide if block + wide <= blocks else 1
+        first = 0
+        for piece in range(pieces):
+            count = -((first - rows) // (pieces - piece))
+            tile(
+                kind,
+                count,
+                side,
+                weights + block * block_bytes,
+                x + first * inputs * 4,
+                inputs * 4,
+                out + (first * at.PART + block * at.LANES) * 4,
+                at.PART * 4,
+                inputs,
+            )
+            first += count
+        block += side
+
+
+@njit(nogil=True)
+def _product(phase, what, plan, matrix, inputs, limit, call, source, norm, out, own):
+    """One product as a phase: x[rows, inputs] times a matrix, and what becomes of the sums.
+
+    matrix: address of its four places. norm: address of an RMSNorm's weights for the rows of `source`, or 0.
+    out: rows of `limit` numbers, to which the sums are added (ADD), written (SET), or written as silu(gate) *
+    up (GATE).
+    """
+    places = ints(matrix, 4)
+    rows, outputs = call[at.ROWS], places[at.OUTPUTS]
+    block_bytes = at.LANES * inputs * plan[at.ITEM]
+    parts = (outputs + at.PART - 1) // at.PART
+    x, fresh = source, norm != 0
+    while True:
+        part = added(phase + 8 * at.TAKEN, 1)
+        if part >= parts:
+            break
+        if fresh:
+            x, fresh = own + rows * at.PART * 4, False
+            _norm_rows(plan, rows, inputs, source, norm, x)
+        first = part * at.PART
+        blocks = min(at.PART, outputs - first) // at.LANES
+        weights = places[at.WEIGHTS] + first // at.LANES * block_bytes
+        multiply(plan[at.KIND], weights, block_bytes, inputs, x, rows, own, blocks)
+        for row in range(rows):
+            sums = own + row * at.PART * 4
+            _complete(floats(sums, blocks * at.LANES), places, first)
+            _hand_over(what, sums, part, blocks * at.LANES, limit, out + row * limit * 4)
+        added(phase + 8 * at.DONE, 1)
+    wait_for(phase + 8 * at.DONE, parts)
+
+
+@njit(nogil=True)
+def _norm_rows(plan, rows, width, source, norm, out):
+    weight, eps = floats(norm, width), floats(plan[at.NUMBERS], 2)[0]
+    for row in range(rows):
+        place = row * width * 4
+        _normed(floats(source + place, width), weight, eps, floats(out + place, width))
+
+
+@njit(nogil=True)
+def _complete(sums, places, first):
+    """Times the steps of int8 weights, plus the bias; first: number of the first output."""
+    if places[at.SCALES] != 0:
+        scales = floats(places[at.SCALES] + first * 4, len(sums))
+        for i in range(len(sums)):
+            sums[i] *= scales[i]
+    if places[at.BIAS] != 0:
+        _add(floats(places[at.BIAS] + first * 4, len(sums)), sums)
+
+
+@njit(nogil=True)
+def _hand_over(what, sums, part, count, limit, out):
+    """Bring the sums of a part of one row to where they go."""
+    if what == GATE:
+        half = at.PART // 2
+        count = min(half, limit - part * half)
+        gate, up = floats(sums, count), floats(sums + half * 4, count)
+        _gate(gate, up, floats(out + part * half * 4, count))
+        return
+    count = min(count, limit - part * at.PART)
+    into = floats(out + part * at.PART * 4, count)
+    if what == SET:
+        _copy(floats(sums, count), into)
+    else:
+        _add(floats(sums, count), into)
+
+
+@njit(nogil=True)
+def _copy(row, into):
+    for i in range(len(row)):
+        into[i] = row[i]
+
+
+@njit(nogil=True)
+def _add(row, into):
+    for i in range(len(row)):
+        into[i] += row[i]
+
+
+@njit(nogil=True, error_model="numpy")
+def _gate(gate, up, out):
+    """silu(gate) * up."""
+    for i in range(len(out)):
+        out[i] = gate[i] / (_ONE + _exp(-gate[i])) * up[i]
+
+
+@njit(nogil=True)
+def _turned(head, cos, sin, into):
+    """A head rotated by the angles of its position; the sine's first half carries the minus sign."""
+    half = len(head) // 2
+    for i in range(half):
+        low, high = head[i], head[half + i]
+        into[i] = low * cos[i] + high * sin[i]
+        into[half + i] = high * cos[half + i] + low * sin[half + i]
+
+
+@njit(nogil=True)
+def _seen(call, row):
+    """Tokens of the prefix that a row sees, and how many nodes of its line, itself included."""
+    if call[at.LINES] == 0:
+        return call[at.FIRST] + row + 1, 0
+    return call[at.LENGTH], np.int64(small_ints(call[at.COUNTS], call[at.ROWS])[row])
+
+
+@njit(nogil=True)
+def _rotate(phase, plan, layer, call, cache, qkv, own):
+    """Queries turned in place; keys and values go to the cache."""
+    size, heads, kv_heads = plan[at.SIZE], plan[at.HEADS], plan[at.KV_HEADS]
+    rows, width = call[at.ROWS], heads + 2 * kv_heads
+    eps = floats(plan[at.NUMBERS], 2)[0]
+    spare = floats(own, size)
+    while True:
+        row = added(phase + 8 * at.TAKEN, 1)
+        if row >= rows:
+            break
+        prefix, line = _seen(call, row)
+        turns = plan[at.TURNS] + (prefix + line - 1) * 2 * size * 4
+        cos, sin = floats(turns, size), floats(turns + size * 4, size)
+        for head in range(width):
+            numbers = floats(qkv + (row * width + head) * size * 4, size)
+            kept = floats(
+                cache + ((head - heads) * call[at.CAPACITY] + call[at.FIRST] + row) * size * 4, size
+            )
+            if head >= heads + kv_heads:
+                _copy(numbers, kept)
+                continue
+            norm = layer[at.Q_NORM] if head < heads else layer[at.K_NORM]
+            if norm != 0:
+                _normed(numbers, floats(norm, size), eps, spare)
+            else:
+                _copy(numbers, spare)
+            _turned(spare, cos, sin, numbers if head < heads else kept)
+        added(phase + 8 * at.DONE, 1)
+    wait_for(phase + 8 * at.DONE, rows)
+
+
+@njit(nogil=True, error_model="numpy")
+def _attend(phase, plan, call, cache, qkv, mixed, own):
+    """Attention of each row and head over the keys of its text, in the order of the text."""
+    size, heads, kv_heads = plan[at.SIZE], plan[at.HEADS], plan[at.KV_HEADS]
+    rows, capacity = call[at.ROWS], call[at.CAPACITY]
+    scale = floats(plan[at.NUMBERS], 2)[1]
+    while True:
+        part = added(phase + 8 * at.TAKEN, 1)
+        if part >= rows * heads:
+            break
+        head, row = part // rows, part % rows
+        keys = cache + (head // (heads // kv_heads)) * capacity * size * 4
+        values = keys + kv_heads * capacity * size * 4
+        query = floats(qkv + (row * (heads + 2 * kv_heads) + head) * size * 4, size)
+        prefix, count = _seen(call, row)
+        line = small_ints(call[at.LINES] + row * call[at.LONGEST] * 4, count)
+        scores = floats(own, prefix + count)
+        for i in range(prefix):
+            scores[i] = scale * _dot(query, floats(keys + i * size * 4, size))
+        for i in range(count):
+            scores[prefix + i] = scale * _dot(query, floats(keys + (prefix + line[i]) * size * 4, size))
+        total = _softmax(scores)
+        out = floats(mixed + (row * heads + head) * size * 4, size)
+        for i in range(size):
+            out[i] = _ZERO
+        for i in range(prefix):
+            _add_scaled(out, floats(values + i * size * 4, size), scores[i])
+        for i in range(count):
+            _add_scaled(out, floats(values + (prefix + line[i]) * size * 4, size), scores[prefix + i])
+        for i in range(size):
+            out[i] /= total
+        added(phase + 8 * at.DONE, 1)
+    wait_for(phase + 8 * at.DONE, rows * heads)
+
+
+@njit(nogil=True)
+def _work(shared):
+    """All phases of the call that is given, as far as there are parts left."""
+    call = ints(looked_at(shared + 8 * at.GIVEN), at.CALL)
+    plan = ints(call[at.PLAN], at.HEADER)
+    own = call[at.OWN] + added(shared + 8 * at.NUMBER, 1) * call[at.OWN_BYTES]
+    rows, width, inner, size = call[at.ROWS], plan[at.WIDTH], plan[at.INNER], plan[at.SIZE]
+    queries, columns = plan[at.HEADS] * size, (plan[at.HEADS] + 2 * plan[at.KV_HEADS]) * size
+    x, qkv = call[at.X], call[at.SCRATCH]
+    mixed = qkv + rows * columns * 4
+    hidden = mixed + rows * queries * 4
+    phase = shared + 8 * at.PHASES
+    for number in range(plan[at.LAYERS]):
+        start = call[at.PLAN] + 8 * (at.HEADER + number * at.LAYER)
+        layer = ints(start, at.LAYER)
+        cache = call[at.CACHE] + number * 2 * plan[at.KV_HEADS] * call[at.CAPACITY] * size * 4
+        norm = layer[at.ATTENTION_NORM]
+        _product(phase, SET, plan, start + 8 * at.QKV, width, columns, call, x, norm, qkv, own)
+        phase += 8 * at.PHASE
+        _rotate(phase, plan, layer, call, cache, qkv, own)
+        phase += 8 * at.PHASE
+        _attend(phase, plan, call, cache, qkv, mixed, own)
+        phase += 8 * at.PHASE
+        _product(phase, ADD, plan, start + 8 * at.OUT, queries, width, call, mixed, 0, x, own)
+        phase += 8 * at.PHASE
+        norm = layer[at.MLP_NORM]
+        _product(phase, GATE, plan, start + 8 * at.GATE_UP, width, inner, call, x, norm, hidden, own)
+        phase += 8 * at.PHASE
+        _product(phase, ADD, plan, start + 8 * at.DOWN, inner, width, call, hidden, 0, x, own)
+        phase += 8 * at.PHASE
+    if call[at.LOGITS] != 0:
+        head, logits = call[at.PLAN] + 8 * at.HEAD, call[at.LOGITS]
+        outputs = plan[at.HEAD + at.OUTPUTS]
+        _product(phase, SET, plan, head, width, outputs, call, x, plan[at.NORM], logits, own)
+
+
+def take_part(shared, call):
+    """Run a call, with whoever helps; without one, 0, take parts of that which runs, if one does.
+
+    shared: address of `shared_words` of the plan's layers.
+    """
+    if call == 0:
+        added(shared + 8 * at.ACTIVE, 1)
+        if looked_at(shared + 8 * at.OPEN) == 1:
+            _work(shared)
+        added(shared + 8 * at.ACTIVE, -1)
+        return
+    layers = ints(ints(call, at.CALL)[at.PLAN], at.HEADER)[at.LAYERS]
+    counts = ints(shared + 8 * at.PHASES, (at.PHASES_PER_LAYER * layers + 1) * at.PHASE)
+    counts[:] = 0
+    written(shared + 8 * at.GIVEN, call)
+    written(shared + 8 * at.NUMBER, 0)
+    written(shared + 8 * at.OPEN, 1)
+    _work(shared)
+    written(shared + 8 * at.OPEN, 0)
+    wait_for(shared + 8 * at.ACTIVE, 0)

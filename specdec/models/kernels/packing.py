@@ -1,0 +1,86 @@
+"""Matrices as `tiles` reads them, each number in the fewest bytes that hold it exactly.
+
+A checkpoint that was saved in half precision and is computed with in float32 has nothing but numbers of half
+precision: half the bytes are read for the same sums. Weights that were rounded to 127 steps per row
+(`rounded`) take one byte.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from specdec.models.kernels.layout import KINDS, LANES, PART
+
+STEPS = 127
+"""Of an int8 weight on either side of zero."""
+
+
+class Packed(NamedTuple):
+    """A matrix in blocks. weights: [blocks, inputs, LANES]. scales, bias: float32 [outputs], or None."""
+
+    weights: Tensor
+    scales: Tensor | None
+    bias: Tensor | None
+
+    @property
+    def outputs(self) -> int:
+        """Padded to whole blocks."""
+        return len(self.weights) * LANES
+
+    def places(self) -> list[int]:
+        """Four numbers of a plan: addresses of weights, scales and bias, 0 for none, and outputs."""
+        parts = [0 if part is None else part.data_ptr() for part in self[:3]]
+        return [*parts, self.outputs]
+
+
+def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
+    """A matrix [outputs, inputs] as a kind that holds its numbers; bias [outputs] or None."""
+    scales = None
+    missing = -len(weight) % LANES
+    if kind == "int8":
+        scales = row_steps(weight)
+        weight = (weight.float() / scales[:, None]).round().to(torch.int8)
+        scales = pad(scales, (0, missing), value=1.0)
+    weight = pad(weight.to(getattr(torch, kind)), (0, 0, 0, missing))
+    blocks = weight.view(-1, LANES, weight.shape[1]).transpose(1, 2).contiguous()
+    return Packed(blocks, scales, None if bias is None else pad(bias.float(), (0, missing)))
+
+
+def side_by_side(gate: Tensor, up: Tensor) -> Tensor:
+    """Both in turn, half a part of each: [2 x outputs, ...], padded to whole parts with zeros."""
+    half = PART // 2
+    missing = -len(gate) % half
+    both = [pad(part, (*(0, 0) * (part.dim() - 1), 0, missing)) for part in (gate, up)]
+    blocks = [part.view(-1, 1, half, *part.shape[1:]) for part in both]
+    return torch.cat(blocks, 1).flatten(0, 2)
+
+
+def kind_of(weights: list[Tensor]) -> str:
+    """The smallest kind that holds every number of these matrices exactly."""
+    kinds = [kind for kind in reversed(KINDS) if all(_holds(kind, weight) for weight in weights)]
+    return kinds[0]
+
+
+def _holds(kind: str, weight: Tensor) -> bool:
+    if kind == "int8":
+        steps = weight.float() / row_steps(weight)[:, None]
+        return torch.equal(steps.round() * row_steps(weight)[:, None], weight.float())
+    return torch.equal(weight.to(getattr(torch, kind)).float(), weight.float())
+
+
+def row_steps(weight: Tensor) -> Tensor:
+    """float32 [outputs]: the step between the int8 weights of each row, in so few digits that its multiples
+    are exact."""
+    largest = weight.float().abs().amax(1)
+    return torch.where(largest > 0, (largest / STEPS).bfloat16().float(), 1.0)
+
+
+@torch.no_grad()
+def round_rows(weight: Tensor) -> None:
+    """Round a matrix [outputs, inputs] in place to int8 multiples of a step per row."""
+    steps = row_steps(weight)[:, None]
+    weight.copy_((weight.float() / steps).round().clamp_(-STEPS, STEPS) * steps)

@@ -1,0 +1,149 @@
+"""The innermost loops, written as vector code for LLVM: a few rows times sixteen outputs side by side.
+
+A matrix [outputs, inputs] lies in blocks of `LANES` outputs, in each block input after input:
+
+    weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
+
+A tile keeps the sums of up to `MOST_ROWS` rows with one or a few blocks in registers, reads each weight once
+for all of them and widens it to float32 on the way. An output is the sum over the inputs in their order, each
+step one fused multiply-add: the same bits whatever the number of rows, tiles or threads. LLVM makes of the
+vectors of sixteen what the processor has (two registers with AVX2, one with AVX-512, four with NEON).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from specdec.models.kernels.layout import BYTES, KINDS, LANES
+
+MOST_ROWS = 6
+"""Of a tile: with AVX2 its sums take 12 of the 16 registers."""
+BLOCKS = {1: 4, 2: 2, 3: 2}
+"""Blocks of a tile by its rows, otherwise one: a sum waits for its last step, so there have to be some."""
+UNROLLED = 4
+"""Inputs of a turn of the loop."""
+
+_INT, _FLOAT, _I64 = ir.IntType(32), ir.FloatType(), ir.IntType(64)
+_SUMS = ir.VectorType(_FLOAT, LANES)
+_STORED = {
+    "float32": _FLOAT,
+    "float16": ir.HalfType(),
+    "bfloat16": ir.IntType(16),
+    "int8": ir.IntType(8),
+}
+_ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "inputs")
+"""Addresses, and strides of rows in bytes; all int64."""
+
+
+@intrinsic
+def tile(typingctx, kind, rows, blocks, weights, x, x_stride, out, out_stride, inputs):  # noqa: ARG001
+    """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
+
+    kind: of `KINDS`. rows: 1 to `MOST_ROWS`. blocks: 1, or `BLOCKS` of as many rows.
+    """
+
+    def codegen(_context, builder, _signature, values):
+        kind, rows, blocks, *rest = values
+        done = builder.append_basic_block("tile_done")
+        shape = builder.add(builder.mul(kind, _I64(64)), builder.add(builder.mul(rows, _I64(8)), blocks))
+        switch = builder.switch(shape, done)
+        for number, count in product(range(len(KINDS)), range(1, MOST_ROWS + 1)):
+            for side in {1, BLOCKS.get(count, 1)}:
+                case = builder.append_basic_block(f"tile_{number}_{count}_{side}")
+                switch.add_case(_I64(64 * number + 8 * count + side), case)
+                builder.position_at_end(case)
+                builder.call(_function(builder.module, KINDS[number], count, side), rest)
+                builder.branch(done)
+        builder.position_at_end(done)
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+    return types.void(*(types.int64,) * 9), codegen
+
+
+def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Function:
+    """The loop over the inputs of one tile."""
+    name = f"specdec_tile_{kind}_{rows}_{blocks}"
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [_I64] * len(_ARGUMENTS)), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    given = dict(zip(_ARGUMENTS, function.args, strict=True))
+    block_bytes = builder.mul(given["inputs"], _I64(LANES * BYTES[kind]))
+    starts = [builder.add(given["weights"], builder.mul(block_bytes, _I64(i))) for i in range(blocks)]
+    lines = [builder.add(given["x"], builder.mul(given["x_stride"], _I64(i))) for i in range(rows)]
+    whole = builder.and_(given["inputs"], _I64(-UNROLLED))
+    sums = [ir.Constant(_SUMS, [0.0] * LANES)] * (rows * blocks)
+    sums = _loop(builder, _I64(0), whole, UNROLLED, sums, kind, starts, lines)
+    sums = _loop(builder, whole, given["inputs"], 1, sums, kind, starts, lines)
+    for row, block in product(range(rows), range(blocks)):
+        place = builder.add(given["out"], builder.mul(given["out_stride"], _I64(row)))
+        place = builder.add(place, _I64(4 * LANES * block))
+        builder.store(sums[row * blocks + block], builder.inttoptr(place, _SUMS.as_pointer()), align=4)
+    builder.ret_void()
+    return function
+
+
+def _loop(builder, first, end, step, sums, kind, starts, lines):
+    """Sums after the inputs from `first` to `end`, `step` of them a turn."""
+    before = builder.block
+    head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    at = builder.phi(_I64)
+    at.add_incoming(first, before)
+    carried = [builder.phi(_SUMS) for _ in sums]
+    for phi, value in zip(carried, sums, strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", at, end), body, after)
+    builder.position_at_end(body)
+    current = list(carried)
+    for offset in range(step):
+        current = _step(builder, builder.add(at, _I64(offset)), current, kind, starts, lines)
+    at.add_incoming(builder.add(at, _I64(step)), builder.block)
+    for phi, value in zip(carried, current, strict=True):
+        phi.add_incoming(value, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return carried
+
+
+def _step(builder, at, sums, kind, starts, lines):
+    """One input: its weights, widened, times the number of each row."""
+    stored = ir.VectorType(_STORED[kind], LANES)
+    fma = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f32", (), ir.FunctionType(_SUMS, [_SUMS] * 3))
+    offset = builder.mul(at, _I64(LANES * BYTES[kind]))
+    weights = []
+    for start in starts:
+        pointer = builder.inttoptr(builder.add(start, offset), stored.as_pointer())
+        weights.append(_widened(builder, kind, builder.load(pointer, align=BYTES[kind])))
+    result = []
+    for row, line in enumerate(lines):
+        pointer = builder.inttoptr(builder.add(line, builder.mul(at, _I64(4))), _FLOAT.as_pointer())
+        number = _splat(builder, builder.load(pointer))
+        for block, weight in enumerate(weights):
+            result.append(builder.call(fma, [weight, number, sums[row * len(weights) + block]]))
+    return result
+
+
+def _widened(builder, kind, weights):
+    wide = ir.VectorType(_INT, LANES)
+    if kind == "float32":
+        return weights
+    if kind == "float16":
+        return builder.fpext(weights, _SUMS)
+    if kind == "int8":
+        return builder.sitofp(builder.sext(weights, wide), _SUMS)
+    shifted = builder.shl(builder.zext(weights, wide), ir.Constant(wide, [16] * LANES))
+    return builder.bitcast(shifted, _SUMS)
+
+
+def _splat(builder, number):
+    first = builder.insert_element(ir.Constant(_SUMS, ir.Undefined), number, _INT(0))
+    zeros = ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(_SUMS, ir.Undefined), zeros)

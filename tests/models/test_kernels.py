@@ -1,0 +1,256 @@
+"""Laws of the compiled forward: products as exact as float32 sums, and the same logits in every tree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import specdec
+from specdec.models import HFModel
+from specdec.models.kernels import CompiledSession, compiled, layout
+from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
+from specdec.models.selfcheck import relative_error
+from specdec.models.sessions import LeanSession
+from tests.helpers.tiny_checkpoints import tiny_model
+from tests.models.test_lean import MODELS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+pytest.importorskip("numba")
+
+
+def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
+    """The nearest numbers that a kind holds, in float32."""
+    weight = weight.clone()
+    if kind == "int8":
+        round_rows(weight)
+        return weight
+    return weight.to(getattr(torch, kind)).float()
+
+
+def product(x: torch.Tensor, weight: torch.Tensor, kind: str) -> torch.Tensor:
+    """x [rows, inputs] times a matrix [outputs, inputs] by the compiled tiles."""
+    from specdec.models.kernels.forward import multiply
+
+    packed, rows, inputs = pack(weight, None, kind), *x.shape
+    out = torch.full((rows, packed.outputs), torch.nan)
+    part = torch.full((rows, layout.PART), torch.nan)
+    block = packed.weights[0].nbytes
+    for first in range(0, len(packed.weights), layout.PART // layout.LANES):
+        blocks = min(layout.PART // layout.LANES, len(packed.weights) - first)
+        place = packed.weights.data_ptr() + first * block
+        kind_number = layout.KINDS.index(kind)
+        multiply(kind_number, place, block, inputs, x.data_ptr(), rows, part.data_ptr(), blocks)
+        start, width = first * layout.LANES, blocks * layout.LANES
+        out[:, start : start + width] = part[:, :width]
+    if packed.scales is not None:
+        out *= packed.scales
+    return out[:, : len(weight)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(layout.KINDS),
+    rows=st.integers(1, 64),
+    inputs=st.integers(1, 300),
+    outputs=st.integers(1, 150),
+    seed=st.integers(0, 1 << 30),
+)
+def test_products_are_those_of_float64(kind, rows, inputs, outputs, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, inputs, generator=generator)
+    weight = rounded(torch.randn(outputs, inputs, generator=generator), kind)
+    have, want = product(x, weight, kind), x.double() @ weight.double().T
+    # a sum of n products, each step rounded by 2 ** -24 of a sum of absolute values
+    bound = (x.double().abs() @ weight.double().abs().T) * (inputs + 2) * 2.0**-24
+    assert ((have - want).abs() <= bound + 1e-30).all()
+    row = int(torch.randint(rows, (), generator=generator))
+    assert torch.equal(product(x[row : row + 1], weight, kind)[0], have[row])  # whatever the other rows are
+
+
+@pytest.mark.parametrize("kind", layout.KINDS)
+def test_numbers_are_kept_in_the_fewest_bytes_that_hold_them(kind):
+    weight = rounded(torch.randn(7, 9), kind)
+    assert kind_of([weight]) == kind
+    assert kind_of([weight, torch.full((1, 1), 1 + 2.0**-20)]) == "float32"
+
+
+def test_weights_rounded_to_int8_stay_as_they_are_when_rounded_again():
+    weight = torch.randn(50, 40) * torch.logspace(-6, 6, 50)[:, None]
+    weight[3] = 0
+    once = rounded(weight, "int8")
+    assert torch.equal(rounded(once, "int8"), once)
+    assert ((once - weight).abs() <= row_steps(weight)[:, None] * 0.51).all()
+
+
+def test_gates_and_ups_lie_half_a_part_each():
+    gate, up = torch.arange(40.0)[:, None], -torch.arange(40.0)[:, None]
+    both = side_by_side(gate, up).view(-1, layout.PART)
+    assert both[:, : layout.PART // 2].flatten()[:40].tolist() == gate.flatten().tolist()
+    assert both[:, layout.PART // 2 :].flatten()[:40].tolist() == up.flatten().tolist()
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "float64"])
+def test_it_scores_what_the_models_own_forward_scores(name):
+    model = HFModel(MODELS[name]())
+    session = model.session()
+    assert type(session) is CompiledSession, model.capability_reason
+    text = [3 + 7 * i % 50 for i in range(240)]
+    session.prefill(text[:17])
+    session.prefill(text[17:])
+    have = session.forward(torch.tensor([5, 6, 7, 8]), [-1, 0, 0, 1])
+    lines = [text + line for line in ([5], [5, 6], [5, 7], [5, 6, 8])]
+    with torch.inference_mode():
+        plain = [model.module(input_ids=torch.tensor([line])).logits[0, -1] for line in lines]
+    assert relative_error(have, torch.stack(plain)) < 2e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_float32(dtype):
+    model = HFModel(tiny_model("llama", dtype))
+    assert model.compiled.kind == str(dtype).removeprefix("torch.")
+    exact = tiny_model("llama", dtype).float()
+    session = model.session()
+    session.prefill([3, 4, 5])
+    with torch.inference_mode():
+        want = exact(input_ids=torch.tensor([[3, 4, 5, 6]])).logits[0, -1:]
+    assert relative_error(session.forward(torch.tensor([6]), [-1]), want) < 2e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_token_has_the_same_bits_in_every_tree_on_any_threads(dtype, threads):
+    """One by one, at once, in trees of many nodes, after a prefill: a row depends on its text alone."""
+    model = HFModel(_larger(dtype))
+    text = [3 + 7 * i % 200 for i in range(150)]
+    want = None
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        for pieces in ((150,), (1,) * 150, (100, 49, 1), (7, 13, 64, 5, 61)):
+            rows = _scored(model, text, pieces)
+            want = rows if want is None else want
+            assert torch.equal(rows, want[-len(rows) :]), pieces
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def _larger(dtype: torch.dtype) -> LlamaForCausalLM:
+    """Large enough that threads help, and that all tiles are used."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 200, "intermediate_size": 600, "num_hidden_layers": 3, "vocab_size": 250}
+    heads = {"num_attention_heads": 5, "num_key_value_heads": 5, "head_dim": 40}
+    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, max_position_embeddings=256)).to(dtype).eval()
+
+
+def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.Tensor:
+    """Logits of the text's tokens after the first piece, which is prefilled if there are others.
+
+    Each piece is a tree in which every token of the text has siblings with children; then the line is kept.
+    """
+    session, rows, at = model.session(), [], 0
+    if len(pieces) > 1:
+        session.prefill(text[: pieces[0]])
+        at, pieces = pieces[0], pieces[1:]
+    for count in pieces:
+        tokens, parents, own = [], [], -1
+        line = []
+        for token in text[at : at + count]:
+            tokens += [9, token, 11]
+            first = len(parents)
+            parents += [own, own, first]
+            own = first + 1
+            line.append(own)
+        found = session.forward(torch.tensor(tokens), parents)
+        rows.append(found[line])
+        session.keep(line)
+        at += count
+    return torch.cat(rows)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_ersd_writes_the_text_of_autoregressive_decoding(dtype):
+    """In bfloat16 too, where rounding once parted two texts of three: now nothing depends on the tree."""
+    pair = specdec.load_pair(device="cpu", dtype=dtype)
+    for seed in range(4):
+        options = {"max_new_tokens": 40, "seed": seed, "temperature": 1.0}
+        want = specdec.generate(pair, "Once upon a time", method="ar", **options)
+        for tree in (specdec.topology.sequence(4), specdec.topology.batch(4)):
+            have = specdec.generate(pair, "Once upon a time", method="ersd", topology=tree, **options)
+            assert have.token_ids == want.token_ids
+
+
+def test_the_switch_leaves_the_lean_forward(monkeypatch):
+    monkeypatch.setenv(compiled.SWITCH, "0")
+    model = HFModel(tiny_model("llama"))
+    assert type(model.session()) is LeanSession
+    assert "lean forward" in model.arithmetic
+
+
+@pytest.mark.parametrize("lacking", ["numba", "multiply-add", "compiler"])
+def test_whatever_is_lacking_leaves_the_lean_forward(lacking, monkeypatch, caplog):
+    def broken(folder):
+        raise RuntimeError("no target")
+
+    compiled._crew.cache_clear()
+    if lacking == "numba":
+        monkeypatch.setattr(compiled.importlib.util, "find_spec", lambda name: None)
+    elif lacking == "multiply-add":
+        monkeypatch.setattr(compiled, "_multiplies_and_adds", lambda: False)
+    else:
+        monkeypatch.setattr(compiled, "_compiled", broken)
+    model = HFModel(tiny_model("llama"))
+    compiled._crew.cache_clear()
+    assert type(model.session()) is LeanSession
+    assert ("no target" in caplog.text) == (lacking == "compiler")
+
+
+def test_changed_weights_are_packed_again():
+    model = HFModel(tiny_model("llama"))
+
+    def logits() -> torch.Tensor:
+        session = model.session()
+        session.prefill([3, 4])
+        return session.forward(torch.tensor([5]), [-1])
+
+    before = logits()
+    with torch.no_grad():
+        model.module.lm_head.weight.mul_(2)
+    assert torch.equal(logits(), 2 * before)
+
+
+_START = """
+import specdec, sys
+pair = specdec.load_pair(device="cpu")
+told = pair.target.arithmetic.split(",")[0]
+print(told, specdec.generate(pair, "Once", max_new_tokens=4, seed=0).token_ids)
+"""
+
+
+@pytest.mark.parametrize("folder", ["a new one", "read-only"])
+def test_compiled_code_is_kept_where_it_can_be(folder, tmp_path):
+    place = tmp_path / "kept"
+    if folder == "read-only":
+        place.write_text("")  # a file: nothing can be made in it, by the superuser neither
+    environment = os.environ | {compiled.FOLDER: str(place)}
+    result = subprocess.run(
+        [sys.executable, "-c", _START],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+    )
+    assert result.stdout.startswith("compiled forward [")
+    assert bool(list(tmp_path.rglob("*.nbi"))) == (folder == "a new one")
