@@ -44,5 +44,21 @@ FAULT_WORDS = {
         "All positions of a round race on the noise of the first. The first token is still right; those "
         "after it depend on it wrongly. With one token per decode the check finds nothing.",
     ),
+    "one-test": (
+        "One random number for all leaves",
+        "Every leaf of a round is tested with the same u. A u that has rejected one leaf is known to be "
+        "large, so what is tested after it is rejected too often.",
+    ),
+    "lost-draft": (
+        "A rejected token is taken out of Q",
+        "SpecInfer's drafts are drawn independently: the next one may be any token again. Here Q is "
+        "renormalised without the rejected one, as if they were drawn without replacement; the next draft is "
+        "then tested against too large a q.",
+    ),
+    "no-threshold": (
+        "The threshold of a single draft",
+        "SpecTr tests each of n drafts against p/(ρq), with a ρ that grows with n. Here ρ stays 1: each "
+        "draft is accepted as often as if it were the only one, all together too often.",
+    ),
 }
 """(title, explanation) of every fault."""

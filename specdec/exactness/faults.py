@@ -14,7 +14,17 @@ import torch
 from torch import Tensor
 
 from specdec.decoding.engine import Uniforms
-from specdec.methods import RULES, Drafted, Verdict, Verifier, verify_ersd, verify_gsd
+from specdec.methods import (
+    RULES,
+    Drafted,
+    Verdict,
+    Verifier,
+    verify_ersd,
+    verify_gsd,
+    verify_specinfer,
+    verify_spectr,
+    verify_traversal,
+)
 from specdec.race import Noise, Stream, log_exponentials, uniform, winner
 from specdec.topology import Topology
 from specdec.trace import Method
@@ -98,8 +108,28 @@ def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms
     return verdict._replace(token_id=int(winner(log_p[row], log_new)))
 
 
+def one_test(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """Traversal verification that tests all leaves of a round with one uniform."""
+    u, path = uniforms.node_test(()), drafted.topology.path
+    return verify_traversal(*_tree(drafted, log_p), lambda row: u, lambda row: uniforms.node_last(path(row)))
+
+
+def lost_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """SpecInfer's rule takes rejected tokens out of q, as if its draws were without replacement."""
+    topology, token_ids, log_q, draws = drafted
+    return verify_specinfer(topology, token_ids, draws, log_p, log_q, uniforms.test, uniforms.last, RULES)
+
+
+def no_threshold(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+    """k-SEQ whose threshold is 1, as for a single draw, however many there are."""
+    topology, token_ids, log_q, draws = drafted
+    return verify_spectr(
+        topology, token_ids, draws, log_p, log_q, uniforms.test, uniforms.last, lambda p, q, n: 1.0
+    )
+
+
 def _tree(drafted: Drafted, log_p: LogProbs) -> tuple[Topology, list[int], LogProbs, LogProbs]:
-    """What `verify_gsd` takes of it."""
+    """What `verify_gsd` and `verify_traversal` take of it."""
     return drafted.topology, drafted.token_ids, log_p, drafted.log_q
 
 
@@ -114,6 +144,9 @@ FAULTS = {
         Fault("race-under-draft", "ersd", race_under_draft),
         Fault("new-race", "ersd", new_race),
         Fault("one-race", "ersd", one_race, length=2),
+        Fault("one-test", "traversal", one_test),
+        Fault("lost-draft", "specinfer", lost_draft, siblings=True),
+        Fault("no-threshold", "spectr", no_threshold, siblings=True),
     )
 }
 """All faults by name."""

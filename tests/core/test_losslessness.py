@@ -17,7 +17,7 @@ from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_law
-from specdec.methods import METHODS
+from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
 from specdec.topology import Topology, batch, sequence
@@ -104,7 +104,7 @@ def test_an_outcome_without_probability_is_found_at_once():
 # ---------------------------------------------------------------- decodes
 
 
-@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("method", METHODS)
 def test_decodes_are_those_of_generate(method):
     pair = markov_pair(4, seed=2)
     check = check_of(method, length=3, seed=9, pair=pair)
@@ -131,7 +131,7 @@ def test_a_perfect_draft_is_always_accepted_and_autoregressive_decoding_takes_a_
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(2), TREE], ids=str)
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
+@pytest.mark.parametrize("method", DRAFTING)
 def test_right_decoders_pass(method, topology):
     """First two tokens of 1,500 decodes; false alarm 1e-6 each."""
     assert run(check_of(method, topology), 1500).chi_square().p_value > FALSE_ALARM
@@ -151,11 +151,13 @@ def test_one_race_for_a_round_shows_in_two_tokens_and_not_in_one():
 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.siblings])
 def test_a_fault_of_siblings_changes_nothing_on_a_sequence(name):
-    broken, right = (check_of("gsd", sequence(2), fault=fault) for fault in (FAULTS[name], None))
+    broken, right = (
+        check_of(FAULTS[name].method, sequence(2), fault=fault) for fault in (FAULTS[name], None)
+    )
     assert [broken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
 
 
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
+@pytest.mark.parametrize("method", DRAFTING)
 def test_a_fault_that_is_none_changes_nothing(method):
     none = Fault("none", method, METHODS[method].verify)
     unbroken, right = (check_of(method, TREE, fault=fault) for fault in (none, None))
@@ -212,7 +214,7 @@ def test_every_fault_is_caught_at_the_page_s_default_settings(name):
     assert check.chi_square().p_value < lossless_run.ALARM
 
 
-@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("method", METHODS)
 def test_right_decoders_pass_at_the_page_s_default_settings(method):
     settings = lossless_run.CheckSettings(method=method).checked()
     assert run(lossless_run.new_check(settings), settings.decodes).chi_square().p_value > lossless_run.ALARM
