@@ -44,14 +44,7 @@ from components.server.lazy import LazyPair, shared
 from components.tree_lab import panel as tree_lab
 from specdec.pair import Pair
 
-_INTRODUCTION = """
-<header class="introduction">
-  <h1>Speculative decoding, token by token</h1>
-  <p>A small, fast <b>draft</b> model guesses the next tokens; the large <b>target</b> model checks all
-    guesses in one evaluation and keeps those it would have written itself. <span class="more">The text
-    keeps exactly the target's own probabilities, but takes fewer of its slow evaluations.</span></p>
-</header>
-"""
+_INTRODUCTION = '<header class="introduction"><h1>Speculative decoding</h1></header>'
 
 
 def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:

@@ -3,6 +3,7 @@
 import { mountCodecLab } from "./codecs/panel.js";
 import { mountCompare } from "./compare/panel.js";
 import * as comparison from "./compare/state.js";
+import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
 import { mountLoads, mountModels, receive as receiveLoads } from "./decode/models.js";
 import { mountRace } from "./decode/race.js";
@@ -26,6 +27,7 @@ import { mountTreeLab } from "./tree_lab/panel.js";
 const VIEWS = {
   codec_lab: mountCodecLab,
   compare: mountCompare,
+  drawer: mountDrawer,
   experiments_lab: mountExperimentsLab,
   feed: mountFeed,
   lossless: mountLossless,

@@ -181,8 +181,17 @@ def settle(control):
     )
 
 
+def within_reach(control):
+    """Open the drawer of settings where a control of the Decode tab lies in it."""
+    opener = "button.open-settings[aria-expanded=false]"
+    in_drawer = "element => element.closest('#settings') !== null"
+    if control.evaluate(in_drawer) and control.page.locator(opener).count() > 0:
+        control.page.locator(opener).click()
+
+
 def enter(control, value):
     """Type a value into one of Gradio's fields and leave it; nothing may replace what was typed."""
+    within_reach(control)
     settle(control)
     control.fill(value)
     control.blur()
@@ -192,6 +201,7 @@ def enter(control, value):
 
 def choose(control, checked=True):
     """Set one of Gradio's checkboxes or radio buttons; nothing may set it back."""
+    within_reach(control)
     settle(control)
     control.set_checked(checked)
     settle(control)
@@ -200,11 +210,18 @@ def choose(control, checked=True):
 
 def pick(control, option):
     """Choose an option of one of Gradio's lists by a part of its text; nothing may choose another."""
+    within_reach(control)
     settle(control)
     control.click()
     control.page.get_by_role("option", name=option).click()
     settle(control)
     assert option in control.input_value()
+
+
+def closed(page):
+    """Close the drawer of settings."""
+    if page.locator("button.open-settings[aria-expanded=true]").count() > 0:
+        page.locator("button.open-settings").click()
 
 
 def generate(page, until="done"):
@@ -219,6 +236,7 @@ def generate(page, until="done"):
           });
         }"""
     )
+    closed(page)
     page.locator("#generate").click()
     drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
     page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until)

@@ -1,7 +1,7 @@
 // The race of one position: bars for e/q and e/p, the winners, and in one sentence what was decided.
 
 import { isEmitted } from "../shared/decisions.js";
-import { Drawing, fillMarks, SHAPES, setAll, svg } from "../shared/drawing.js";
+import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
@@ -9,10 +9,11 @@ import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 import { children, numbers, sentence } from "./sentences.js";
 
 const ROWS = 8;
-const PITCH = 41; // pixels of a row
-const LEAST_PITCH = 34; // where room is short
+const PITCH = 36; // pixels that a row needs
 const BAR = 13;
-const AXIS = 44; // pixels below the last row
+const MARK = 7; // radius of a winner's mark, which stands behind its bar
+const AXIS = 38; // pixels below the last row
+const SCALED_TO = 4; // arrivals that the axis has room for
 const PER_CHARACTER = 7.6;
 
 // The rows to show: both winners and the decided token always, then the first arrivals; who arrives in neither
@@ -29,14 +30,14 @@ export function leading(step, decided, most = ROWS) {
   return first.slice(0, most).sort((a, b) => a.order - b.order);
 }
 
-// Far arrivals would squeeze the near ones: the axis ends soon after the winners; longer bars are cut.
+// Far arrivals would squeeze the near ones: the axis ends soon after the first few; longer bars are cut.
 function axisEnd(rows) {
   const times = (name) => rows.map((row) => row[name] ?? Infinity);
   const [q, p] = [times("arrival_q"), times("arrival_p")];
   const winners = [Math.min(...q), Math.min(...p)].filter(Number.isFinite);
   const earlier = rows.map((_, i) => Math.min(q[i], p[i])).sort((a, b) => a - b);
-  const near = earlier[Math.min(4, rows.length - 1)];
-  return Math.max(...[1.25 * near, 1.6 * Math.max(...winners)].filter(Number.isFinite), 1e-9);
+  const near = earlier[Math.min(SCALED_TO, rows.length) - 1];
+  return Math.max(...[1.15 * near, 1.25 * Math.max(...winners)].filter(Number.isFinite), 1e-9);
 }
 
 // Three or four round numbers from 0 to the end.
@@ -74,9 +75,9 @@ function fillBar([bar, time, mark], value, { x, y, end, scale, won, shape, shown
   const cut = value === null || value > end;
   const width = Math.max(1, Math.min(value ?? end, end) * scale);
   setAll(bar, { x, y: y - BAR / 2, width, display: shown ? "inline" : "none" });
-  setAll(mark, { d: shown && won ? shape(7) : "", transform: `translate(${x + width} ${y})` });
-  setAll(time, { x: x + width + (won ? 13 : 5), y });
-  setText(time, shown ? `${digits(value)}${cut ? " ›" : ""}` : "");
+  setAll(mark, { d: shown && won ? shape(MARK) : "", transform: `translate(${x + width + MARK + 4} ${y})` });
+  setAll(time, { x: x + width + (won ? 2 * MARK + 9 : 5), y });
+  setText(time, !shown ? "" : cut ? "›" : digits(value));
 }
 
 class RaceView {
@@ -95,10 +96,10 @@ class RaceView {
     this.drawing = new Drawing(this.plot, (width, height) => this.draw(width, height));
   }
 
-  // given: a height that the drawing has to do with, with as many rows as fit.
-  draw(width, given) {
-    const count = given === null ? ROWS : Math.min(ROWS, Math.max(2, Math.floor((given - AXIS) / LEAST_PITCH)));
-    const bottom = given === null ? ROWS * PITCH : Math.max(given - AXIS, 2 * LEAST_PITCH);
+  // As many rows as fit.
+  draw(width, height) {
+    const count = Math.min(ROWS, Math.max(2, Math.floor((height - AXIS) / PITCH)));
+    const bottom = Math.max(height - AXIS, 2 * PITCH);
     const round = selectedRound();
     const decision = selectedDecision();
     const step = round?.steps[decision.step];
@@ -190,7 +191,7 @@ function hatching() {
   return defs;
 }
 
-const GSD_NOTE = "GSD drafts with the draft's race; the target's race decides nothing here and is shown to compare.";
+const GSD_NOTE = "the target's race decides nothing in GSD";
 
 // GSD's tests so far: p, q, their ratio, and the uniform number that decided.
 function drawTrials(table, round, step, decision) {
@@ -231,22 +232,21 @@ function drawSteps(element, round, decision) {
   });
 }
 
-function tell(find, marks) {
+function tell(find) {
   const [round, decision] = [selectedRound(), selectedDecision()];
   const { method } = state.setup;
   const verdict = find(".verdict");
   // While rounds fly by, a screen reader would only stutter.
   verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
   setText(verdict, sentence(round, decision, method));
-  setText(find(".numbers"), numbers(round, decision));
-  setText(find(".note"), method === "gsd" ? `${marks} ${GSD_NOTE}` : marks);
+  setText(find(".numbers"), [numbers(round, decision), method === "gsd" ? GSD_NOTE : ""].filter(Boolean).join(" · "));
   find(".figure").setAttribute("aria-label", `Arrival times. ${verdict.textContent}`);
 }
 
 export function mountRace(element) {
   const find = (selector) => element.querySelector(selector);
-  const marks = find(".note").textContent;
   const view = new RaceView(element);
+  mountSwap(element);
   const what = (target) => view.what(target);
   view.relight = mountMarks(() => view.rows.children, what);
   mountLight(view.plot, what, () => [...view.rows.children]);
@@ -269,7 +269,7 @@ export function mountRace(element) {
       if (!round) return;
       drawSteps(find(".steps"), round, decision);
       drawTrials(find(".trials"), round, round.steps[decision.step], decision);
-      tell(find, marks);
+      tell(find);
       view.drawing.draw();
     }),
   );

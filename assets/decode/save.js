@@ -10,6 +10,10 @@ export function remember(name, element) {
   if (!templates.has(name)) templates.set(name, element.innerHTML);
 }
 
+const SHEETS = [
+  ...["../shared/colours.css", "../shared/controls.css", "../page/page.css"],
+  ...["./stage.css", "./text.css", "./figures.css", "./player.css", "./statistics.css", "./offline.css"],
+];
 const PANELS = ["text", "stepper", "tree", "race", "statistics"];
 const here = (path) => new URL(path, import.meta.url).href;
 
@@ -51,9 +55,7 @@ async function offlinePage() {
     nameOf(address, root),
     `data:text/javascript;charset=utf-8,${encodeURIComponent(withNames(source, address, root))}`,
   ]);
-  const styles = await Promise.all(
-    ["../shared/colours.css", "../page/page.css", "./player.css", "./offline.css"].map(here).map(fetched),
-  );
+  const styles = await Promise.all(SHEETS.map(here).map(fetched));
   const panels = PANELS.map((name) => `<div id="${name}" class="block panel">${templates.get(name)}</div>`);
   // A script element ends at the first "</", whatever it holds: model text must not end it.
   const data = traceText().replaceAll("<", "\\u003c");

@@ -98,11 +98,11 @@ export function numbers(round, decision) {
 export function roundSentence(round, decision, complete) {
   const name = `Round ${round.number + 1}:`;
   const drafted = round.nodes.length;
-  if (drafted === 0) return `${name} nothing drafted, so one target evaluation yields one token.`;
-  if (decision.kind === "draft") return `${name} ${drafted} drafted, and one target evaluation checks them all.`;
+  if (drafted === 0) return `${name} nothing drafted, so one target call yields one token.`;
+  if (decision.kind === "draft") return `${name} ${drafted} drafted, and one target call checks them all.`;
   const accepted = round.tokens
     .slice(0, decision.step + 1)
     .filter(({ kind }, i) => kind === "accepted" && (i < decision.step || decision.kind === "accepted")).length;
   if (!complete) return `${name} ${drafted} drafted, ${accepted} accepted so far.`;
-  return `${name} ${drafted} drafted, ${accepted} accepted, so one target evaluation yields ${count(round.tokens.length, "token")}.`;
+  return `${name} ${drafted} drafted, ${accepted} accepted, so one target call yields ${count(round.tokens.length, "token")}.`;
 }

@@ -1,7 +1,7 @@
 // The run in numbers; each says what it is divided by.
 
 import { percent } from "../shared/labels.js";
-import { decisionsOf, state, subscribe } from "../shared/store.js";
+import { shownRounds, state, subscribe } from "../shared/store.js";
 import { STAGES, Totals } from "../shared/totals.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks } from "./link.js";
@@ -37,6 +37,7 @@ function compare(run, baseline) {
 
 function drawTiles(find, run, baseline) {
   setText(find(".efficiency"), run.rounds ? (run.tokens / run.rounds).toFixed(2) : "–");
+  drawAgainst(find(".against"), run);
   setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} target calls` : "");
   setText(find(".speed"), run.total ? run.speed.toFixed(1) : "–");
   setText(
@@ -46,6 +47,15 @@ function drawTiles(find, run, baseline) {
   setText(find(".baseline"), baseline.total ? baseline.speed.toFixed(1) : "–");
   setText(find(".baseline-note"), baselineNote(baseline));
   setText(find(".comparison"), compare(run, baseline));
+}
+
+// The bar: autoregressive decoding's one token per target call, and this run's beside it.
+function drawAgainst(bar, run) {
+  const mean = run.rounds ? run.tokens / run.rounds : 0;
+  const whole = Math.max(4, Math.ceil(mean));
+  bar.style.setProperty("--share", mean / whole);
+  bar.style.setProperty("--one", 1 / whole);
+  bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens per target call; autoregressive decoding has 1`);
 }
 
 function baselineNote(baseline) {
@@ -139,13 +149,6 @@ function drawModels(list, models) {
   );
 }
 
-// Whole rounds up to the selected decision: the numbers hide what the text hides.
-function known() {
-  if (!state.veiled) return state.rounds.length;
-  const { round } = state.selected;
-  return round + Number(state.decision === decisionsOf(round).length - 1);
-}
-
 // A row lights up with every token or node that it counts.
 const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
 
@@ -161,7 +164,7 @@ export function mountStatistics(element, props) {
   for (const body of element.querySelectorAll(".acceptance tbody, .sources tbody")) mountLight(body, meaning);
   subscribe(
     onFrame(() => {
-      const end = known();
+      const end = shownRounds();
       if (id !== state.run || end < run.rounds) [id, run] = [state.run, new Totals()];
       if (baseline.rounds > state.baseline.length) baseline = new Totals();
       run.addAll(state.rounds, end);

@@ -1,6 +1,7 @@
 // Through the run by button, slider and key: play, pause, one decision or one round on or back.
 
-import { atEnd, decisionsOf, moveDecision, moveRound, seek, state, subscribe } from "../shared/store.js";
+import { atEnd, decisionsOf, moveDecision, moveRound, seek, shownRounds, state, subscribe } from "../shared/store.js";
+import { Totals } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace } from "./player.js";
 
@@ -16,6 +17,19 @@ function place() {
   if (count === 0) return "no rounds yet";
   const { round } = state.selected;
   return `round ${round + 1} of ${count}, decision ${state.decision + 1}/${decisionsOf(round).length}`;
+}
+
+// Tokens per target call so far: of the rounds that are shown whole.
+function mountFigure(element) {
+  let [id, sum] = [null, new Totals()];
+  subscribe(
+    onFrame(() => {
+      const end = shownRounds();
+      if (id !== state.run || end < sum.rounds) [id, sum] = [state.run, new Totals()];
+      sum.addAll(state.rounds, end);
+      setText(element, sum.rounds ? (sum.tokens / sum.rounds).toFixed(2) : "–");
+    }),
+  );
 }
 
 export function mountStepper(element) {
@@ -52,4 +66,5 @@ export function mountStepper(element) {
   });
   subscribe(draw);
   onPlayer(draw);
+  mountFigure(find(".live-figure b"));
 }

@@ -4,12 +4,13 @@
 
 import { emission, rejection } from "../shared/decisions.js";
 import { NAMES } from "../shared/kinds.js";
-import { appendText } from "../shared/labels.js";
+import { appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onFrame } from "../shared/view.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 
-const SHOWN_REJECTED = 3;
+const ROOM = 12; // characters of rejected tokens above the one that replaced them; the others are counted
+const SMALL = 0.64; // width of such a character, in letters of the text
 
 // What each element of the text stands for, as link.js wants it.
 const meaning = new WeakMap();
@@ -23,8 +24,16 @@ function tokenElement(token, round, step) {
   const element = make("span", `token ${token.kind}`);
   mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
   element.title = `round ${round.number + 1}: ${NAMES[token.kind]}`;
-  appendText(element, token.text);
+  appendInk(element, token.text);
   return element;
+}
+
+// The word in the colour of who wrote it; the space before it has none, so that no line ends in a sliver of colour.
+function appendInk(element, text) {
+  const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
+  const ink = make("span", "ink");
+  appendText(ink, word);
+  element.append(text.slice(0, text.length - word.length), ink);
 }
 
 // decision: the one with which the element appears.
@@ -55,29 +64,62 @@ function rejectedElement(node, round, step) {
   const element = make("s", "token rejected");
   mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
   element.title = `round ${round.number + 1}: drafted and rejected`;
-  appendText(element, node.text);
+  element.setAttribute("role", "img"); // else few screen readers say that it is out
+  element.setAttribute("aria-label", `rejected: ${visible(node.text)}`);
+  appendText(element, node.text.trimStart() || node.text);
   return element;
 }
 
+// taken: letters of the text above which rejected tokens of the round before still stand; returns the same for the next.
 /**
  * @param {Element} parent
  * @param {Round} round
+ * @param {number} taken
  */
-function appendRound(parent, round) {
+function appendRound(parent, round, taken) {
   const group = make("span", "round");
   const last = round.tokens.length - 1;
   round.tokens.slice(0, last).forEach((token, i) => group.append(tokenElement(token, round, i)));
-  const rejected = replaced(round);
-  for (const node of rejected.slice(0, SHOWN_REJECTED)) {
-    group.append(rejectedElement(node, round, last));
-  }
-  if (rejected.length > SHOWN_REJECTED) {
-    const more = make("span", "more-rejected", `+${rejected.length - SHOWN_REJECTED}`);
-    more.dataset.decision = emission(decisionsOf(round.number), last);
-    group.append(more);
-  }
-  group.append(tokenElement(round.tokens[last], round, last));
+  const before = lengthOf(round.tokens.slice(0, last));
+  const place = placed(round, last, taken - before);
+  group.append(place.element);
   parent.append(group);
+  return place.taken;
+}
+
+const lengthOf = (tokens) => tokens.reduce((sum, { text }) => sum + [...text].length, 0);
+const fitting = (nodes) => nodes.filter((_, i) => lengthOf(nodes.slice(0, i + 1)) <= ROOM).length;
+
+// The token that ended a round, below the drafted ones that it replaced. Where those of the round before still stand
+// above it, it keeps off, or within a word only counts its own.
+/**
+ * @param {Round} round
+ * @param {number} step
+ * @param {number} taken
+ */
+function placed(round, step, taken) {
+  const token = tokenElement(round.tokens[step], round, step);
+  const rejected = replaced(round);
+  const { text } = round.tokens[step];
+  const after = (width) => Math.max(0, width - [...text].length);
+  if (rejected.length === 0) return { element: token, taken: after(taken) };
+  const spaced = text.startsWith(" ");
+  const element = make("span", spaced ? "place spaced" : "place");
+  const shown = taken > 0 && !spaced ? [] : rejected.slice(0, Math.max(1, fitting(rejected)));
+  if (spaced && taken > 0) element.style.marginLeft = `${Math.min(0.5 * taken, 3).toFixed(2)}em`;
+  element.append(stacked(round, step, rejected, shown), token);
+  return { element, taken: after(SMALL * (lengthOf(shown) + 3)) };
+}
+
+function stacked(round, step, rejected, shown) {
+  const stack = make("span", "stack");
+  stack.append(...shown.map((node) => rejectedElement(node, round, step)));
+  if (shown.length < rejected.length) {
+    const more = make("span", "more-rejected", `+${rejected.length - shown.length}`);
+    more.dataset.decision = emission(decisionsOf(round.number), step);
+    stack.append(more);
+  }
+  return stack;
 }
 
 class TextView {
@@ -94,7 +136,7 @@ class TextView {
     this.showStart();
     if (state.run !== this.run) this.reset();
     for (let i = this.tokens.childElementCount; i < state.rounds.length; i++) {
-      appendRound(this.tokens, state.rounds[i]);
+      this.taken = appendRound(this.tokens, state.rounds[i], this.taken);
     }
     this.mark();
   }
@@ -112,6 +154,7 @@ class TextView {
     this.run = state.run;
     this.prompt.replaceChildren();
     this.tokens.replaceChildren();
+    this.taken = 0;
     if (!state.setup) return;
     appendText(this.prompt, state.setup.prompt);
     this.story.hidden = false;

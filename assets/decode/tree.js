@@ -1,7 +1,7 @@
 // The draft tree of one round: depth to the right, first children straight on, siblings below.
 
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
-import { Drawing, fillMarks, SHAPES, setAll, svg } from "../shared/drawing.js";
+import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, shortened, visible } from "../shared/labels.js";
 import {
   decisionsOf,
@@ -20,11 +20,14 @@ import { roundSentence } from "./sentences.js";
 
 const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are drawn above earlier ones
 const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
-const SIZE = { root: 6, unvisited: 4.5, rejected: 5.5, accepted: 7, last: 6.5 };
-const LINE = 13; // pixels that a label needs downwards
-const CHARACTER = 8; // and for each of its characters
-const CROWDED = 23; // rows nearer than this have their labels beside the nodes, not above them
-const MARGIN = { left: 14, right: 70, top: 26, bottom: 14 };
+const SIZE = { root: 8, unvisited: 7, rejected: 7, accepted: 9, last: 8 }; // radii of the marks
+const REACH = 14; // and of what a finger meets
+const PILL = 22; // height of a label's pill
+const CHARACTER = 8; // pixels of a label for each of its characters
+const CROWDED = 30; // rows nearer than this have room for no pills
+const LINE = 13; // pixels that a label without one needs downwards
+const MARGIN = { left: 16, right: 96, top: 20, bottom: 20 };
+const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the probability that the draft gave to its token
 
 // Places every node: x is its depth, y its row; a first child shares its parent's row.
 export function place(round) {
@@ -65,7 +68,7 @@ const known = (value) => (value === null || value === undefined ? "not evaluated
 function described(node, status) {
   const name = `“\u2068${visible(node.text)}\u2069”`;
   if (status === "last") return `${name}: ${node.kind}, from the target`;
-  const word = status === "unvisited" ? "not visited" : status;
+  const word = status === "unvisited" ? "not used" : status;
   return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
 }
 
@@ -83,11 +86,11 @@ export function layout(round, decision, { width, height, zoom }) {
   const nodes = all
     .filter(({ status }) => status !== "last" || ended)
     .map((node) => {
-      const status = node.status === "last" ? "last" : statusAt(node, decision);
+      const status = node.status === "last" ? "last" : statusAt(node, decision, round);
       return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
     });
-  const room = Math.max(4, Math.floor((inner.x * zoom.scale) / CHARACTER));
-  return { root: at([]), nodes, spacing: inner.y * zoom.scale, room };
+  const room = Math.max(4, Math.floor((inner.x * zoom.scale - 44) / CHARACTER));
+  return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
 }
 
 // Labels that do not touch, each `reach` pixels wide: what decides the round first, then in order as far as there is room.
@@ -106,15 +109,24 @@ export function thinned(nodes, reach) {
 
 function nodeElement() {
   const group = svg("g");
-  group.append(svg("path"), svg("text"));
+  group.append(
+    svg("rect", { class: "reach", x: -REACH, y: -REACH, width: 2 * REACH, height: 2 * REACH }),
+    svg("rect", { class: "pill", rx: PILL / 2, height: PILL, y: -PILL / 2 }),
+    svg("path"),
+    svg("text", { y: 4.5 }),
+  );
   return group;
 }
 
-// Right, down, right: parallel branches stay apart however many there are.
+// Leaves its parent level, and meets its child level: parallel branches stay apart however many there are.
 function edge({ from, x, y }) {
-  const bend = from.x + 0.35 * (x - from.x);
-  return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}H${bend.toFixed(1)}V${y.toFixed(1)}H${x.toFixed(1)}`;
+  const [near, far] = [from.x + 0.6 * (x - from.x), from.x + 0.5 * (x - from.x)];
+  const [x0, y0, x1, y1] = [from.x, from.y, x, y].map((value) => value.toFixed(1));
+  return `M${x0} ${y0}C${near.toFixed(1)} ${y0} ${far.toFixed(1)} ${y1} ${x1} ${y1}`;
 }
+
+// Which of the widths an edge has: the target's own token counts as certain.
+const thickness = ({ q }) => Math.min(WIDTHS.length - 1, Math.floor((q ?? 1) * WIDTHS.length));
 
 class TreeView {
   relight;
@@ -124,7 +136,10 @@ class TreeView {
     this.detail = element.querySelector(".inspected");
     this.hint = this.detail.textContent;
     this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
-    this.edges = STATES.map((status) => svg("path", { class: `edge ${status}`, fill: "none" }));
+    // few elements, however many edges: one for each state and width
+    this.edges = STATES.flatMap((status) =>
+      WIDTHS.map((width) => svg("path", { class: `edge ${status}`, "stroke-width": width })),
+    );
     this.root = svg("path", { class: "mark root", d: SHAPES.square(SIZE.root) });
     this.nodes = svg("g");
     this.svg.append(...this.edges, this.root, this.nodes);
@@ -134,28 +149,14 @@ class TreeView {
     this.meaning = new WeakMap();
   }
 
-  // As high as the run's first tree needs: later ones are the same or smaller, and nothing jumps.
-  get height() {
-    const { height } = place(state.rounds[0]);
-    return Math.min(Math.max(170, 60 + 34 * (height + 1)), 640);
-  }
-
-  draw(width, given) {
+  draw(width, height) {
     const round = selectedRound();
     if (!round) return;
     const { zoom } = this;
-    const height = given ?? this.height;
-    this.plot.style.height = `${height}px`;
     setAll(this.svg, { width, height });
     const { root, nodes, spacing, room } = layout(round, selectedDecision(), { width, height, zoom });
     setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
-    STATES.forEach((status, i) => {
-      const d = nodes
-        .filter((item) => item.status === status)
-        .map(edge)
-        .join("");
-      setAll(this.edges[i], { d });
-    });
+    this.drawEdges(nodes);
     this.drawNodes(
       nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20),
       spacing,
@@ -164,19 +165,27 @@ class TreeView {
     this.relight(litNow());
   }
 
+  drawEdges(nodes) {
+    const paths = this.edges.map(() => "");
+    for (const item of nodes) paths[STATES.indexOf(item.status) * WIDTHS.length + thickness(item.node)] += edge(item);
+    paths.forEach((d, i) => setAll(this.edges[i], { d }));
+  }
+
   drawNodes(shown, spacing, room) {
     const labelled = thinned(shown, room * CHARACTER);
-    const small = Math.min(1, Math.max(0.35, spacing / 16));
-    const beside = { y: 4, "text-anchor": "start" };
-    const above = { x: 0, y: -9, "text-anchor": "middle" };
+    const small = Math.min(1, Math.max(0.3, spacing / 20));
+    const withPills = spacing >= CROWDED;
     fillMarks(this.nodes, shown, nodeElement, (group, item) => {
       const { node, status, x, y } = item;
-      const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.8) : small);
-      const [mark, label] = group.children;
+      const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
+      const [, pill, mark, label] = group.children;
+      const words = labelled.has(item) ? shortened(node.text, Math.min(room, 12)) : "";
       setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
-      setAll(label, spacing < CROWDED ? { ...beside, x: size + 4 } : above);
-      setText(label, labelled.has(item) ? shortened(node.text, Math.min(room, 14)) : "");
+      setAll(label, { x: size + (withPills ? 8 : 4) });
+      setText(label, words);
+      const wide = size + 16 + CHARACTER * [...words].length;
+      setAll(pill, withPills && words ? { x: 0, width: wide, display: "inline" } : { display: "none" });
       this.meaning.set(group, item);
     });
   }
@@ -213,6 +222,7 @@ function choose(view, target) {
 
 export function mountTree(element) {
   const view = new TreeView(element);
+  mountSwap(element);
   const sentence = element.querySelector(".verdict");
   const what = (target) => view.what(target);
   view.relight = mountMarks(() => view.nodes.children, what);

@@ -44,17 +44,31 @@ export function emission(all, step) {
   return all.findLastIndex((decision) => decision.step === step && !["draft", "rejected"].includes(decision.kind));
 }
 
+// Whether a node was found wrong: it failed a test of its own, or nobody among its siblings was right. The record calls
+// every sibling of an accepted token rejected, also those that were never tested.
+/**
+ * @param {Node} node
+ * @param {Round} round
+ */
+export function isOut(node, round) {
+  if (node.status !== "rejected") return false;
+  const step = node.path.length - 1;
+  if (round.tokens[step]?.kind !== "accepted") return true;
+  return (round.steps[step]?.trials ?? []).some(({ path, accepted }) => !accepted && path.at(-1) === node.path.at(-1));
+}
+
 // What is known of a drafted node at a decision: nothing before its parent's position was verified.
 /**
  * @param {Node} node
  * @param {Decision} decision
+ * @param {Round} round
+ * @returns {import("../types.d.ts").Status}
  */
-export function statusAt(node, decision) {
+export function statusAt(node, decision, round) {
   const step = node.path.length - 1;
   if (step > decision.step || decision.kind === "draft") return "unvisited";
-  if (step < decision.step) return node.status;
-  const tested = decision.kind !== "rejected" || node.path.at(-1) <= decision.trial;
-  return tested ? node.status : "unvisited";
+  if (step === decision.step && decision.kind === "rejected" && node.path.at(-1) > decision.trial) return "unvisited";
+  return node.status === "rejected" && !isOut(node, round) ? "unvisited" : node.status;
 }
 
 // The number of the decision with which a rejected node is out.

@@ -92,6 +92,14 @@ export class Drawing {
   }
 }
 
+// Where there is room for one drawing only, its button brings the other.
+export function mountSwap(element) {
+  const button = element.querySelector(".swap");
+  button.addEventListener("click", () =>
+    document.getElementById(button.dataset.other).scrollIntoView({ block: "nearest", inline: "start" }),
+  );
+}
+
 function sizeOf(element) {
   const fills = getComputedStyle(element).getPropertyValue("--fills") !== "";
   return { width: element.clientWidth, height: fills ? element.clientHeight : null };

@@ -192,6 +192,13 @@ export function moveRound(by) {
   else seek(inside ? round : round + by);
 }
 
+// Whole rounds up to the selected decision: numbers hide what the text hides.
+export function shownRounds() {
+  if (!state.veiled) return state.rounds.length;
+  const { round } = state.selected;
+  return round + Number(state.decision === lastDecision(round));
+}
+
 /** @returns {Round | undefined} */
 export const selectedRound = () => state.rounds[state.selected.round];
 /** @returns {Decision | undefined} */

@@ -9,7 +9,7 @@ import gradio as gr
 
 from components.decode import models as models_panel
 from components.guard import limits
-from components.page import serving
+from components.page import frame, serving
 from components.page.catalogue import method_menu, topology_menu
 from components.server import feed, run, topologies, turns
 from components.server.access import Access
@@ -31,6 +31,10 @@ SEED_INFO = "Same seed, same text."
 
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
+_SETTINGS = """
+<button type="button" class="open-settings" aria-expanded="false" aria-controls="settings">Settings</button>
+"""
+
 Inputs = dict[str, Any]
 """Components by the field of `VisitorSettings` that each one sets, or by its name in the address."""
 
@@ -42,22 +46,24 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
     page's address.
     """
     pair = shared(pair)
-    models = models_panel.panel(pair, access or Access())
-    prompt = gr.Textbox(EXAMPLES[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt")
-    gr.Examples(EXAMPLES, prompt, label="Examples", api_visibility="private")
-    with gr.Row(elem_id="buttons"):
-        generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=110)
-        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=80)
+    with gr.Row(elem_id="controls"):
+        prompt = gr.Textbox(EXAMPLES[0], label="Prompt", lines=1, max_lines=4, elem_id="prompt")
+        method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
+        generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=100)
+        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=100)
+    frame.panel("drawer", _SETTINGS)
+    with gr.Column(elem_id="settings"):
+        gr.Examples(EXAMPLES, prompt, label="Examples of prompts", api_visibility="private")
+        inputs = {"prompt": prompt, "method": method} | _decoding(method) | _sampling()
+        models = models_panel.panel(pair, access or Access())
     updates = feed.panel()
-    inputs = {"prompt": prompt, "chat": models["chat"]} | _decoding() | _sampling()
-    inputs |= _tree(inputs, models)
+    inputs |= {"chat": models["chat"]} | _tree(inputs, models)
     _connect(pair, inputs, generate, stop, updates)
     return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
 
 
-def _decoding() -> Inputs:
+def _decoding(method: gr.Radio) -> Inputs:
     most = limits.current()
-    method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
     topology = gr.Dropdown(
         topology_menu(), value="optimal", label="Topology of the draft", elem_id="topology"
     )
@@ -81,7 +87,7 @@ def _decoding() -> Inputs:
         show_progress="hidden",
         api_visibility="private",
     )
-    return {"method": method, "topology": topology, "k": k, "max_new_tokens": length, "baseline": baseline}
+    return {"topology": topology, "k": k, "max_new_tokens": length, "baseline": baseline}
 
 
 def _needed(method: str, topology: str) -> tuple[Any, Any]:
@@ -92,15 +98,14 @@ def _needed(method: str, topology: str) -> tuple[Any, Any]:
 
 
 def _sampling() -> Inputs:
-    with gr.Accordion("Sampling and seed", open=False):
-        temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")
-        top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
-        top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
-        with gr.Row():
-            seed = gr.Number(
-                7, label="Seed", info=SEED_INFO, precision=0, minimum=0, min_width=120, elem_id="seed"
-            )
-            dice = gr.Button("🎲 New seed", size="sm", min_width=90, elem_id="dice")
+    with gr.Row():
+        seed = gr.Number(
+            7, label="Seed", info=SEED_INFO, precision=0, minimum=0, min_width=120, elem_id="seed"
+        )
+        dice = gr.Button("New seed", size="sm", min_width=90, elem_id="dice")
+    temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")
+    top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
+    top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
     dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
     return {"temperature": temperature, "top_p": top_p, "top_k": top_k, "seed": seed}
 

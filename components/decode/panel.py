@@ -1,4 +1,4 @@
-"""The tab: prompt and settings, and beside them the text, its rounds, the tree and the race."""
+"""The tab, one stage: what starts a run, the text, the tree beside the race, the player, the statistics."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from components.server.access import Access
 
 def panel(pair: Any, allowed: Access | None) -> setup.Fields:
     """All of it. allowed: which models may be loaded."""
-    with gr.Row(elem_id="page"):
-        with gr.Column(scale=1, min_width=320, elem_id="controls"):
-            fields = controls.build(pair, allowed)
-        with gr.Column(scale=3, min_width=320, elem_id="results"):
-            replay.panel()
-            text.panel()
-            stepper.panel()
-            with gr.Row(elem_id="figures"):
-                tree.panel()
-                race.panel()
-            statistics.panel(pair)
+    with gr.Column(elem_id="page"):
+        fields = controls.build(pair, allowed)
+        replay.panel()
+        text.panel()
+        with gr.Row(elem_id="figures"):
+            tree.panel()
+            race.panel()
+        stepper.panel()
+        statistics.panel(pair)
     return fields

@@ -9,20 +9,19 @@ from components.server.standalone import alone
 
 _TEMPLATE = """
 <section aria-labelledby="race-title">
-  <header><h2 id="race-title">Race</h2><span class="label">for one token of the round:</span></header>
-  <div class="steps" role="group" aria-label="Verified token"></div>
+  <header><h2 id="race-title">Race</h2>
+    <div class="steps" role="group" aria-label="Verified token"></div>
+    <button type="button" class="swap" data-other="tree">‹ Tree</button></header>
   <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
     draft's race and at e / p in the target's; the first to arrive wins.</p>
-  <p class="numbers"></p>
+  <div class="figure" role="img" tabindex="0" aria-label="Arrival times"></div>
   <ul class="legend marks" aria-label="Marks">
     <li><i class="bar draft"></i>e / q, draft</li>
     <li><i class="bar target"></i>e / p, target</li>
-    <li><i class="winner draft">◆</i>first of the draft</li>
-    <li><i class="winner target">★</i>first of the target</li>
+    <li><i class="winner draft">◆</i><i class="winner target">★</i>first to arrive</li>
+    <li>› later than shown</li>
   </ul>
-  <div class="figure" role="img" tabindex="0" aria-label="Arrival times"></div>
-  <p class="note">e is a token's random number, q its probability in the draft, p in the target.
-    ␣ is a space, ⏎ a line end; a bar that ends in › is cut.</p>
+  <p class="note numbers"></p>
   <div class="trials" role="region" aria-label="GSD's tests" tabindex="0" hidden>
     <table>
       <caption>GSD's tests, in order: accept when u &lt; p / q</caption>

@@ -22,13 +22,12 @@ _SAVE = [
 _TEMPLATE = """
 <section aria-labelledby="replay-title">
   <header>
-    <h2 id="replay-title">Recorded runs</h2>
+    <h2 id="replay-title" class="visually-hidden">Recorded runs</h2>
     <select class="choose" aria-labelledby="replay-title">{options}</select>
-    <span class="tools">
-      <button type="button" class="link">Copy link</button>
+    <details class="save"><summary>Save</summary><div class="menu">{save}
+      <button type="button" class="link">Copy link to this moment</button>
       <label class="open">Open a trace …<input type="file" accept=".json,application/json"></label>
-      <details class="save"><summary>Save</summary><div class="menu">{save}</div></details>
-    </span>
+    </div></details>
   </header>
   <p class="look-line"><span class="look"></span>
     <button type="button" class="there" hidden>Show it</button>

@@ -24,19 +24,25 @@ def _table(name: str, caption: str, *columns: str) -> str:
 
 _TEMPLATE = f"""
 <section aria-labelledby="statistics-title">
-  <header><h2 id="statistics-title">Statistics</h2></header>
-  <dl class="tiles">
-    {_tile("tokens per target call", "efficiency")}
-    {_tile("tokens per second, this run", "speed")}
-    {_tile("tokens per second, autoregressive", "baseline")}
-  </dl>
-  <p class="comparison" role="status"></p>
-  <div class="columns">
-    {_table("acceptance", "Acceptance by child index", "index", "accepted", "share")}
-    {_table("sources", "Where the tokens came from", "kind", "tokens", "share")}
-    {_table("seconds", "Where the time went", "stage", "per round", "share")}
+  <h2 id="statistics-title" class="visually-hidden">Statistics</h2>
+  <div class="main-figure">
+    <p><b class="efficiency">–</b> tokens per target call</p>
+    <div class="against" role="img" aria-label="Against one token per target call"><i></i></div>
+    <p class="note efficiency-note"></p>
   </div>
-  <ul class="models"></ul>
+  <p class="comparison" role="status"></p>
+  <details class="all"><summary>All statistics</summary>
+    <dl class="tiles">
+      {_tile("tokens per second, this run", "speed")}
+      {_tile("tokens per second, autoregressive", "baseline")}
+    </dl>
+    <div class="columns">
+      {_table("acceptance", "Acceptance by child index", "index", "accepted", "share")}
+      {_table("sources", "Where the tokens came from", "kind", "tokens", "share")}
+      {_table("seconds", "Where the time went", "stage", "per round", "share")}
+    </div>
+    <ul class="models"></ul>
+  </details>
 </section>
 """
 

@@ -9,7 +9,7 @@ from components.server.standalone import alone
 
 _TEMPLATE = """
 <section><nav aria-label="Through the run">
-  <button type="button" class="play" disabled
+  <button type="button" class="play" title="Space" disabled
     ><span class="sign" aria-hidden="true">▶</span> <span class="word">play</span></button>
   <span class="moves">
     <button type="button" class="first" aria-label="First round" title="To the start (Home)"
@@ -33,8 +33,7 @@ _TEMPLATE = """
     <option value="fast">5 rounds/s</option>
     <option value="fastest">10 rounds/s</option>
   </select>
-  <span class="keys"><kbd>Space</kbd> play, <kbd>←</kbd> <kbd>→</kbd> decision,
-    <kbd>Shift</kbd> + <kbd>←</kbd> <kbd>→</kbd> round</span>
+  <span class="live-figure"><b>–</b> <span>tokens per target call</span></span>
 </nav></section>
 """
 

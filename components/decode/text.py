@@ -8,12 +8,12 @@ from components.page import frame
 from components.server.standalone import alone
 
 _MEANINGS = {
-    "accepted": "drafted, and kept by the target",
-    "rejected": "drafted, and replaced",
-    "correction": "ERSD: the target's winner, not drafted",
-    "residual": "GSD: sampled after a rejection",
-    "bonus": "one more after a whole accepted path",
-    "sampled": "plain autoregressive decoding",
+    "accepted": "drafted, kept by the target",
+    "rejected": "drafted, replaced",
+    "correction": "the target's own winner, not drafted",
+    "residual": "the target's own, after a rejection",
+    "bonus": "the target's own, after a whole path",
+    "sampled": "the target alone",
 }
 
 
@@ -32,13 +32,15 @@ _TEMPLATE = f"""
 <section aria-labelledby="text-title">
   <header>
     <h2 id="text-title">Text</h2>
-    <label class="switch"><input type="checkbox" class="show-rejected" checked> show rejected tokens</label>
+    {legend()}
+    <label class="switch"><input type="checkbox" class="show-rejected" checked> rejected tokens</label>
   </header>
-  {legend()}
   <p class="hint">A small draft model proposes tokens, the target model checks them all in one go, and the
     text grows here. Choose a recorded run, or write a prompt and press <b>Generate</b>.</p>
-  <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
-    hidden><span class="prompt"></span><span class="tokens"></span></div>
+  <div class="lanes">
+    <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
+      hidden><span class="prompt"></span><span class="tokens"></span></div>
+  </div>
 </section>
 """
 

@@ -16,16 +16,17 @@ _TEMPLATE = """
       <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
       <button type="button" data-zoom="reset">all</button>
     </span>
+    <button type="button" class="swap" data-other="race">Race ›</button>
   </header>
-  <p class="verdict">One target evaluation checks all drafted tokens of the tree.</p>
+  <p class="verdict">One target call checks all drafted tokens of the tree.</p>
+  <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
   <ul class="legend marks" aria-label="Marks">
-    <li><i class="node root">■</i>text so far</li>
     <li><i class="node accepted">●</i>accepted</li>
     <li><i class="node rejected">✖</i>rejected</li>
-    <li><i class="node unvisited">○</i>not visited</li>
-    <li><i class="node last">◆</i>ends the round</li>
+    <li><i class="node unvisited">○</i>not used</li>
+    <li><i class="node last">◆</i>the target's own</li>
+    <li><i class="thick"></i>thicker: likelier to the draft</li>
   </ul>
-  <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
   <p class="note inspected" aria-live="polite">Point at a node for its numbers, or use ↑ ↓ here.</p>
 </section>
 """

@@ -18,10 +18,11 @@ FOLDERS = [ASSETS / name for name in _FEATURES]
 """Scripts and style sheets, a folder per feature."""
 _CASCADE = [
     "shared/colours",
+    *("shared/controls", "page/page", "page/setup", "page/tabs"),
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
-    *("lessons/style", "losslessness/style", "decode/models", "page/page"),
-    *("decode/player", "page/projector", "page/setup", "page/tabs"),
-    "tree_lab/style",
+    *("lessons/style", "losslessness/style", "tree_lab/style", "decode/models"),
+    *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
+    *("decode/phone", "page/projector"),
 ]
 SHEETS = [ASSETS / f"{name}.css" for name in _CASCADE]
 """The style sheets of the page, in the order of the cascade."""

@@ -10,7 +10,10 @@ import gradio as gr
 from components.page import frame
 
 _TEMPLATE = """
-<button type="button" class="enter" title="Large and in high contrast, for a class">Projector mode</button>
+<button type="button" class="enter icon" aria-label="Projector mode"
+  title="Projector mode: large and in high contrast, for a class">
+  <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M3 4h18M4 4v11h16V4M12 15v3M8 21l4-3 4 3"/></svg
+  ></button>
 <button type="button" class="leave" hidden>Leave projector mode <kbd>Esc</kbd></button>
 """
 

@@ -36,8 +36,10 @@ VIEWS = ("race", "trees", "codec", "experiments", "compare")
 
 _TEMPLATE = """
 <div class="setup">
-  <button type="button" class="copy">Copy link to this set-up</button>
   <span class="copied" role="status"></span>
+  <button type="button" class="copy icon" aria-label="Copy link to this set-up" title="Copy link">
+    <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M10 14a4 4 0 0 0 6 .4l3-3a4.2 4.2 0 0 0-6-6l-1.5 1.5
+      M14 10a4 4 0 0 0-6-.4l-3 3a4.2 4.2 0 0 0 6 6l1.5-1.5"/></svg></button>
   <div class="told" role="alert" hidden><ul></ul><button type="button" class="dismiss">Dismiss</button></div>
 </div>
 """

@@ -28,9 +28,7 @@ class Drafter:
         self._pending: dict[int, int] = {}  # row of the tree -> number in the session
         self._lag = 0
 
-    def draft(
-        self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces
-    ) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces) -> Asking[Drafted]:
         """Race each level's inner nodes, one forward asked for; a node's children are its first arrivals.
 
         log_e: the race of each depth, depth + 1 of them, or of each node.

@@ -131,7 +131,7 @@ def test_stepping_moves_every_panel(page):
     page.get_by_role("button", name="First round").click()
     drawn(page, "Round 1:", "#tree .verdict")
     page.get_by_role("button", name="Next round").click()
-    drawn(page, "so one target evaluation yields", "#tree .verdict")
+    drawn(page, "so one target call yields", "#tree .verdict")
     steps = state(page)["rounds"][0]["steps"]
     expect(page.locator("#race .step")).to_have_count(len(steps))
     page.get_by_role("button", name="Next round").click()
@@ -147,7 +147,8 @@ def test_stepping_moves_every_panel(page):
     page.locator("#race .step").first.click()
     page.wait_for_function("window.specdec.store.state.selected.step === 0")
     page.wait_for_function("document.querySelector('#race .step').ariaPressed === 'true'")
-    expect(page.locator("#race .row")).to_have_count(min(8, len(steps[0]["leading"])))
+    rows = page.locator("#race .row").count()  # as many as there is room for
+    assert 5 <= rows <= min(8, len(steps[0]["leading"]))
 
 
 def test_a_token_selects_its_round(page):
@@ -179,7 +180,7 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     page.get_by_role("button", name="First round").click()
     page.get_by_role("button", name="Next round").click()
     drawn(page, "Round 1:", "#tree .verdict")
-    drawn(page, "so one target evaluation yields", "#tree .verdict")
+    drawn(page, "so one target call yields", "#tree .verdict")
     expect(page.locator("#race .trials tbody tr")).to_have_count(len(rounds[0]["steps"][-1]["trials"]))
     page.get_by_role("button", name="Newest round").click()  # the numbers count what is shown
     drawn(page, f"{sum(len(round['tokens']) for round in rounds)} tokens in", "#statistics .efficiency-note")
@@ -224,7 +225,6 @@ def test_hostile_text_is_shown_as_text(page):
 
 
 def test_a_mistake_is_explained_in_the_page(page):
-    page.get_by_role("button", name="Sampling and seed").click()
     enter(page.locator("#top-k input"), "-3")
     page.wait_for_url("**top-k=-3**")
     generate(page, until="error")

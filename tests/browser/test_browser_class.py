@@ -70,8 +70,6 @@ DECODE = {
 
 def decode_controls(page):
     """What a visitor sees in the Decode tab's controls, by their names in the address."""
-    if page.locator("#seed").count() == 0:
-        page.get_by_role("button", name="Sampling and seed").click()
     settle(page.locator("#seed input"))
     number = lambda label: page.get_by_label(f"number input for {label}").input_value()  # noqa: E731
     return {
@@ -96,7 +94,6 @@ def test_a_copied_link_opens_the_same_set_up(visit, elsewhere):
         enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
     pick(page.locator("#topology input"), "batch")
     choose(page.get_by_label("Measure the autoregressive baseline too"), False)
-    page.get_by_role("button", name="Sampling and seed").click()
     for label in ("Temperature", "Top-p"):
         enter(page.get_by_label(f"number input for {label}"), DECODE[label.lower()])
     for name in ("top-k", "seed"):
@@ -128,7 +125,6 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
     settle(page.locator("#length input[type=number]"))
     expect(page.locator("#k input[type=number]")).to_have_value("5")
     expect(page.locator("#prompt textarea")).to_have_value("A bird")
-    page.get_by_role("button", name="Sampling and seed").click()
     expect(page).to_have_url(re.compile(r"/\?prompt=A\+bird&k=5&length=32$"))
     context.close()
 

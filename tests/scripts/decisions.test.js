@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { numbers, roundSentence, sentence } from "../../assets/decode/sentences.js";
-import { decisions, emission, isEmitted, rejection, statusAt } from "../../assets/shared/decisions.js";
+import { decisions, emission, isEmitted, isOut, rejection, statusAt } from "../../assets/shared/decisions.js";
 import { runs } from "./recorded.js";
 
 function* rounds() {
@@ -28,8 +28,9 @@ test("every token of a round is emitted by exactly one decision, in order", () =
 test("after its last decision a round knows of each node what was recorded, and before its first nothing", () => {
   for (const { round, all } of rounds()) {
     for (const node of round.nodes) {
-      assert.equal(statusAt(node, all.at(-1)), node.status);
-      assert.equal(statusAt(node, all[0]), "unvisited");
+      const known = node.status === "rejected" && !isOut(node, round) ? "unvisited" : node.status;
+      assert.equal(statusAt(node, all.at(-1), round), known);
+      assert.equal(statusAt(node, all[0], round), "unvisited");
     }
   }
 });
@@ -37,18 +38,32 @@ test("after its last decision a round knows of each node what was recorded, and 
 test("what is known of a node never changes once it is known", () => {
   for (const { round, all } of rounds()) {
     for (const node of round.nodes) {
-      const known = all.map((decision) => statusAt(node, decision)).filter((status) => status !== "unvisited");
+      const known = all.map((decision) => statusAt(node, decision, round)).filter((status) => status !== "unvisited");
       assert.ok(known.every((status) => status === node.status));
     }
   }
 });
 
+test("who was never tested is not used: siblings of an accepted token, but for those that failed a test", () => {
+  let spared = 0;
+  for (const { round, method } of rounds()) {
+    for (const node of round.nodes.filter(({ status }) => status === "rejected")) {
+      const step = round.steps[node.path.length - 1];
+      const failed = step.trials.some(({ path, accepted }) => !accepted && path.join() === node.path.join());
+      const beside = step.kind === "accepted";
+      assert.equal(isOut(node, round), method === "gsd" ? failed || !beside : !beside);
+      spared += Number(!isOut(node, round));
+    }
+  }
+  assert.ok(spared > 10);
+});
+
 test("a rejected node is out with a decision of its own position", () => {
   for (const { round, all } of rounds()) {
-    for (const node of round.nodes.filter(({ status }) => status === "rejected")) {
+    for (const node of round.nodes.filter((node) => isOut(node, round))) {
       const decision = all[rejection(all, node)];
       assert.equal(decision.step, node.path.length - 1);
-      assert.equal(statusAt(node, decision), "rejected");
+      assert.equal(statusAt(node, decision, round), "rejected");
     }
   }
 });

@@ -85,7 +85,7 @@ def test_types_of_the_scripts_fit(tools):
         ("round.nodes.map((node) => node.status === 'acepted');", "no overlap"),
         ("decisions(round);", "Expected 2 arguments"),
         ("state.rounds[0].tokens[0].txt;", "'txt' does not exist"),
-        ("statusAt(round, decisions(round, 'gsd')[0]);", "missing the following properties"),
+        ("statusAt(round, decisions(round, 'gsd')[0], round);", "missing the following properties"),
     ],
 )
 def test_types_notice_a_mistake(tools, tmp_path, line, finding):
