@@ -59,7 +59,7 @@ def load_pair(
         part.find()
     check_fits(part.plan() for part in parts)
     loaded = [(part.load(report), _load_tokenizer(part.source)) for part in parts]
-    (target_model, tokenizer), (draft_model, draft_tokenizer) = (*loaded, (None, None))[:2]
+    (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 

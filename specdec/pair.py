@@ -72,7 +72,7 @@ class ModelPair:
         self.draft = None if draft is None else _wrapped(draft)
         for each in (tokenizer, draft_tokenizer):
             _check_tokenizer(each)
-        self.tokenizer = tokenizer
+        self.tokenizer: Any = tokenizer  # None, or one of transformers, which have no types
         if tokenizer is not None and draft_tokenizer is not None:
             _check_same_tokenizer(tokenizer, draft_tokenizer)
         self.eos_ids = _eos_ids(self.target, tokenizer)
@@ -81,6 +81,13 @@ class ModelPair:
         # what `auto` measured of this pair, by method and sampling
         self.trials: dict[Any, Any] = {}
         self.measured_topologies: dict[Any, Any] = {}
+
+    @property
+    def drafting(self) -> Model:
+        """The draft, for what can't do without one; ValueError where there is none."""
+        if self.draft is None:
+            raise ValueError("this pair has no draft model")
+        return self.draft
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; of an empty text, the token that texts begin with.
@@ -102,7 +109,7 @@ class ModelPair:
 
         Empty for tables, which are exact.
         """
-        models = (("target", self.target), ("draft", self.draft))
+        models: tuple[tuple[str, Any], ...] = (("target", self.target), ("draft", self.draft))
         told = [f"{role}: {model.arithmetic}" for role, model in models if hasattr(model, "arithmetic")]
         return "; ".join([*told, processor()]) if told else ""
 
@@ -182,7 +189,7 @@ class ModelPair:
         return f"ModelPair(target={self.target.name}, draft={draft}, vocab_size={self.vocab_size})"
 
 
-def _wrapped(model: Model | PreTrainedModel) -> Model:
+def _wrapped(model: Any) -> Model:
     if hasattr(model, "session"):
         return model
     # only where it is needed: pairs of tables do not wait for transformers
@@ -242,7 +249,7 @@ def _ids(where: str, ids: Any) -> list[int]:
     numbers = [integer(each) for each in several]
     if None in numbers:
         raise ValueError(f"{where}: eos_token_id = {ids!r} is neither a token id nor a list of them")
-    return [number for number in numbers if number >= 0]
+    return [number for number in numbers if number is not None and number >= 0]
 
 
 def _check_whole(prompt: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
     from specdec.models.kernels import CompiledDecoder
     from specdec.models.lean import LeanDecoder
@@ -62,10 +62,14 @@ class Model(Protocol):
         ...
 
 
-class Wrapped(Model, Protocol):
+class Wrapped(Protocol):
     """A model of transformers as the sessions over it see it."""
 
+    name: str
+    device: torch.device
+    context_length: int
     module: PreTrainedModel
+    config: PretrainedConfig
     dtype: torch.dtype
     capability_reason: str
     lean: LeanDecoder | None

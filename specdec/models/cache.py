@@ -35,6 +35,9 @@ class BufferLayer(DynamicLayer):
     window: tokens that a sliding-window layer attends to, itself included; None without a window.
     """
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, window: int | None = None):
         super().__init__()
         self.window = window
@@ -49,7 +52,9 @@ class BufferLayer(DynamicLayer):
         self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
         self.is_initialized = True
 
-    def update(self, key_states: Tensor, value_states: Tensor, *_args, **_kwargs) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
+    ) -> tuple[Tensor, Tensor]:
         """Append [1, heads, n, head size] and return views of all that the new nodes may attend to."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -95,8 +100,10 @@ class TreeCache(Cache):
     windows: of each layer; layers beyond its end have none.
     """
 
+    layers: list[BufferLayer]  # type: ignore[assignment]  # made by `_new_layer` alone
+
     def __init__(self, windows: Sequence[int | None] = ()):
-        super().__init__(layer_class_to_replicate=self._new_layer)
+        super().__init__(layer_class_to_replicate=self._new_layer)  # type: ignore[arg-type]  # calls it only
         self._windows = windows
         self._stacks: list[Tensor] = []
 

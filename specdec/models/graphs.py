@@ -121,20 +121,23 @@ class Graphs:
     def _new_slot(self) -> Slot | None:
         with _enqueuing:
             if self._made == SLOTS:
-                return self._none(f"all {SLOTS} caches with graphs are in use")
+                self._tell(f"all {SLOTS} caches with graphs are in use")
+                return None
             layers, heads, size = self.decoder.kv_shape
             needed = layers * heads * self.capacity * size * self.dtype.itemsize
             # what is lent to one run is not to be missing for another's cache
             if free(place(str(self.device))) < 2 * needed:
-                return self._none(f"less than twice the {gigabytes(needed)} of their cache are free")
+                self._tell(f"less than twice the {gigabytes(needed)} of their cache are free")
+                return None
             try:
                 slot = Slot(self)
             except torch.OutOfMemoryError:
-                return self._none(f"{gigabytes(needed)} for their cache are free in pieces only")
+                self._tell(f"{gigabytes(needed)} for their cache are free in pieces only")
+                return None
             self._made += 1
             return slot
 
-    def _none(self, reason: str) -> None:
+    def _tell(self, reason: str) -> None:
         if reason not in self._told:
             self._told.add(reason)
             logging.warning("a run of %s has no CUDA graphs: %s", self.name, reason)
@@ -251,6 +254,7 @@ def captured(
     """
     if device.type != "cuda":
         return run
+    assert aside is not None, "a GPU without a stream to capture in"
     current = torch.cuda.current_stream(device)
     # a capture that breaks off does not leave its stream by itself
     with torch.cuda.device(device), torch.cuda.stream(current):

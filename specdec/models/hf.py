@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -94,7 +95,7 @@ class HFModel:
         """
         if self.graphs is not None:
             raise ValueError(f"cuda_graphs = True: {self.name} can't be moved; load it on {str(device)!r}")
-        self.module.to(device)
+        self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         self.device = torch.device(device)
         self._weights = Weights.of(self.module)
         if self.lean is not None:
@@ -196,7 +197,7 @@ class HFModel:
             return None
         return self._first_fault(checker, walk, tree_ways(self.config))
 
-    def _first_fault(self, checker: Checker, walk: Walk, ways: Sequence[Way]) -> str | None:
+    def _first_fault(self, checker: Checker, walk: Walk, ways: Iterable[Way]) -> str | None:
         """None where one of these ways is right, and gone from now on; else what is wrong with the first."""
         faults = []
         for way in ways:
@@ -267,9 +268,10 @@ class HFModel:
 
 
 def _input_device(model: PreTrainedModel) -> torch.device:
-    device = model.get_input_embeddings().weight.device
+    embedding: Any = model.get_input_embeddings()
+    device: torch.device = embedding.weight.device
     if device.type != "meta":
         return device
     # accelerate keeps offloaded weights on "meta" and computes on the device of its hook.
-    hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
+    hook = getattr(embedding, "_hf_hook", None)
     return torch.device(getattr(hook, "execution_device", None) or "cpu")

@@ -15,7 +15,7 @@ notices them and packs again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -48,12 +48,12 @@ Project = Callable[[Tensor], Tensor]
 class LeanLayer(NamedTuple):
     """One block: norms, projections and what is particular to its attention."""
 
-    attention_norm: nn.Module
+    attention_norm: Project
     qkv: Project
-    q_norm: nn.Module | None
-    k_norm: nn.Module | None
+    q_norm: Project | None
+    k_norm: Project | None
     out: Project
-    mlp_norm: nn.Module
+    mlp_norm: Project
     gate_up: Project
     act: Callable[[Tensor], Tensor]
     down: Project
@@ -70,16 +70,17 @@ class LeanDecoder:
     def __init__(self, model: PreTrainedModel):
         _check(model)
         config = model.config
-        attention = model.model.layers[0].self_attn
+        decoder: Any = model.model  # its parts are those of `KNOWN`, which have no types
+        attention = decoder.layers[0].self_attn
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.size, self.scale = attention.head_dim, attention.scaling
         self.kv_shape = (config.num_hidden_layers, 2 * self.kv_heads, self.size)
-        self._embedding = model.get_input_embeddings().weight
-        self._rotary = model.model.rotary_emb
+        self._embedding: Tensor = decoder.embed_tokens.weight
+        self._rotary = decoder.rotary_emb
         self._turns = self._embedding.new_empty(0, 2, 1, self.size)
         pack = self.packed = _packs(model)
-        self._norm = _norm(model.model.norm, pack)
-        self._layers = [_lean_layer(layer, pack) for layer in model.model.layers]
+        self._norm = _norm(decoder.norm, pack)
+        self._layers = [_lean_layer(layer, pack) for layer in decoder.layers]
         self._head = _projection([model.lm_head], pack)
 
     def hidden(
@@ -158,7 +159,7 @@ class LeanCache:
         """Nothing to do: what lies behind the prefix is overwritten."""
 
 
-def _norm(module: nn.Module, pack: bool) -> Callable[[Tensor], Tensor]:
+def _norm(module: Any, pack: bool) -> Project:
     """RMSNorm in as few operations."""
     weight, eps = module.weight, module.variance_epsilon
     if weight.dtype == torch.float64:
@@ -200,7 +201,7 @@ def _packs(model: PreTrainedModel) -> bool:
     return sum(p.numel() * p.itemsize for p in model.parameters()) <= LARGEST_PACKED
 
 
-def _lean_layer(layer: nn.Module, pack: bool) -> LeanLayer:
+def _lean_layer(layer: Any, pack: bool) -> LeanLayer:
     attention, mlp = layer.self_attn, layer.mlp
     q_norm, k_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
     return LeanLayer(
@@ -250,6 +251,6 @@ def _transposed(weight: Tensor, bias: Tensor | None) -> Project:
 
 def _normed(layer: LeanLayer, qkv: Tensor, heads: int, width: int) -> Tensor:
     """Queries and keys [n, heads, head size], normalised where the model does so (Qwen 3)."""
-    if layer.q_norm is None:
+    if layer.q_norm is None or layer.k_norm is None:
         return qkv[:, :width]
     return torch.cat([layer.q_norm(qkv[:, :heads]), layer.k_norm(qkv[:, heads:width])], 1)

@@ -46,15 +46,17 @@ def load_hf_model(
     Raises ValueError naming what does not fit.
     """
     placement, dtype = checked_device(device, cuda_graphs), checked_dtype(dtype)
-    source = name_or_path if hasattr(name_or_path, "fetch") else find_source(name_or_path, revision)
+    source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
     source.config()  # what can't be meant is refused before anything is fetched
     folder = source.fetch(report)
-    options = {"dtype": dtype, "use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
+    options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
+    options["trust_remote_code"] = False
     if placement is None:
         options["device_map"] = "auto"
     with _reading, _weights_reported(source.name, report):
         model = _read(source.name, folder, options)
-    model = model if placement is None else model.to(placement)
+    if placement is not None:
+        model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method
     report(Progress("checking", source.name))
     return HFModel(model, _shown_name(source.name), cuda_graphs)
 
@@ -113,11 +115,12 @@ def _weights_reported(name: str, report: Report) -> Iterator[None]:
 
 def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
     try:
-        model, info = AutoModelForCausalLM.from_pretrained(folder, **options, output_loading_info=True)
+        read: Any = AutoModelForCausalLM.from_pretrained(folder, **options, output_loading_info=True)
     except torch.OutOfMemoryError:
         raise
     except _BROKEN as error:
         raise ValueError(_load_problem(name, folder, error)) from error
+    model, info = read
     if missing := sorted(info["missing_keys"]):
         # transformers would go on with random numbers in their place
         raise ValueError(f"{name!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -237,7 +238,8 @@ def _ordinary_tokens(module: PreTrainedModel) -> list[int]:
     special = {
         id for key, ids in config.items() if key.endswith(("token_id", "token_index")) for id in _listed(ids)
     }
-    size = module.get_input_embeddings().weight.shape[0]
+    embedding: Any = module.get_input_embeddings()
+    size = int(embedding.weight.shape[0])
     spread = [(17 + 7919 * i) % size for i in range(NUM_TOKENS)]
     return [token_id for token_id in spread if token_id not in special] or spread
 

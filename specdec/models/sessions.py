@@ -29,6 +29,7 @@ from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:
     from specdec.models.base import Wrapped
+    from specdec.models.lean import LeanDecoder
 
 PREFILL_CHUNK = 1024
 """Tokens per forward of a prefill: bounds the memory that attention takes."""
@@ -89,7 +90,7 @@ class CachedSession:
         self._model = model
         self._layout = layout
         self._beyond = beyond
-        self._cache = self._new_cache()
+        self._cache: TreeCache | LeanCache = self._new_cache()
         self._parents: tuple[int, ...] = ()
 
     def _new_cache(self) -> TreeCache | LeanCache:
@@ -107,7 +108,8 @@ class CachedSession:
             self._cache.commit(self.length)
 
     def _append(self, token_ids: Tensor) -> None:
-        arguments, end = {}, self.length + len(token_ids)
+        end = self.length + len(token_ids)
+        arguments: dict[str, Tensor] = {}
         if self._beyond is not None and end <= self._beyond:
             # One token more, which no other sees and which the cache drops.
             token_ids = torch.cat([token_ids, token_ids[:1]])
@@ -180,11 +182,18 @@ class TreeSession(CachedSession):
 class LeanSession(TreeSession):
     """A tree session on the forward of `lean.LeanDecoder`, for models without a window."""
 
+    _cache: LeanCache
+
+    @property
+    def _lean(self) -> LeanDecoder:
+        assert self._model.lean is not None, "a model without a lean forward"
+        return self._model.lean
+
     def _new_cache(self) -> LeanCache:
-        return LeanCache(self._model.lean, self._model.dtype, self._model.device, CHUNK)
+        return LeanCache(self._lean, self._model.dtype, self._model.device, CHUNK)
 
     def _append(self, token_ids: Tensor) -> None:
-        lean, first, end = self._model.lean, self.length, self.length + len(token_ids)
+        lean, first, end = self._lean, self.length, self.length + len(token_ids)
         turns = lean.turned(torch.arange(first, end, device=token_ids.device), end - 1)
         mask = None if first == 0 else self._later(first, end)
         lean.hidden(token_ids, self._cache.seen(first, end), slice(first, end), turns, mask)
@@ -214,7 +223,7 @@ class LeanSession(TreeSession):
         return Rows(count, kv, slice(end - count, end), masks.at(self.length, None))
 
     def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
-        lean, rows = self._model.lean, self._rows(masks)
+        lean, rows = self._lean, self._rows(masks)
         turns = lean.turned(masks.offsets[0] + self.length, self.length + masks.depth)
         return lean.logits(lean.hidden_of(token_ids, turns, [rows]))
 
@@ -244,6 +253,9 @@ class SwitchingSession:
     nodes whose lines have up to `switch` tokens are scored behind one cache, and those beyond behind another,
     which is made when the first of them comes: over the whole text, as such a forward would.
     """
+
+    _near_numbers: dict[int, int]
+    _fed: int
 
     def __init__(self, model: Wrapped, layout: Layout, switch: int, lines: bool = True):
         self._switch = switch
@@ -297,6 +309,7 @@ class SwitchingSession:
         first = len(self._near_numbers) - 1
         self._near_numbers.update({node: first + i for i, node in enumerate(nodes)})
         parents = [self._near_numbers[self._parents[node]] for node in nodes]
+        assert self._near is not None, "the text lies beyond the switch"
         return self._near.forward(torch.tensor([self._token_ids[node] for node in nodes]), parents)
 
     def _forward_far(self) -> Tensor:
@@ -348,7 +361,7 @@ class PlainSession:
             )
         self._model.check_room(self.length)
         self._pending = int(token_ids[0])
-        return self._next_logits().to(self._model.device)
+        return self._next_logits(self._pending).to(self._model.device)
 
     def keep(self, nodes: Sequence[int]) -> None:
         """Commit the pending token ([0]) or drop it ([])."""
@@ -360,18 +373,21 @@ class PlainSession:
             self._forget()
         self._pending = None
 
-    def _next_logits(self) -> Tensor:
-        return self._call([*self._token_ids, self._pending], use_cache=False).logits[0, -1:]
+    def _next_logits(self, token_id: int) -> Tensor:
+        return self._call([*self._token_ids, token_id], use_cache=False).logits[0, -1:]
 
     def _forget(self) -> None:
         """The pending token was dropped."""
 
-    def _call(self, token_ids: list[int], **kwargs) -> ModelOutput:
+    def _call(self, token_ids: list[int], **kwargs: Any) -> Any:
         return self._model.module(input_ids=torch.tensor([token_ids], device=self._model.device), **kwargs)
 
 
 class SteppingSession(PlainSession):
     """One pending token at a time, with the model's own cache, whatever that holds."""
+
+    _cache: dict[str, object] | None
+    _fed: int
 
     def __init__(self, model: Wrapped):
         super().__init__(model)
@@ -383,8 +399,10 @@ class SteppingSession(PlainSession):
         super().prefill(token_ids)
         self._advance(self._token_ids)
 
-    def _next_logits(self) -> Tensor:
-        return self._advance([*self._token_ids, self._pending])
+    def _next_logits(self, token_id: int) -> Tensor:
+        logits = self._advance([*self._token_ids, token_id])
+        assert logits is not None, "the cache holds a token that is still pending"
+        return logits
 
     def _advance(self, token_ids: list[int]) -> Tensor | None:
         """Feed what the cache lacks; returns the last token's logits [1, vocabulary].
@@ -401,8 +419,7 @@ class SteppingSession(PlainSession):
 
     def _forget(self) -> None:
         # A recurrent state can't step back: the next forward builds it anew.
-        self._cache: dict[str, object] | None = None
-        self._fed = 0
+        self._cache, self._fed = None, 0
 
 
 def _own_cache(output: ModelOutput) -> dict[str, object]:

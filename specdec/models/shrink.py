@@ -127,7 +127,7 @@ def _random(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrained
         raise ValueError(f"a small copy of it would have {count:,} parameters")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = kind(config).to("cpu", torch.float32).eval()
+        model = kind(config).to("cpu", torch.float32).eval()  # type: ignore[arg-type]  # a method, decorated
         _enlarge(model)
     for length in (SMALL, SMALL - 5):
         model(input_ids=torch.arange(3, 3 + length)[None], use_cache=False)

@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
@@ -26,7 +26,7 @@ from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, inde
 
 TIMEOUT = 5
 """Seconds that the hub may take to begin an answer."""
-_UNREACHABLE = (*HfHubHTTPError.__bases__, OSError)
+_UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError)
 """What the hub's client raises without a network; the HTTP library below it differs between its versions."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
@@ -50,6 +50,7 @@ def silent(progress: Progress) -> None:
     """The report of nobody."""
 
 
+@runtime_checkable
 class Source(Protocol):
     """A model's files. name: what was asked for, the only name that messages give."""
 
@@ -185,7 +186,7 @@ class HubSource:
             )
 
 
-def _cached(name: str, revision: str | None, error: Exception) -> FolderSource:
+def _cached(name: str, revision: str | None, error: BaseException) -> FolderSource:
     """What an earlier download left, while the hub is out of reach."""
     config = try_to_load_from_cache(name, "config.json", revision=revision)
     if isinstance(config, str):
@@ -198,7 +199,7 @@ def _cached(name: str, revision: str | None, error: Exception) -> FolderSource:
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EIO)
 
 
-def _obstacle(error: Exception) -> str:
+def _obstacle(error: BaseException) -> str:
     """What is between us and the hub, in words: what the libraries below say means nothing to most."""
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"the disk says {error.strerror!r}"

@@ -11,11 +11,12 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import cycle
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from specdec.models.base import Capability, Session
+from specdec.models.base import Capability, Session, Wrapped
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import (
@@ -48,7 +49,7 @@ MOST_SHORTFALL = 4
 LONGEST_TRIED = 1024
 """Tokens of a copy's context that is tried as a whole."""
 
-_known: dict[tuple, dict[str, str | int | None]] = {}
+_known: dict[tuple, dict[str, Any]] = {}
 """Verdicts by the shape of the copy and the way, None where nothing is wrong; and `shortfall`."""
 
 
@@ -58,6 +59,7 @@ class SmallModel:
     Raises whatever its class raises where there can be none.
     """
 
+    name = "the small copy"
     device = torch.device("cpu")
     dtype = torch.float32
     capability_reason = ""
@@ -133,40 +135,44 @@ class Walk:
     def fault(self, way: Way) -> str | None:
         """What is wrong with a way on longer texts, as the rest of a sentence; None if it passes."""
         if way.name not in self._known:
-            self._known[way.name] = None if self.copy is None else self._judged(way)
+            self._known[way.name] = None if self.copy is None else _judged(way, self.copy)
         return self._known[way.name]
 
-    def _judged(self, way: Way) -> str | None:
-        script = SCRIPTS[way.capability]
-        try:
-            stepped = self._error(way.open, list(_strides(way.capability, self._end())), 0)
-            error = max(stepped, self._error(way.open, script, self._end() - BEHIND))
-            if error > WALK_LIMIT:
-                return f"gives logits that are off by {error:.2g} of their spread on longer texts"
-            if way.control is not None:
-                control = self._error(way.control, script, self._end() - BEHIND)
-                if control <= max(WALK_LIMIT, CONTROL_FACTOR * error):
-                    return "gives the same logits under a wrong mask on longer texts"
-        except Exception as exception:
-            reraise_out_of_memory(exception)
-            return f"raises {said(exception)} on longer texts"
-        return None
 
-    def _error(
-        self,
-        open_session: Callable[[SmallModel], Session],
-        script: Sequence[ScriptedForward],
-        prefix_length: int,
-    ) -> float:
-        return session_error(open_session(self.copy), self.copy.plain, script, prefix_length)
-
-    def _end(self) -> int:
-        """Tokens of the walk: past all lengths, up to the end of the context."""
-        longest = max(lengths(self.copy.module.config), default=SMALL)
-        return min(self.copy.context_length, longest + ROOM)
+def _judged(way: Way, copy: SmallModel) -> str | None:
+    """What is wrong with a way on the copy's longer texts; None if it passes."""
+    script, end = SCRIPTS[way.capability], _end(copy)
+    try:
+        stepped = _error(way.open, copy, list(_strides(way.capability, end)), 0)
+        error = max(stepped, _error(way.open, copy, script, end - BEHIND))
+        if error > WALK_LIMIT:
+            return f"gives logits that are off by {error:.2g} of their spread on longer texts"
+        if way.control is not None:
+            control = _error(way.control, copy, script, end - BEHIND)
+            if control <= max(WALK_LIMIT, CONTROL_FACTOR * error):
+                return "gives the same logits under a wrong mask on longer texts"
+    except Exception as exception:
+        reraise_out_of_memory(exception)
+        return f"raises {said(exception)} on longer texts"
+    return None
 
 
-def _verdicts(module: PreTrainedModel) -> dict[str, str | int | None]:
+def _error(
+    open_session: Callable[[Wrapped], Session],
+    copy: SmallModel,
+    script: Sequence[ScriptedForward],
+    prefix_length: int,
+) -> float:
+    return session_error(open_session(copy), copy.plain, script, prefix_length)
+
+
+def _end(copy: SmallModel) -> int:
+    """Tokens of the walk: past all lengths, up to the end of the context."""
+    longest = max(lengths(copy.module.config), default=SMALL)
+    return min(copy.context_length, longest + ROOM)
+
+
+def _verdicts(module: PreTrainedModel) -> dict[str, Any]:
     """Those of all models whose small copies are alike; of this one alone where it can have none."""
     try:
         config = shrunken(module.config)
@@ -202,4 +208,4 @@ def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:
         if length + len(step.parents) > end:
             return
         yield step
-        length += len(step.keep)
+        length += len(step.keep or ())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 _NUMBERS = ("variance_epsilon", "scaling", "attention_scaling")
 _SAMPLE = 16
@@ -81,15 +82,15 @@ class Weights:
         return all(torch.equal(a, b) for a, b in zip(self.sample, other.sample, strict=True))
 
 
-def check_sound(module: nn.Module) -> None:
+def check_sound(module: PreTrainedModel) -> None:
     """Raise ValueError where weights are not numbers, or all zero where every logit depends on them."""
     kind = type(module).__name__
     for name, weight in module.named_parameters():
         if not _is_finite(weight):
             raise ValueError(f"{kind} has weights that are not numbers: {name} holds NaN or infinity")
     for name, part in (("input", module.get_input_embeddings()), ("output", module.get_output_embeddings())):
-        weight = getattr(part, "weight", None)
-        if isinstance(weight, Tensor) and not weight.is_meta and not weight.detach().any():
+        matrix = getattr(part, "weight", None)
+        if isinstance(matrix, Tensor) and not matrix.is_meta and not matrix.detach().any():
             raise ValueError(f"{kind} has weights that are all zero: those of its {name} embedding")
 
 
