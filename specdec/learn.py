@@ -24,6 +24,7 @@ from specdec.probs import Sampling, log_probs
 from specdec.race import derived_seed
 from specdec.theory.trials import gsd_tests
 from specdec.topology import sequence
+from specdec.trace import Method
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -52,7 +53,7 @@ def learn_context(
     pair: ModelPair,
     prompts: Sequence[str | Sequence[int]],
     *,
-    method: str = "ersd",
+    method: Method = "ersd",
     temperature: float = 1.0,
     top_k: int = 0,
     top_p: float = 1.0,
@@ -78,7 +79,7 @@ def learn_context(
     return fitted(samples, method)
 
 
-def sampled(log_p: Tensor, log_q: Tensor, method: str, noise: torch.Generator) -> Samples:
+def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator) -> Samples:
     """One race, and for GSD one set of uniforms, at each position of log_p, log_q [n, vocabulary]."""
     e = torch.empty(log_q.shape, dtype=torch.float64).exponential_(generator=noise).log_()
     width = min(WIDTH, log_q.shape[-1])
@@ -98,7 +99,7 @@ def sampled(log_p: Tensor, log_q: Tensor, method: str, noise: torch.Generator) -
     return Samples(stages, _widened(accepted & offered), _widened(offered))
 
 
-def fitted(samples: Samples, method: str) -> ContextAcceptance:
+def fitted(samples: Samples, method: Method) -> ContextAcceptance:
     """Hazards of each stage by penalised maximum likelihood."""
     at_risk = _at_risk(samples).float()
     stages = {
@@ -154,7 +155,8 @@ def _widened(columns: Tensor) -> Tensor:
 
 def _joined(parts: Sequence[Samples]) -> Samples:
     stages = {name: torch.cat([part.stages[name] for part in parts]) for name in parts[0].stages}
-    return Samples(stages, *(torch.cat([part[i] for part in parts]) for i in (1, 2)))
+    accepted, offered = (torch.cat([getattr(part, name) for part in parts]) for name in Samples._fields[1:])
+    return Samples(stages, accepted, offered)
 
 
 def _texts(
@@ -180,8 +182,10 @@ def _texts(
 
 def _laws(pair: ModelPair, sampling: Sampling, ids: Sequence[int], start: int) -> tuple[Tensor, Tensor]:
     """log P and log Q [n, vocabulary] of the tokens from `start` on."""
-    end = min(len(ids), pair.draft.context_length, pair.target.context_length)
-    log_p, log_q = (_scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.draft))
+    end = min(len(ids), pair.drafting.context_length, pair.target.context_length)
+    log_p, log_q = (
+        _scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.drafting)
+    )
     return log_p, log_q
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,8 +13,9 @@ from torch import Tensor
 from specdec.checks import among
 from specdec.context import features
 from specdec.context.features import WIDTH
+from specdec.trace import Method
 
-STAGES = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
+STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
 """What is known, stage by stage: q; with the uniforms that test the children; with the children."""
 
 
@@ -41,7 +42,7 @@ class ContextAcceptance:
     known, see `STAGES`. Learnt by `specdec.learn.learn_context`.
     """
 
-    method: Literal["gsd", "ersd"]
+    method: Method
     average: tuple[float, ...]
     stages: dict[str, Hazards]
 

@@ -15,7 +15,7 @@ so its tree may depend on everything, the race included.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -59,7 +59,7 @@ class _Queue:
     average: Sequence[float]
     depth: int
     heap: list[Any] = field(default_factory=list)
-    order: Iterable[int] = field(default_factory=count)
+    order: Iterator[int] = field(default_factory=count)
 
     def push(self, probability: float, *candidate: Any) -> None:
         heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
@@ -80,7 +80,8 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     Returns those of them that are there, and the nodes that have to be scored and raced because children of
     theirs are among the k. Where the second list is empty, the first is the tree.
     """
-    queue, taken, unscored = _Queue(average, depth), [], {}
+    queue, unscored = _Queue(average, depth), {}
+    taken: list[Branch] = []
     _push_children(queue, root)
     for _ in range(k):
         if not queue.heap:
@@ -89,7 +90,8 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
         if isinstance(owner, Branch) and index < 0:
             taken.append(owner)
             _push_children(queue, owner)
-            siblings = owner.parent.children
+            assert owner.parent is not None, "the root is no candidate"
+            siblings = owner.parent.children or ()
             if owner.child_index + 1 < len(siblings):
                 sibling = siblings[owner.child_index + 1]
                 queue.push(sibling.reach, sibling, -1, 0.0, level)
@@ -125,7 +127,8 @@ def child_counts(
     that will test them; those of index i are used after all children i are decided. most: children that
     a node can have. depth: levels that there is room for.
     """
-    counts, left, decided = [0] * len(reach), list(reach), []
+    counts, left = [0] * len(reach), list(reach)
+    decided: list[float] = []
     for index in range(WIDTH):
         chosen = _chosen(index, counts, left, decided, untested, most, k, _Queue(average, depth))
         if not chosen:

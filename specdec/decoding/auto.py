@@ -173,7 +173,7 @@ def _trial_rounds(
     topology = _trial_topology(pair)
     kind = engine_for(pair, topology, settings.method)
     # short enough that the trial tree fits behind it in both contexts
-    room = min(pair.target.context_length, pair.draft.context_length) - _WIDE.depth - 2
+    room = min(pair.target.context_length, pair.drafting.context_length) - _WIDE.depth - 2
     for number, prompt in enumerate(cycle(prompts)):
         prompt_ids = prompt[: max(1, min(_TRIAL_PROMPT, room))]
         engine = kind(pair, settings, topology, prompt_ids, derived_seed(_TRIAL_SEED, number))
@@ -196,12 +196,12 @@ def _trial_topology(pair: ModelPair) -> Topology:
 
 
 def _only_sequences(pair: ModelPair) -> bool:
-    return "sequence" in (pair.target.capability, pair.draft.capability)
+    return "sequence" in (pair.target.capability, pair.drafting.capability)
 
 
 def _most_tokens(pair: ModelPair) -> int:
     """Tokens of the largest forward worth measuring; it must fit into both contexts."""
-    return min(1 + max(_SIZES), pair.target.context_length, pair.draft.context_length)
+    return min(1 + max(_SIZES), pair.target.context_length, pair.drafting.context_length)
 
 
 class _Costs:
@@ -240,7 +240,7 @@ def _forward_costs(pair: ModelPair) -> Steps[list[_ForwardCost]]:
     """Of target and draft. All sizes take turns: a busy moment then falls on all of them alike."""
     most = _most_tokens(pair)
     counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
-    models = (pair.target, pair.draft)
+    models = (pair.target, pair.drafting)
     sessions = [_prefilled(model, most) for model in models]
     seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
     for _ in range(_REPEATS):

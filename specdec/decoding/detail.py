@@ -10,8 +10,8 @@ from operator import itemgetter
 import numpy as np
 from torch import Tensor
 
-from specdec.methods import Attempt, Drafted, Verdict
-from specdec.race import NodeRaces
+from specdec.methods import Attempt, Drafted, Kind, Verdict
+from specdec.race import NodeRaces, Noise
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
@@ -33,7 +33,9 @@ def drafted_nodes(
         token_id, parent = token_ids[row], topology.parents[row]
         q = p = None
         if log_p is not None:
-            q, p = _probability(log_q[parent], token_id), _probability(log_p[parent], token_id)
+            drafted_from = log_q[parent]
+            assert drafted_from is not None, f"row {parent} has children drafted from nothing"
+            q, p = _probability(drafted_from, token_id), _probability(log_p[parent], token_id)
         nodes.append(Node(path, token_id, texts[token_id], statuses[row], q, p))
     return tuple(nodes)
 
@@ -43,7 +45,7 @@ def verified_steps(
     verdict: Verdict,
     texts: TokenTexts,
     log_p: Sequence[Tensor],
-    log_e: Tensor | NodeRaces,
+    log_e: Noise | NodeRaces,
     position: int,
 ) -> tuple[Step, ...]:
     """One record per decided token: its race, the acceptance tests, and how it was decided.
@@ -51,13 +53,15 @@ def verified_steps(
     A test belongs to the deepest decided node above the tested one: many nodes below it may have been tested.
     """
     topology = drafted.topology
-    decided = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
+    decided: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
     rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
     if isinstance(log_e, NodeRaces):
         log_e = log_e.log_exponentials([topology.path(row) for row in rows])
-    noise, steps = log_e.cpu().numpy(), []
+    assert isinstance(log_e, Tensor), "a record shows the exponentials of all tokens"
+    noise = log_e.cpu().numpy()  # [depth + 1, vocabulary]
+    steps: list[Step] = []
     deciding = _deciding(topology, verdict)
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]

@@ -28,7 +28,7 @@ from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import NodeRaces, Noise, Races, Stream, node_seed, uniform
 from specdec.text import TextStream
 from specdec.topology import Path, Topology
-from specdec.trace import Method, Round, Seconds, Token
+from specdec.trace import Finish, Kind, Method, Round, Seconds, Token
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -120,13 +120,14 @@ class Engine:
             self.limited = lru_cache(maxsize=None)(topology.limited)
 
     def _new_drafter(self) -> Drafter | None:
-        models = self.pair.draft, self.pair.vocab_size, self.settings.sampling
+        size, sampling = self.pair.vocab_size, self.settings.sampling
         if isinstance(self.topology, ContextTree):
-            return ContextDrafter(*models, self.topology)
+            return ContextDrafter(self.pair.drafting, size, sampling, self.topology)
         if not self.topology.num_draft_tokens:
             return None
-        independent = METHODS[self.settings.method].drafting == "draws"
-        return IndependentDrafter(*models, self.seed) if independent else Drafter(*models)
+        if METHODS[self.settings.method].drafting == "draws":
+            return IndependentDrafter(self.pair.drafting, size, sampling, self.seed)
+        return Drafter(self.pair.drafting, size, sampling)
 
     def rounds(self) -> Iterator[Round]:
         """The prefill, and round by round to the end of the text."""
@@ -197,13 +198,14 @@ class Engine:
         length = len(self.text_ids)
         room = self.stop_length - length - 1
         if self.drafter is not None:
-            room = min(room, self.pair.draft.context_length - length + 1)
+            room = min(room, self.drafter.model.context_length - length + 1)
         return max(room, 0)
 
     def _draft(self, position: int) -> Asking[tuple[Drafted, Noise | NodeRaces]]:
         """The drafted tree and the races of its depths, depth + 1 of them."""
         room = self._room()
         if room and isinstance(self.topology, ContextTree):
+            assert isinstance(self.drafter, ContextDrafter), "a tree that grows has a drafter that grows it"
             drafted = yield from self.drafter.grow(
                 self.text_ids,
                 min(room, self.topology.depth),
@@ -213,7 +215,7 @@ class Engine:
             return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
         topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
         log_e = self._races(position, topology.depth + 1)
-        if topology.num_draft_tokens:
+        if self.drafter is not None and topology.num_draft_tokens:
             return (yield from self.drafter.draft(self.text_ids, topology, log_e)), log_e
         return Drafted(topology, [self.text_ids[-1]], [None], [()]), log_e
 
@@ -246,7 +248,7 @@ class Engine:
         if verdict.token_id is not None:
             self.text_ids.append(verdict.token_id)
 
-    def _finish(self) -> str | None:
+    def _finish(self) -> Finish | None:
         if self.text_ids[-1] in self.pair.eos_ids:
             return "eos"
         if len(self.text_ids) < self.stop_length:
@@ -254,7 +256,7 @@ class Engine:
         return "context" if self.stop_length == self.pair.target.context_length else "length"
 
     def _tokens(self, drafted: Drafted, verdict: Verdict, last: bool) -> tuple[Token, ...]:
-        emitted = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
+        emitted: list[tuple[int, Kind]] = [(drafted.token_ids[row], "accepted") for row in verdict.rows]
         if verdict.token_id is not None:
             emitted.append((verdict.token_id, verdict.kind))
         texts = [self.texts.push(token_id) for token_id, _ in emitted]

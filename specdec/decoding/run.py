@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -170,7 +170,7 @@ class Run(Iterator[Round]):
             arithmetic=self.arithmetic,
         )
 
-    def _decode(self) -> Iterator[Round]:
+    def _decode(self) -> Generator[Round, None, None]:
         engine = self.begin()
         for round in engine.rounds():
             self.prefill_seconds = engine.prefill_seconds
@@ -211,7 +211,7 @@ def _chosen_topology(
 
 
 def _check_topology(pair: ModelPair, topology: Topology | ContextTree) -> None:
-    for model in (pair.target, pair.draft):
+    for model in (pair.target, pair.drafting):
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
 
@@ -230,8 +230,8 @@ def _check_draft_room(
     # a tree is never deeper than the text can still grow, so near its end less room will do
     growth = min(settings.max_new_tokens, pair.target.context_length - prompt_length)
     depth = min(topology.depth, growth - 1)
-    if depth > 0 and prompt_length + depth - 1 > pair.draft.context_length:
+    if depth > 0 and prompt_length + depth - 1 > pair.drafting.context_length:
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens and the tree depth {depth}; the draft's context of "
-            f"{pair.draft.context_length:,} has no room for them: shorten the prompt or the tree"
+            f"{pair.drafting.context_length:,} has no room for them: shorten the prompt or the tree"
         )

@@ -64,7 +64,8 @@ class ContextDrafter(Drafter):
         self, root: Branch, logits: Tensor, depth: int, race: ByDepth, uniforms: ByDepth
     ) -> Asking[list[Branch]]:
         """Level by level: decide the child counts, then look at the race and the uniforms."""
-        level, taken = [root], []
+        level = [root]
+        taken: list[Branch] = []
         for above in range(depth):
             log_q, tests = self._log_q(level, logits), uniforms(above)
             counts = self._counts(level, log_q, tests, self.k - len(taken), depth - above)
@@ -103,7 +104,8 @@ class ContextDrafter(Drafter):
         for number, node in enumerate(nodes, start=self._scored):
             node.number = number
         self._scored += len(nodes)
-        return self._forward([node.token_id for node in nodes], [node.parent.number for node in nodes])
+        parents = [-1 if node.parent is None else node.parent.number for node in nodes]
+        return self._forward([node.token_id for node in nodes], parents)
 
     def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:
         """The taken nodes in level order; their session numbers for `keep`."""

@@ -36,7 +36,9 @@ class Drafter:
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
         level = yield from self._root_logits(text_ids)  # [1, vocabulary or more]
-        tokens, logits, known, inner = {0: text_ids[-1]}, {}, {}, (0,)
+        tokens, inner = {0: text_ids[-1]}, [0]
+        logits: dict[int, Tensor] = {}  # by row, [vocabulary or more]
+        known: dict[int, Tensor] = {}  # log q by row, [vocabulary]
         for depth in range(topology.depth):
             logits.update(zip(inner, level.unbind(), strict=True))
             races = self._races(topology, log_e, depth, inner)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,8 +84,10 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms
     def sample(weights: Sequence[Tensor], sums: Sequence[float], race: Tensor) -> int:
         return int(winner(torch.cat([*weights]).log(), race))
 
-    rules = RULES._replace(sample=sample)
-    return verify_gsd(*_tree(drafted, log_p), uniforms.test, log_e.__getitem__, rules)
+    def race(depth: int) -> Any:
+        return log_e[depth]
+
+    return verify_gsd(*_tree(drafted, log_p), uniforms.test, race, RULES._replace(sample=sample))
 
 
 def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
@@ -95,7 +98,8 @@ def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: 
 
 def one_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
     """ERSD races at every position of a round on the exponentials of the first."""
-    return verify_ersd(drafted.topology, drafted.token_ids, log_p, [log_e[0]] * len(log_e))
+    first: Any = log_e[0]
+    return verify_ersd(drafted.topology, drafted.token_ids, log_p, [first] * len(log_e))
 
 
 def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
@@ -128,7 +132,7 @@ def no_threshold(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Unif
     )
 
 
-def _tree(drafted: Drafted, log_p: LogProbs) -> tuple[Topology, list[int], LogProbs, LogProbs]:
+def _tree(drafted: Drafted, log_p: LogProbs) -> tuple[Topology, list[int], LogProbs, Sequence[Tensor | None]]:
     """What `verify_gsd` and `verify_traversal` take of it."""
     return drafted.topology, drafted.token_ids, log_p, drafted.log_q
 

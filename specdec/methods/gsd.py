@@ -152,7 +152,8 @@ def verify_one_by_one(
     def decide(row: int) -> Decision:
         depth, tested, left, attempts = topology.depths[row], draws[row], Left(), []
         p = log_p[row]  # [vocabulary]
-        q = log_q[row].to(p.device) if tested else None  # [vocabulary]; the draft may be elsewhere
+        drafted_from = log_q[row] if tested else None  # [vocabulary]; the draft may be elsewhere
+        q = p if drafted_from is None else drafted_from.to(p.device)  # a leaf has no use for it
         for number, child in enumerate(tested, start=1):
             if number > 1:
                 left = without(left, q, [token_ids[tried] for tried in tested[: number - 1]], rules)
@@ -194,7 +195,7 @@ def emitted(left: Left, log_p: Tensor, u: float, rules: Rules = RULES) -> int:
     return rules.sample(weights, running(weights), u)
 
 
-def _first_beyond(sums: Sequence[float], limit: float) -> int:
+def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
     """The first of these running sums above `limit`; where rounding leaves none, the last that adds any."""
     first = bisect_right(sums, limit)
     return first if first < len(sums) else bisect_left(sums, sums[-1])

@@ -93,7 +93,9 @@ def walk(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> V
 
     decide: by row. kind: of a token that is emitted where there were children.
     """
-    row, rows, attempts = 0, [], []
+    row = 0
+    rows: list[int] = []
+    attempts: list[Attempt] = []
     while True:
         child, token_id, tried = decide(row)
         attempts += tried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ def engine_for(pair: ModelPair, topology: Topology | ContextTree, method: Method
     """
     if isinstance(topology, ContextTree) or method not in ON_DEVICE:
         return Engine
-    models = [pair.target, pair.draft] if topology.num_draft_tokens else [pair.target]
+    models = [pair.target, pair.drafting] if topology.num_draft_tokens else [pair.target]
     # as tensors have it, with its number
     devices = {torch.empty(0, device=model.device).device for model in models}
     return Engine if len(devices) > 1 or devices.pop().type == "cpu" else DeviceEngine
@@ -72,12 +72,14 @@ class Table(NamedTuple):
     @classmethod
     def read(cls, packed: Tensor) -> Table:
         """The round's one transfer from the device."""
-        token_ids, supported, winners, *rest = map(list, zip(*packed.cpu().tolist(), strict=True))
+        columns: list[list[Any]] = [*map(list, zip(*packed.cpu().tolist(), strict=True))]
+        token_ids, supported, winners, *rest = columns
         return cls([*map(int, token_ids)], [*map(bool, supported)], [*map(int, winners)], *rest)
 
     def of(self, rows: Sequence[int]) -> Table:
         """These rows alone."""
-        return Table(*([column[row] for row in rows] for column in self))
+        columns: list[list[Any]] = [[column[row] for row in rows] for column in self]
+        return Table(*columns)
 
 
 class DeviceEngine(Engine):
@@ -109,13 +111,13 @@ class DeviceEngine(Engine):
     def _new_drafter(self) -> DeviceDrafter | None:
         if not self.topology.num_draft_tokens:
             return None
-        return DeviceDrafter(self.pair.draft, self.pair.vocab_size, self.settings.sampling)
+        return DeviceDrafter(self.pair.drafting, self.pair.vocab_size, self.settings.sampling)
 
     def _decide(self, position: int, clock: Clock) -> Asking[Decided]:
         return self._read((yield from self.launch(position, clock)), position)
 
     def _launch_draft(self, plan: DeviceTree, log_e: Tensor) -> Asking[DraftedThere]:
-        if plan.levels:
+        if self.drafter is not None and plan.levels:
             return (yield from self.drafter.launch(self.text_ids, plan, log_e))
         return DraftedThere.root(self.text_ids[-1], self.pair.vocab_size, plan.device)
 
@@ -139,7 +141,9 @@ class DeviceEngine(Engine):
         table = Table.read(packed)
         rows = plan.there(table.supported)
         table = table.of(rows)
-        topology = self.drafter.leave(plan.topology, rows) if plan.levels else plan.topology
+        topology = plan.topology
+        if self.drafter is not None and plan.levels:
+            topology = self.drafter.leave(topology, rows)
         verdict = self._walk(topology, table, position)
         detail = self.settings.detail
         looked_at = {0, *verdict.rows, *(topology.parents[1:] if detail else ())}
