@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from specdec.bench.contestants import Contestant, now
-from specdec.models import HFModel
 from specdec.pair import ModelPair
 
 BYTES = 1 << 28
@@ -53,12 +52,12 @@ def line(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
     return f"weights read, as a share of memory bandwidth (a copy's): {', '.join(told)}"
 
 
-def bytes_per_token(model: HFModel) -> int:
+def bytes_per_token(model: Any) -> int:
     """Bytes of weights that a forward reads for a token: all, but one row only of an embedding of its own."""
     module = model.module
     embedding, head = module.get_input_embeddings().weight, module.get_output_embeddings().weight
     unread = 0 if embedding is head else embedding.nbytes - embedding[0].nbytes
-    return sum(parameter.nbytes for parameter in module.parameters()) - unread
+    return int(sum(parameter.nbytes for parameter in module.parameters()) - unread)
 
 
 def bandwidth(device: torch.device, threads: int) -> float:

@@ -115,7 +115,12 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
     limits = bandwidth.limits(contestants, pairs)
     jobs = [Workload(p, seed, settings["tokens"]) for seed in range(settings["repeats"]) for p in prompts]
     loads: list[float] = []
-    samples = interleaved(contestants, jobs, lambda done: (loads.append(os.getloadavg()[0]), _say(done)))
+
+    def told(done: str) -> None:
+        loads.append(os.getloadavg()[0])
+        _say(done)
+
+    samples = interleaved(contestants, jobs, told)
     device = some.target.device
     measured = rows(contestants, samples, peaks(contestants, trial[0], device))
     result = {
@@ -186,7 +191,8 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
     for name in (*names, options.draft_dtype or names[0]):
         if name not in DTYPES:
             raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(DTYPES)}")
-    pairs, about = {}, {}
+    pairs: dict[str, ModelPair] = {}
+    about: dict[str, Any] = {}
     for name in names:
         if options.synthetic is None:
             pair = _loaded(options, device, name)
@@ -237,8 +243,8 @@ def _preset(options: argparse.Namespace) -> Preset:
         raise ValueError(f"synthetic = {options.synthetic!r} is none of {', '.join(PRESETS)}")
     preset = PRESETS[options.synthetic]
     shapes = {role: getattr(options, f"{role}_shape") for role in ("target", "draft")}
-    preset = preset._replace(**{role: _shape(role, text) for role, text in shapes.items() if text})
-    given = {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
+    given: dict[str, Any] = {role: _shape(role, text) for role, text in shapes.items() if text}
+    given |= {"vocab_size": options.vocabulary, "acceptance": options.acceptance}
     return preset._replace(**{name: value for name, value in given.items() if value is not None})
 
 

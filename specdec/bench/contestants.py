@@ -10,7 +10,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from transformers import PreTrainedModel
@@ -19,6 +19,7 @@ from specdec.decoding.run import generate
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.topology import Topology
+from specdec.trace import Method
 
 STAGES = ("draft", "target", "verify", "rest")
 
@@ -68,7 +69,7 @@ class Calls:
         forward = model.forward
 
         @functools.wraps(forward)  # generate reads its signature
-        def timed(*args, **kwargs):
+        def timed(*args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             output = forward(*args, **kwargs)
             self.seconds += time.perf_counter() - start
@@ -85,14 +86,15 @@ class Calls:
 def without_end(pair: ModelPair) -> ModelPair:
     """The same pair, for which no token ends a text, on transformers' side too."""
     pair.eos_ids = frozenset()
-    for model in (pair.target, pair.draft):
+    models: tuple[Any, ...] = (pair.target, pair.draft)
+    for model in models:
         if model is not None:
             model.module.generation_config.eos_token_id = None
     return pair
 
 
 def ours(
-    pair: ModelPair, method: str, topology: Topology | str | None, sampling: Sampling
+    pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling
 ) -> Callable[[Workload], Sample]:
     """Our decoder with a topology; "auto" measures on first use, which `measure` doesn't time."""
 
@@ -122,9 +124,9 @@ def ours(
     return run
 
 
-def theirs(pair: ModelPair, sampling: Sampling, **options) -> Callable[[Workload], Sample]:
+def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Workload], Sample]:
     """transformers' `generate` on the target; `options` choose assisted generation or prompt lookup."""
-    model, draft = pair.target.module, options.get("assistant_model")
+    model, draft = _module(pair.target), options.get("assistant_model")
     arguments = _sampling_arguments(sampling) | {"use_cache": True, "pad_token_id": 0} | options
 
     def run(job: Workload) -> Sample:
@@ -152,7 +154,7 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload]
 
     It gets the settings of generation from the draft's generation config, where it has them.
     """
-    draft = pair.draft.module
+    draft = _module(pair.drafting)
     config = draft.generation_config
 
     run = theirs(pair, sampling, assistant_model=draft)
@@ -169,6 +171,11 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload]
 def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' prompt lookup: drafts copied from the text so far."""
     return theirs(pair, sampling, prompt_lookup_num_tokens=k)
+
+
+def _module(model: Any) -> Any:
+    """A model as transformers decodes with it; tables have none."""
+    return model.module
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdec.bench.contestants import Contestant, Workload, assisted, ours, prompt_lookup, theirs
+from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
 from specdec.decoding.run import measure_acceptance
 from specdec.methods import DRAFTING
@@ -14,10 +14,12 @@ from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.topology import sequence
+from specdec.trace import Method
 
 AUTOREGRESSIVE, ASSISTED, LOOKUP = (
     f"transformers {name}" for name in ("autoregressive", "assisted", "prompt lookup")
 )
+Make = Callable[[ModelPair, Sampling, int], Callable[[Workload], Sample]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
     tried = {AUTOREGRESSIVE: tried_plain}
     say(f"{AUTOREGRESSIVE}: best in {plain.dtype} on {plain.threads} thread(s)")
     contestants = [plain]
+    others: list[tuple[str, Make, Sequence[int], Mapping[str, ModelPair]]]
     others = [(LOOKUP, prompt_lookup, field.lookup_k, {plain.dtype: field.pairs[plain.dtype]})]
     if _has_draft(field):
         others.insert(0, (ASSISTED, assisted, field.assisted_k, field.pairs))
@@ -69,7 +72,7 @@ def _best_plain(field: Field) -> tuple[Contestant, dict[str, float]]:
 def _best_k(
     field: Field,
     name: str,
-    make: Callable[..., Callable],
+    make: Make,
     ks: Sequence[int],
     pairs: Mapping[str, ModelPair],
     threads: int,
@@ -91,7 +94,8 @@ def _best_k(
 
 def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
     """Dtype and threads of our decoder, from what it is by default: ERSD on "auto"."""
-    method, topology = ("ersd", "auto") if _has_draft(field) else ("ar", None)
+    method: Method = "ersd" if _has_draft(field) else "ar"
+    topology = "auto" if _has_draft(field) else None
     candidates = []
     for dtype, pair in field.pairs.items():
         for n in field.threads:
@@ -102,21 +106,22 @@ def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
 
 
 def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
-    pair, trees = field.pairs[dtype], {}
+    pair = field.pairs[dtype]
+    trees: dict[tuple[str, Method], Any] = {}
     if _has_draft(field):
         # measured on the chosen number of threads, not on those of a trial before
         pair.trials.clear()
         pair.measured_topologies.clear()
         for method in DRAFTING:
             trees |= _trees(field, pair, method)
-    runs = {("specdec autoregressive", "ar"): None} | trees
+    plain: dict[tuple[str, Method], Any] = {("specdec autoregressive", "ar"): None}
     return [
         Contestant(name, "specdec", dtype, threads, ours(pair, method, tree, field.sampling))
-        for (name, method), tree in runs.items()
+        for (name, method), tree in (plain | trees).items()
     ]
 
 
-def _trees(field: Field, pair: ModelPair, method: str) -> dict[tuple[str, str], Any]:
+def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Method], Any]:
     """Topologies by (name, method)."""
     temperature, top_k, top_p = (getattr(field.sampling, name) for name in ("temperature", "top_k", "top_p"))
     rates = measure_acceptance(
@@ -128,7 +133,7 @@ def _trees(field: Field, pair: ModelPair, method: str) -> dict[tuple[str, str], 
         top_p=top_p,
     )
     trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in field.sequences}
-    if pair.target.capability == pair.draft.capability == "tree":
+    if pair.target.capability == pair.drafting.capability == "tree":
         trees |= {f"optimal({k})": optimal_topology(rates, k) for k in field.optimal}
     trees["auto"] = "auto"
     return {(f"specdec {method.upper()} {name}", method): tree for name, tree in trees.items()}

@@ -62,7 +62,7 @@ def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
         return None
     # of the run with the median time, so that the stages add up to a whole
     middle = sorted(samples, key=lambda s: s.seconds / s.target_calls)[len(samples) // 2]
-    return {name: 1000 * middle.stages[name] / middle.target_calls for name in STAGES}
+    return {name: 1000 * (middle.stages or {})[name] / middle.target_calls for name in STAGES}
 
 
 def table(found: Sequence[Row]) -> str:
@@ -136,7 +136,7 @@ def _ratio(ratio: Mapping[str, float] | None) -> str:
 
 def machine(device: torch.device) -> dict[str, Any]:
     """Where and with what: processor, versions, date."""
-    words = {name: version(name) for name in ("torch", "transformers")}
+    words: dict[str, Any] = {name: version(name) for name in ("torch", "transformers")}
     words |= {"python": platform.python_version(), "processor": _processor()}
     words |= {"cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
     if device.type == "cuda":

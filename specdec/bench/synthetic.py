@@ -84,8 +84,8 @@ def synthetic_pair(
     target = _random_model(preset.target, preset.vocab_size, dtype, device)
     _contain(target, draft, preset)
     reached = _calibrate(target, draft, preset)
-    models = (HFModel(model, cuda_graphs=cuda_graphs) for model in (target, draft.to(draft_dtype or dtype)))
-    return ModelPair(*models), reached
+    draft.to(draft_dtype or dtype)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    return ModelPair(*(HFModel(model, cuda_graphs=cuda_graphs) for model in (target, draft))), reached
 
 
 def _check(preset: Preset) -> None:

@@ -102,7 +102,8 @@ def settings_for(results: Path, prompts: Path) -> Settings:
     try:
         plain["prompts"] = listed[: plain["prompts"]]
         plain.pop("prompts_sha256")
-        settings = Settings(**{name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()})
+        kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()}
+        settings = Settings(**kept)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{results}, line 1: settings are not those of this version ({error})") from None
     if settings.to_json() != begun["settings"]:
@@ -169,7 +170,9 @@ def _announce(pair: ModelPair, settings: Settings, store: Store, share: Share) -
 
 def report(results: Path, settings: Settings) -> None:
     """Print the summary and write it beside the results."""
-    summary = summarize(settings, *Store(results).read())
+    header, runs = Store(results).read()
+    assert header is not None, "a report of no results"
+    summary = summarize(settings, header, runs)
     path = results.with_suffix(".summary.json")
     path.write_text(json.dumps(summary, separators=(",", ":")) + "\n")
     print(as_text(summary))

@@ -32,14 +32,15 @@ from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.topology import Topology
+from specdec.trace import Method
 
-METHODS = ("gsd", "ersd")
+METHODS: tuple[Method, ...] = ("gsd", "ersd")
 _SEED = 0x636F6E74
 
 
 def learnt(
     pair: ModelPair, prompts: Sequence[str], tokens: int, folder: Path
-) -> dict[str, ContextAcceptance]:
+) -> dict[Method, ContextAcceptance]:
     """The acceptance of both methods from `folder`; learnt and written there where it is missing."""
     result = {}
     for method in METHODS:
@@ -57,14 +58,14 @@ def trees(acceptance: ContextAcceptance, k: int) -> dict[str, Topology | Context
 
 def measure(
     pair: ModelPair,
-    acceptance: Mapping[str, ContextAcceptance],
+    acceptance: Mapping[Method, ContextAcceptance],
     prompts: Sequence[str],
     repeats: int,
     settings: Record,
     store: Store,
 ) -> None:
     """Do the runs that are not in the file yet."""
-    store.begin({"settings": settings, "pair": {"target": pair.target.name, "draft": pair.draft.name}})
+    store.begin({"settings": settings, "pair": {"target": pair.target.name, "draft": pair.drafting.name}})
     done = {_key(run) for run in store.read()[1]}
     jobs = [
         {"method": method, "tree": tree, "prompt": prompt, "repeat": repeat}
@@ -108,7 +109,7 @@ def _estimate(runs: Sequence[Record], method: str, tree: str) -> Estimate:
     return estimate
 
 
-def _gain(before: Estimate, after: Estimate) -> dict[str, float]:
+def _gain(before: Estimate, after: Estimate) -> dict[str, float | None]:
     """after / before - 1: each prompt's influence on the quotient, linearised."""
     quotient = after.value / before.value
     influence = {
@@ -119,7 +120,7 @@ def _gain(before: Estimate, after: Estimate) -> dict[str, float]:
     return _interval(quotient - 1, error)
 
 
-def _interval(value: float, error: float) -> dict[str, float]:
+def _interval(value: float, error: float) -> dict[str, float | None]:
     low, high = (value - Z * error, value + Z * error) if math.isfinite(error) else (None, None)
     return {"value": value, "low": low, "high": high}
 

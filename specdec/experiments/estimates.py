@@ -67,12 +67,12 @@ def mean(estimates: Sequence[Estimate]) -> Estimate:
     return combined(estimates, [1 / len(estimates)] * len(estimates))
 
 
-def marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float]]:
+def marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float | None]]:
     """accepted / offered by child index with Wilson's 95% interval."""
     table = []
     for index, (taken, count) in enumerate(zip(accepted, offered, strict=True)):
         entry = IndexAcceptance(index, taken, count)
         low, high = entry.interval(Z)
-        row = {"index": index, "accepted": taken, "offered": count}
+        row: dict[str, float | None] = {"index": index, "accepted": taken, "offered": count}
         table.append(row | {"rate": entry.rate if count else None, "low": low, "high": high})
     return table

@@ -105,11 +105,11 @@ def _finite_sum(values: Tensor) -> float | None:
 @torch.inference_mode()
 def _laws(pair: ModelPair, settings: Settings, ids: Sequence[int], start: int) -> tuple[Tensor, Tensor]:
     """P and Q [positions, vocabulary] of the tokens at moments spread evenly from `start` on."""
-    room = min(pair.target.context_length, pair.draft.context_length)
+    room = min(pair.target.context_length, pair.drafting.context_length)
     length = min(len(ids), room) - start
     moments = [start + (2 * i + 1) * length // (2 * settings.positions) for i in range(settings.positions)]
     rows = sorted({moment - 1 for moment in moments})
-    p, q = (_probabilities(pair, settings, model, ids, rows) for model in (pair.target, pair.draft))
+    p, q = (_probabilities(pair, settings, model, ids, rows) for model in (pair.target, pair.drafting))
     return p, q
 
 

@@ -71,12 +71,12 @@ class Plan:
 
     def missing(self) -> list[Job | ContextJob]:
         """The runs to do next, in order; more may follow when they are finished. Empty: all is done."""
-        first = self._missing_of(self.calibration)
+        first: list[Job | ContextJob] = [*self._missing_of(self.calibration)]
         if first:
             return first
         contexts = [ContextJob(prompt) for prompt in range(len(self.settings.prompts))]
         waiting = [job for job in contexts if self.settings.positions and job.key not in self.finished]
-        return self._missing_of(self.planned) + waiting
+        return [*self._missing_of(self.planned), *waiting]
 
     @property
     def is_calibrated(self) -> bool:
@@ -128,8 +128,8 @@ class Plan:
         wanted = self.settings.tokens
         count = math.ceil(wanted / self.settings.max_new_tokens)
         while True:
-            runs = [self.runs_of(item, count) for item in items]
-            if any(run is None for row in runs for run in row):
+            runs = [[run for run in self.runs_of(item, count) if run is not None] for item in items]
+            if any(len(row) < count for row in runs):
                 return count
             least = min(sum(run["tokens"] for run in row) for row in runs)
             if least >= wanted:
@@ -159,6 +159,7 @@ def summed(runs: Sequence[Record], name: str) -> list[int]:
 
 def _planned(point: Point, acceptance: np.ndarray | None) -> Planned:
     if point.strategy == "optimal":
+        assert acceptance is not None, "the optimal tree is planned after the calibration"
         tree = optimal_topology(acceptance, point.k)
     else:
         tree = getattr(topology, point.strategy)(point.k)

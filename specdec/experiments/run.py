@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -32,8 +33,8 @@ class Share(NamedTuple):
     wait: returns when all processes have called it.
     """
 
-    index: int = 0
-    count: int = 1
+    index: int = 0  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
+    count: int = 1  # type: ignore[assignment]  # so does this
     wait: Callable[[], None] = lambda: None
 
 
@@ -73,7 +74,7 @@ def _do(
 
 def header(pair: ModelPair, settings: Settings) -> Record:
     """The first line of a results file: what was measured, with what."""
-    models = {"target": pair.target.name, "draft": pair.draft.name, "vocab_size": pair.vocab_size}
+    models: Record = {"target": pair.target.name, "draft": pair.drafting.name, "vocab_size": pair.vocab_size}
     for name in ("target", "draft"):
         model = getattr(pair, name)
         models |= {f"{name}_dtype": _dtype(model), f"{name}_weights": _fingerprint(model)}
@@ -119,13 +120,16 @@ def _round_costs(pair: ModelPair, settings: Settings) -> tuple[float, float, flo
     """Seconds per round, per level of the tree and per node, from three trees: three equations."""
     rows, seconds = [], []
     for tree in _PROBES:
-        probe = {"method": settings.methods[0], "topology": tree, "max_new_tokens": _PROBE_TOKENS, "seed": 0}
-        generate(pair, settings.prompts[0], **probe | {"max_new_tokens": 4})
-        done = generate(pair, settings.prompts[0], **probe)
+        probe = partial(
+            generate, pair, settings.prompts[0], method=settings.methods[0], topology=tree, seed=0
+        )
+        probe(max_new_tokens=4)
+        done = probe(max_new_tokens=_PROBE_TOKENS)
         rows.append([1.0, float(tree.depth), float(tree.num_draft_tokens)])
         seconds.append(done.seconds / len(done.rounds))
     costs = torch.linalg.solve(torch.tensor(rows), torch.tensor(seconds))
-    return tuple(costs.clamp_min(0).tolist())
+    per_round, per_level, per_node = costs.clamp_min(0).tolist()
+    return per_round, per_level, per_node
 
 
 def _guessed_shape(point: Point) -> tuple[float, float]:

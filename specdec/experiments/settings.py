@@ -13,6 +13,7 @@ from specdec.loading import ASSETS
 from specdec.methods import DRAFTING
 from specdec.probs import Sampling
 from specdec.race import derived_seed
+from specdec.trace import Method
 
 PROMPTS = ASSETS / "prompts.txt"
 """Story openings, one a line, written for this project."""
@@ -47,13 +48,13 @@ class Settings:
     top_p: float = 1.0
     seed: int = 0
     positions: int = 2
-    methods: tuple[str, ...] = ("gsd", "ersd")
+    methods: tuple[Method, ...] = ("gsd", "ersd")
     sequence: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32)
     batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 16, 32, 64)
     specinfer: tuple[int, ...] = (4, 6, 8, 12, 20, 32)
     optimal: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 384)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.prompts:
             raise ValueError("no prompts: an experiment needs at least one")
         for name, least in (("tokens", 1), ("max_new_tokens", 2), ("positions", 0)):

@@ -33,7 +33,7 @@ def check_runs(runs: Sequence[Record]) -> None:
         fields = _CONTEXT_FIELDS if run.get("method") == "contexts" else _RUN_FIELDS
         for name, kind in fields.items():
             value = run.get(name)
-            if not isinstance(value, kind) or (kind is list and {*map(type, value)} - {int}):
+            if not isinstance(value, kind) or (isinstance(value, list) and {*map(type, value)} - {int}):
                 shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"
                 raise ValueError(f"{at}{shown}: not the record of a run; take the line out")
         key = tuple(run[name] for name in KEY)
@@ -83,7 +83,7 @@ class Store:
         for name in ("settings", "pair"):
             self._check_same(name, found.get(name), header[name])
 
-    def _check_same(self, name: str, found: Record, ours: Record) -> None:
+    def _check_same(self, name: str, found: Any, ours: Record) -> None:
         if not isinstance(found, dict):
             raise ValueError(f"{self.path}, line 1: no {name!r}; give another file")
         different = [key for key in ours if found.get(key) != ours[key]]

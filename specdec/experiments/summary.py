@@ -146,7 +146,7 @@ def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
-        "mean_entropy": _with_interval(bits),
+        "mean_entropy": _with_interval(bits) if bits else None,
         "kl": _with_interval(kl) if kl else None,
     }
 

@@ -1,5 +1,6 @@
 """The draft: it learns the target's probabilities, on the target's own text."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from transformers import LlamaForCausalLM
 
 from specdec.tiny.llama import new_model
 from specdec.tiny.recipe import Budget, Recipe, step_generator
-from specdec.tiny.training import Trainer
+from specdec.tiny.training import Loss, Trainer
 
 
 class Gap(NamedTuple):
@@ -28,7 +29,7 @@ def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budge
     model = new_model(recipe.draft, recipe)
     model.set_attn_implementation("specdec_plain")
 
-    def losses(step, progress):
+    def losses(step: int, progress: float) -> Iterator[Loss]:
         model.train()
         generator = step_generator(recipe.seed, step, rank)
         record = records[int(torch.randint(len(records), (1,), generator=generator))]
@@ -39,7 +40,7 @@ def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budge
         yield 1.0, (1 - 0.8 * late) * gap.kl + late * (gap.tv + gap.race), count * length
 
     @torch.no_grad()
-    def evaluate():
+    def evaluate() -> dict[str, float]:
         model.eval()
         gaps = [
             mean_gap(model, record, rows)
@@ -54,7 +55,8 @@ def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budge
 
 def read_samples(work: Path) -> tuple[list[dict], list[dict]]:
     """The records of samples to train on, and those held out: the first of each process."""
-    records, held_out = [], []
+    records: list[dict] = []
+    held_out: list[dict] = []
     for path in sorted(work.glob("samples-*.pt")):
         chosen = held_out if path.stem.endswith("-0") else records
         chosen.append(torch.load(path, mmap=True, weights_only=True))

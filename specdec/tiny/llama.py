@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import DynamicLayer
 
@@ -49,7 +50,9 @@ class ResidualDropout:
         return F.dropout(output, self.rate) if self.rate and module.training else output
 
 
-def plain_attention(_module, q, k, v, _attention_mask, scaling=None, **_options):
+def plain_attention(
+    _module: object, q: Tensor, k: Tensor, v: Tensor, _mask: object, scaling: float = 1.0, **_options: object
+) -> tuple[Tensor, None]:
     """Causal attention as two matrix products in bfloat16: in training on a CPU 3 times as fast as sdpa's."""
     rows, heads, length, size = q.shape
     q, k, v = (x.to(torch.bfloat16).reshape(rows * heads, length, size) for x in (q, k, v))
@@ -59,10 +62,12 @@ def plain_attention(_module, q, k, v, _attention_mask, scaling=None, **_options)
     return mixed.reshape(rows, heads, length, size).transpose(1, 2).contiguous(), None
 
 
-def last_attention(_module, q, k, v, attention_mask, scaling=None, **_options):
+def last_attention(
+    _module: object, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scaling: float = 1.0, **_options: object
+) -> tuple[Tensor, None]:
     """Attention of the newest token to all before it, as two matrix products."""
     rows, heads, _, size = q.shape
-    scores = torch.bmm(q.flatten(0, 1) * scaling, k.flatten(0, 1).transpose(1, 2)) + attention_mask[0]
+    scores = torch.bmm(q.flatten(0, 1) * scaling, k.flatten(0, 1).transpose(1, 2)) + mask[0]
     mixed = torch.bmm(torch.softmax(scores, -1), v.flatten(0, 1))
     return mixed.view(rows, 1, heads, size), None
 
@@ -73,9 +78,13 @@ class GrowingLayer(DynamicLayer):
     Contiguous buffers make the products of `last_attention` 3 times as fast as views of larger ones.
     """
 
+    keys: Tensor
+    values: Tensor
     used = 0
 
-    def update(self, key_states, value_states, *_args, **_options):
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_args: object, **_options: object
+    ) -> tuple[Tensor, Tensor]:
         """Adds one position and returns the whole buffers."""
         if self.used == 0:
             self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
@@ -85,7 +94,7 @@ class GrowingLayer(DynamicLayer):
         self.used += 1
         return self.keys, self.values
 
-    def get_seq_length(self, *_args):
+    def get_seq_length(self, *_args: object) -> int:
         """Positions in use."""
         return self.used
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -58,7 +59,8 @@ def measure(out: Path, smoke: bool = False) -> None:
     models = {n: LlamaForCausalLM.from_pretrained(out / n, dtype=torch.float32).eval() for n in names}
     files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
     print("measure: costs", flush=True)
-    figures = {"parameters": {n: model.num_parameters() for n, model in models.items()}, "bytes": files}
+    figures: dict[str, Any] = {"bytes": files}
+    figures["parameters"] = {n: model.num_parameters() for n, model in models.items()}
     figures["cost"] = measure_cost(models, seconds=0.05 if smoke else 2.0)
     print("measure: acceptance", flush=True)
     rows, length, positions = (4, 16, 8) if smoke else (96, 224, 2000)
@@ -97,7 +99,8 @@ def forward_milliseconds(
 
     The fastest of those that fit into `seconds`: other work on the machine only adds to the time.
     """
-    threads, times = torch.get_num_threads(), []
+    threads = torch.get_num_threads()
+    times: list[float] = []
     torch.set_num_threads(1)
     cache = model(torch.ones(1, prefix, dtype=torch.long), use_cache=True).past_key_values
     while sum(times) < seconds:
@@ -113,7 +116,7 @@ def measure_acceptance(models: Models, rows: int, length: int, positions: int) -
     """Acceptance of the first draft on the target's own text, and at some positions by child index."""
     p, q = own_text_probabilities(models, rows, length)
     chosen = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
-    some = [x.flatten(0, 1)[chosen] for x in (p, q)]
+    some = p.flatten(0, 1)[chosen], q.flatten(0, 1)[chosen]
     return {
         "gsd": mean_and_error(theory.gsd_acceptance(p, q)),
         "ersd": mean_and_error(theory.ersd_acceptance(p, q)),
@@ -164,7 +167,7 @@ def block_efficiency(
     pair: specdec.ModelPair, method: str, topology: specdec.Topology, seeds: int, new_tokens: int
 ) -> dict:
     """Tokens per target call, from every opening with every seed."""
-    settings = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
+    settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
     starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
     runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
     found = estimate_block_efficiency(run.rounds for run in runs)
@@ -179,7 +182,8 @@ def block_efficiency(
 def sample_stories(out: Path) -> list[dict]:
     """Five texts from the target alone, at temperature 0.8."""
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
-    prompt, settings = OPENINGS[1], {"method": "ar", "max_new_tokens": 100, "temperature": 0.8}
+    prompt = OPENINGS[1]
+    settings: dict[str, Any] = {"method": "ar", "max_new_tokens": 100, "temperature": 0.8}
     return [
         {"seed": seed, "text": prompt + specdec.generate(pair, prompt, seed=seed, **settings).text}
         for seed in range(5)

@@ -76,7 +76,7 @@ class Budget:
     steps: int | None = None
     minutes: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
             raise ValueError(f"steps = {self.steps}; at least 1")
         if self.steps is None and not (self.minutes or 0) > 0:
@@ -84,7 +84,10 @@ class Budget:
 
     def progress(self, step: int, seconds: float) -> float:
         """The fraction of the training that is done."""
-        return step / self.steps if self.steps is not None else seconds / (60 * self.minutes)
+        if self.steps is not None:
+            return step / self.steps
+        assert self.minutes is not None
+        return seconds / (60 * self.minutes)
 
 
 def step_generator(seed: int, step: int, rank: int) -> torch.Generator:

@@ -31,7 +31,7 @@ class Run:
     processes: int = 1
     compiled: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.processes < 1:
             raise ValueError(f"processes = {self.processes}; at least 1")
         if self.chunks < 2:

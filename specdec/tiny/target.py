@@ -1,5 +1,6 @@
 """The target: general English first, stories last."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -10,7 +11,7 @@ from transformers import LlamaForCausalLM
 from specdec.tiny.llama import ResidualDropout, new_model
 from specdec.tiny.recipe import Budget, Phase, Recipe, step_generator
 from specdec.tiny.texts import draw_rows, fixed_rows, story_rows
-from specdec.tiny.training import Trainer
+from specdec.tiny.training import Loss, Trainer
 
 
 def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> None:
@@ -26,7 +27,7 @@ def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budg
         "general": fixed_rows(tokens["general_held_out"], recipe.phases[0].length, 48),
     }
 
-    def losses(step, progress):
+    def losses(step: int, progress: float) -> Iterator[Loss]:
         phase = phase_at(progress, recipe.phases)
         dropout.rate = phase.dropout
         model.train()
@@ -40,7 +41,7 @@ def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budg
             loss = F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
             yield 1 / micros, loss, rows * phase.length
 
-    def evaluate():
+    def evaluate() -> dict[str, float]:
         judge.load_state_dict(model.state_dict())
         return {name: mean_loss(judge, rows) for name, rows in parts.items()}
 

@@ -39,7 +39,8 @@ def split_end(documents: list[str], share: float) -> tuple[list[str], list[str]]
     >>> split_end(["ab\\ncd"], 0.5)
     (['ab'], ['cd'])
     """
-    wanted, tail, head = share * sum(map(len, documents)), [], list(documents)
+    wanted, head = share * sum(map(len, documents)), list(documents)
+    tail: list[str] = []
     while head and sum(map(len, tail)) + len(head[-1]) <= wanted:
         tail.insert(0, head.pop())
     if not tail:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,7 +19,8 @@ from transformers import LlamaForCausalLM
 from specdec.tiny.recipe import Budget, Recipe
 from specdec.tiny.texts import save
 
-Losses = Callable[[int, float], Iterator[tuple[float, Tensor, int]]]
+Loss = tuple[float, Tensor, int]
+Losses = Callable[[int, float], Iterator[Loss]]
 """(step, progress) -> for each micro-batch: its share of the step, its loss, its number of tokens."""
 
 
@@ -59,7 +61,8 @@ class Trainer:
         muon = torch.optim.Muon(self.shares[rank], weight_decay=recipe.matrix_decay, momentum=0.95)
         adam = torch.optim.AdamW(vectors, betas=(0.9, 0.95), weight_decay=0.0, foreach=True)
         self.optimizers = {muon: recipe.matrix_rate, adam: recipe.vector_rate}
-        self.step, self.seconds, self.tokens, self.history = 0, 0.0, 0, []
+        self.step, self.seconds, self.tokens = 0, 0.0, 0
+        self.history: list[dict[str, Any]] = []
         self.recent: list[float] = []
 
     def run(
@@ -103,7 +106,7 @@ class Trainer:
     def _update(self, rate: float) -> None:
         """Average the gradients, step this process's share, hand the shares round."""
         if self.world > 1:
-            gradients = [p.grad for p in self.parameters]
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
             flat = torch.cat([g.flatten() for g in gradients])
             dist.all_reduce(flat)
             scatter(flat / self.world, gradients)
