@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdec.decoding.engine import Uniforms
 from specdec.methods import (
     RULES,
     Drafted,
@@ -26,6 +25,7 @@ from specdec.methods import (
     verify_spectr,
     verify_traversal,
 )
+from specdec.methods.verdict import OwnNoise
 from specdec.race import Noise, Stream, log_exponentials, uniform, winner
 from specdec.topology import Topology
 from specdec.trace import Method
@@ -48,19 +48,19 @@ class Fault:
     length: int = 1
 
 
-def kept_target(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def kept_target(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """After a rejection the target's distribution stays P instead of becoming the residual."""
     rules = RULES._replace(residual=lambda left, log_p, log_q: (left.weights, left.sums))
     return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
 
 
-def kept_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def kept_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """After a rejection the rejected token stays in q."""
     rules = RULES._replace(log_rest=lambda left, log_q, token_ids: 0.0)
     return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
 
 
-def shared_uniform(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def shared_uniform(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """All children of a node are tested with one uniform."""
 
     def test(depth: int, child_index: int) -> float:
@@ -69,7 +69,7 @@ def shared_uniform(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Un
     return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
 
 
-def uniform_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def uniform_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """The tests' uniforms come from the race that chose the draft."""
 
     def test(depth: int, child_index: int) -> float:
@@ -78,7 +78,7 @@ def uniform_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms:
     return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
 
 
-def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """The residual is sampled with the race that chose the draft."""
 
     def sample(weights: Sequence[Tensor], sums: Sequence[float], race: Tensor) -> int:
@@ -90,19 +90,19 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms
     return verify_gsd(*_tree(drafted, log_p), uniforms.test, race, RULES._replace(sample=sample))
 
 
-def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """ERSD races under Q where it should race under P: so the draft always wins."""
     raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
     return verify_ersd(drafted.topology, drafted.token_ids, raced, log_e)
 
 
-def one_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def one_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """ERSD races at every position of a round on the exponentials of the first."""
     first: Any = log_e[0]
     return verify_ersd(drafted.topology, drafted.token_ids, log_p, [first] * len(log_e))
 
 
-def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """ERSD whose correction is a new sample of P instead of the winner that nobody drafted."""
     verdict = verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
     if verdict.kind != "correction":
@@ -112,19 +112,19 @@ def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms
     return verdict._replace(token_id=int(winner(log_p[row], log_new)))
 
 
-def one_test(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def one_test(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """Traversal verification that tests all leaves of a round with one uniform."""
     u, path = uniforms.node_test(()), drafted.topology.path
     return verify_traversal(*_tree(drafted, log_p), lambda row: u, lambda row: uniforms.node_last(path(row)))
 
 
-def lost_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def lost_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """SpecInfer's rule takes rejected tokens out of q, as if its draws were without replacement."""
     topology, token_ids, log_q, draws = drafted
     return verify_specinfer(topology, token_ids, draws, log_p, log_q, uniforms.test, uniforms.last, RULES)
 
 
-def no_threshold(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: Uniforms) -> Verdict:
+def no_threshold(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """k-SEQ whose threshold is 1, as for a single draw, however many there are."""
     topology, token_ids, log_q, draws = drafted
     return verify_spectr(

@@ -28,7 +28,17 @@ class Drafted(NamedTuple):
 
 
 class OwnNoise(Protocol):
-    """A round's uniform numbers that the race does not use."""
+    """A round's uniform numbers that the race does not use, keyed by (seed, position)."""
+
+    @property
+    def seed(self) -> int:
+        """Of the run."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """Of the round's first token."""
+        ...
 
     def test(self, depth: int, child_index: int) -> float:
         """What the child with this index of a node at this depth is tested with."""

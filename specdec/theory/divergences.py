@@ -42,7 +42,7 @@ def entropy(p: Distribution) -> Tensor:
     return -torch.where(p > 0, p * p.log2(), 0).sum(-1).clamp_max(0)
 
 
-def entropy_of_rates(rates: Sequence[float]) -> float:
+def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
     """H[R] in bits of acceptance rates by child index [n] (of Theorem 4.1), what is missing to 1 as one more
     outcome: at most the entropy of the whole law."""
     missing = 1 - math.fsum(rates)
