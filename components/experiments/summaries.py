@@ -35,7 +35,7 @@ _HEAD = struct.Struct(">I")
 
 
 class Process:
-    """The process that summarises, for one event loop. command: starts it."""
+    """The process that summarises, for one event loop. command: starts it, given the limit's seconds."""
 
     def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "components.experiments.summaries")):
         self._command = command
@@ -65,20 +65,26 @@ class Process:
 
     async def _started(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
-            pipe = asyncio.subprocess.PIPE
+            pipe, seconds = asyncio.subprocess.PIPE, limits.current().summary_seconds
             # a session of its own: what ends the server by the keyboard is not said to it
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=pipe, stdout=pipe, cwd=ROOT, start_new_session=True
+                *self._command, str(seconds), stdin=pipe, stdout=pipe, cwd=ROOT, start_new_session=True
             )
-            await _part(self._process.stdout)
+            await _part(_pipes(self._process)[1])
         return self._process
 
 
 async def _asked(process: asyncio.subprocess.Process, name: bytes, text: bytes) -> bytes:
+    questions, answers = _pipes(process)
     for part in (name, text):
-        process.stdin.writelines([_HEAD.pack(len(part)), part])
-    await process.stdin.drain()
-    return await _part(process.stdout)
+        questions.writelines([_HEAD.pack(len(part)), part])
+    await questions.drain()
+    return await _part(answers)
+
+
+def _pipes(process: asyncio.subprocess.Process) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
+    assert process.stdin is not None and process.stdout is not None, "it was started with pipes"
+    return process.stdin, process.stdout
 
 
 async def _part(stream: asyncio.StreamReader) -> bytes:
@@ -118,8 +124,8 @@ async def _summary(name: str, text: bytes, visitor: str) -> bytes:
         return json.dumps({"error": told}).encode()
 
 
-def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answer one file after the other until there are no more."""
+def _serve(questions: BinaryIO, answers: BinaryIO, seconds: int) -> None:
+    """Answer one file after the other until there are no more, in so many seconds each."""
     import specdec.experiments  # noqa: F401 - what takes longest, before the time of the first file begins
     from components.experiments import views
 
@@ -127,7 +133,7 @@ def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
         os.nice(5)  # the decoder goes first; but to start takes long enough as it is
     _put(answers, b"ready")
     while (name := _get(questions)) is not None:
-        _put_limit(limits.from_environment().summary_seconds)
+        _put_limit(seconds)
         question = {"name": name.decode(), "text": (_get(questions) or b"").decode(errors="replace")}
         _put(answers, json.dumps(views.opened(question)).encode())
         _put_limit(0)
@@ -153,7 +159,7 @@ def main() -> None:
     """The process: whatever else is printed goes to where errors go."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _serve(sys.stdin.buffer, answers)
+    _serve(sys.stdin.buffer, answers, int(sys.argv[1]))
 
 
 if __name__ == "__main__":
