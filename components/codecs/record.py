@@ -44,7 +44,8 @@ def main() -> None:
 
 def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
     """One sentence: what was sent, and at each position the tokens' texts, p and q."""
-    ids, positions, sent = pair.encode(prompt), [], []
+    ids, positions = pair.encode(prompt), []
+    sent: list[int] = []
     while len(sent) < MOST_TOKENS:
         tokens, p, q = laws(pair, ids)
         message = channel.ENCODERS[method](p, q, SEED, len(sent))
@@ -68,7 +69,7 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
 
 def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
     """P's tokens, likeliest first, and p and q over them and all others as the last entry."""
-    p, q = (law_of(pair, model, ids) for model in (pair.target, pair.draft))
+    p, q = (law_of(pair, model, ids) for model in (pair.target, pair.drafting))
     tokens = p.topk(TOP_K).indices.tolist()
     kept = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
     drafted = [float(f"{x:.5g}") for x in q[tokens].tolist()]

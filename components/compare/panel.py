@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from typing import Any
 
 import gradio as gr
 
@@ -101,7 +102,7 @@ def _connect(drafts: Drafts, view: gr.HTML) -> None:
     def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
         yield from compare_run.updates(drafts, event._data, visitor=turns.visitor(request))
 
-    private = {"show_progress": "hidden", "api_visibility": "private"}
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     # No limit of Gradio's: `turns` lets runs wait, and tells them their place.
     # "multiple", or a run would be dropped where the one before it is not quite through.
     running = view.submit(compared, None, view, concurrency_limit=None, trigger_mode="multiple", **private)

@@ -55,7 +55,8 @@ def updates(
 def _shared(request: Any) -> VisitorSettings:
     if not isinstance(request, Mapping):
         raise ValueError(f"a comparison is asked for by names and values, not by {request!r:.80}")
-    return VisitorSettings(method="ar", chat=True, **{name: request.get(name) for name in _SHARED}).checked()
+    asked: dict[str, Any] = {name: request.get(name) for name in _SHARED}
+    return VisitorSettings(method="ar", chat=True, **asked).checked()
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -79,7 +80,8 @@ def _column(
     log: feed.Log, seat: turns.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
     """The updates of one column; its mistake becomes a message beside its name."""
-    name, own = wanted["name"], {part: wanted.get(part) for part in _OWN}
+    name: str = wanted["name"]
+    own: dict[str, Any] = {part: wanted.get(part) for part in _OWN}
     try:
         draft = words("draft", wanted.get("draft"))
         yield from _decoded(log, seat, drafts, name, draft, replace(shared, **own).checked())
@@ -90,12 +92,14 @@ def _column(
 def _decoded(
     log: feed.Log, seat: turns.Seat, drafts: Drafts, name: str, draft: str, settings: VisitorSettings
 ) -> Iterator[str]:
-    phase, named = topologies.first_phase(settings), {"column": name}
+    phase = topologies.first_phase(settings)
+    named: dict[str, Any] = {"column": name}
     yield log.flush(phase, **named)
     steps = run.starting(drafts.pair_with(draft), settings, detail=False)
     with closing(Ahead(seat, steps)) as ahead:
         for _ in ahead.beginning(turns.TOLD_EVERY):
             yield log.flush(phase, **named)
+        assert ahead.run is not None, "a run that has begun"
         topology = ahead.run.topology
         tree = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
         yield log.flush("running", **named, tree=tree)

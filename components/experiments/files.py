@@ -155,7 +155,10 @@ class _Context(Strict):
     kl: _Number | None
 
 
-_SUMMARY, _HEADER, _RUN, _CONTEXT = map(TypeAdapter, (_Summary, _Header, _Run, _Context))
+_SUMMARY: TypeAdapter[Any] = TypeAdapter(_Summary)
+_HEADER: TypeAdapter[Any] = TypeAdapter(_Header)
+_RUN: TypeAdapter[Any] = TypeAdapter(_Run)
+_CONTEXT: TypeAdapter[Any] = TypeAdapter(_Context)
 
 
 def shipped() -> dict[str, Any] | None:
@@ -189,7 +192,9 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
     _checked(_HEADER, header, "line 1: ")
     _check_size(header["settings"])
     runs = [_run(line, number) for number, line in enumerate(lines, start=2)]
-    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()}
+    plain: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()
+    }
     plain.pop("prompts_sha256", None)
     # the prompts themselves are not needed, only how many there are
     plain["prompts"] = ("",) * plain["prompts"]

@@ -83,7 +83,8 @@ async def _asked(process: asyncio.subprocess.Process, name: bytes, text: bytes) 
 
 
 def _pipes(process: asyncio.subprocess.Process) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
-    assert process.stdin is not None and process.stdout is not None, "it was started with pipes"
+    assert process.stdin is not None, "it was started with pipes"
+    assert process.stdout is not None, "it was started with pipes"
     return process.stdin, process.stdout
 
 

@@ -111,5 +111,6 @@ class Events:
 def bound(blocks: gr.Blocks) -> Events:
     """Put the bounds in front of a page's queue; before its server starts."""
     events = Events(blocks._queue)
-    blocks._queue.push, blocks._queue.send_message = events.push, events.send
+    queue: Any = blocks._queue  # two methods of its own are replaced
+    queue.push, queue.send_message = events.push, events.send
     return events

@@ -33,4 +33,4 @@ def _why(error: Exception) -> str:
     codes = {errno.EADDRINUSE: "another program listens there already", errno.EACCES: "it needs more rights"}
     if isinstance(error, socket.gaierror):
         return "this machine has no such address"
-    return codes.get(getattr(error, "errno", None), "it can't be listened on")
+    return codes.get(getattr(error, "errno", 0), "it can't be listened on")

@@ -184,7 +184,7 @@ def trees() -> Facts:
     }
 
 
-def _in_a_row_or_not(name: str, rates: Sequence[float]) -> Facts:
+def _in_a_row_or_not(name: str, rates: tuple[float, ...]) -> Facts:
     sequence = theory.expected_tokens(rates, topology.sequence(2))
     batch = theory.expected_tokens(rates, topology.batch(2))
     best = 2 if sequence == batch else 0 if sequence > batch else 1

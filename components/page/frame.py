@@ -68,10 +68,11 @@ def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
     The browser's Back goes to the tab before, which `assets/page/setup.js` opens. The first tab needs no
     name. To be called within `blocks`, after all its tabs are placed.
     """
-    names = [tab.id for tab in tabs.children]
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    children: list[Any] = tabs.children
+    names = [tab.id for tab in children]
+    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     blocks.load(None, None, tabs, js=_TAB_FROM_URL.format(names=json.dumps(names)), **quiet)
-    for tab in tabs.children:
+    for tab in children:
         name = json.dumps(tab.id if tab.id != names[0] else None)
         change = "url.searchParams." + (f'set("tab", {name})' if tab.id != names[0] else 'delete("tab")')
         tab.select(None, js=_TAB_TO_URL.format(name=name, change=change), **quiet)

@@ -51,6 +51,7 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
     To be called after all components of `parts` and all of `tabs` are placed.
     """
     fields = {part: {name: describe(field) for name, field in of.items()} for part, of in parts.items()}
+    children: list[Any] = tabs.children
     element = frame.panel(
         "setup",
         _TEMPLATE,
@@ -58,10 +59,10 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
         alone=DECODE,
         names=[*parts[DECODE], *RUN],
         views=[*VIEWS, *parts],
-        tabs=[tab.id for tab in tabs.children],
+        tabs=[tab.id for tab in children],
     )
     components = [component for of in parts.values() for component in of.values()]
-    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     told = "(...values) => { window.specdec?.setup?.heard(values); return []; }"
     gr.on([component.change for component in components], None, components, js=told, **quiet)
     wanted = "(...values) => window.specdec.setup.wanted(values)"
