@@ -10,12 +10,8 @@ import plotly
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
 MAIN = ASSETS / "main.js"
-_FEATURES = [
-    *("shared", "page", "decode", "compare", "race_lab", "tree_lab"),
-    *("losslessness", "experiments", "codecs", "lessons"),
-]
-FOLDERS = [ASSETS / name for name in _FEATURES]
-"""Scripts and style sheets, a folder per feature."""
+FOLDERS = sorted({path.parent for path in ASSETS.glob("*/*.js")})
+"""Scripts and style sheets, a folder per feature: those of `assets` that hold scripts, nothing else."""
 _CASCADE = [
     "shared/colours",
     *("shared/controls", "page/page", "page/setup", "page/tabs"),

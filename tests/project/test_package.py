@@ -72,3 +72,11 @@ def test_the_newest_changes_are_this_versions():
     versions = re.findall(r"^## (\S+), \d{4}-\d{2}-\d{2}$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert versions[0] == specdec.__version__
     assert versions == sorted(versions, key=lambda v: [*map(int, v.split("."))], reverse=True)
+
+
+def test_contributing_names_what_is_there():
+    names = re.findall(
+        r"`((?:specdec|components|assets|tests)/[\w./]+)`", (ROOT / "CONTRIBUTING.md").read_text()
+    )
+    assert names
+    assert [name for name in names if "NAME" not in name and not (ROOT / name).exists()] == []
