@@ -39,9 +39,10 @@ def traversal(
     x_draft = draft(x, Q, tau, e)
     lines = {j: tuple(x_draft[j[: i + 1]] for i in range(len(j))) for j in [(), *x_draft]}
     p, q = ({j: given(source, x + line) for j, line in lines.items()} for source in (P, Q))
-    w, left = {(): 1}, dict(x_draft)  # a node's weight is fixed when it is first looked at
+    left = dict(x_draft)
+    w: dict[Path, float] = {(): 1}  # a node's weight is fixed when it is first looked at
     while True:
-        j = ()
+        j: Path = ()
         while (children := [child for child in left if child[:-1] == j]) != []:
             parent, j = j, min(children)
             w.setdefault(j, min(1, w[parent] * p[parent][left[j]] / q[parent][left[j]]))
@@ -69,7 +70,9 @@ def block(
     Beside the paper. U: [k + 1], the test of each number of accepted tokens. u samples the token after them.
     """
     x_draft = draft(x, Q, {(0,) * depth for depth in range(k + 1)}, e)
-    line, w, accepted = (), 1, ()
+    w: float = 1
+    line: Text = ()
+    accepted: Text = ()
     rest = p = given(P, x)
     for i in range(len(x_draft) + 1):
         last, p = i == len(x_draft), given(P, x + line)  # [|Ω|]
@@ -101,7 +104,7 @@ def specinfer(
     e, again: the noise of the draws, see `independent`. U[d][i]: the test of draw i at depth d.
     """
 
-    def decide(p, q, tokens, U, u):
+    def decide(p: np.ndarray, q: np.ndarray, tokens: Sequence[int], U: Sequence[float], u: float) -> Choice:
         for token, test in zip(tokens, U, strict=False):
             if p[token] / q[token] > test:
                 return token, None
@@ -126,7 +129,7 @@ def spectr(
     Beside the paper. Arguments as in `specinfer`. One threshold ρ for all n draws of a node.
     """
 
-    def decide(p, q, tokens, U, u):
+    def decide(p: np.ndarray, q: np.ndarray, tokens: Sequence[int], U: Sequence[float], u: float) -> Choice:
         n = len(tokens)
         if not n:
             return None, sample(p, u)
@@ -166,13 +169,15 @@ def _independently(
     u: Sequence[float],
 ) -> Text:
     """The way down a tree of independent draws, of which equal ones are one node: decided node by node."""
-    y, j = (), ()
+    y: Text = ()
+    j: Path = ()
     while True:
         d = len(j)
         n = sum(path[:-1] == j for path in tau - {()})
         drawn = independent(e[d], again[d], given(Q, x + y), n)
         accepted, emitted = decide(given(P, x + y), given(Q, x + y), drawn, U[d], u[d])
         if accepted is None:
+            assert emitted is not None, "nothing accepted and nothing emitted"
             return (*y, emitted)
         y, j = (*y, accepted), (*j, [*dict.fromkeys(drawn)].index(accepted))
 
@@ -185,6 +190,6 @@ def independent(e: np.ndarray, again: Sequence[float], q: np.ndarray, n: int) ->
     """
     times, drawn = {i: e[i] / q[i] for i in range(len(q)) if q[i] > 0}, []
     for wait in again[:n]:
-        drawn.append(min(times, key=times.get))
+        drawn.append(min(times, key=times.__getitem__))
         times[drawn[-1]] += wait / q[drawn[-1]]
     return drawn

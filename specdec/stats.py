@@ -93,7 +93,7 @@ def _decided(round: Round) -> Iterator[Node]:
 
     Traversal verification tests nodes below rejected ones too: these say nothing of what a node accepts.
     """
-    kept = {()}
+    kept: set[Path] = {()}
     for node in round.nodes:
         if node.status != "unvisited" and node.path[:-1] in kept:
             yield node

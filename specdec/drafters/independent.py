@@ -7,7 +7,7 @@ arrivals, as in `model`, but maybe fewer of them. What the topology has below a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -16,7 +16,7 @@ from specdec.methods import Drafted
 from specdec.models import Model
 from specdec.models.together.forwards import Asking
 from specdec.probs import Sampling, log_weights
-from specdec.race import Noise, log_waits, with_replacement
+from specdec.race import log_waits, with_replacement
 from specdec.race.sparse import SparseRace
 from specdec.topology import Topology
 
@@ -36,21 +36,22 @@ class IndependentDrafter(Drafter):
         self.seed = seed
         self._draws: dict[int, list[int]] = {}  # row of the tree -> tokens of its draws
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Any) -> Asking[Drafted]:
         """As `Drafter.draft`, with draws that may be equal: `Drafted.draws` has all of them."""
         self._draws = {}
         if isinstance(log_e, Tensor):
             log_e = log_e.to(self.model.device)
-        repeated = [
+        repeated: list[Any] = [
             Repeated(race, log_waits(self.seed, len(text_ids) + depth, width))
             for depth, (race, width) in enumerate(zip(log_e, topology.widths, strict=False))
         ]
         return (yield from super().draft(text_ids, topology, repeated))
 
-    def _race(self, logits: Tensor, log_e: Repeated, count: int) -> tuple[list[list[int]], Tensor | None]:
+    def _race(self, logits: Tensor, log_e: Any, count: int) -> tuple[list[list[int]], Tensor | None]:
         """`count` draws from q of each row; q [n, vocabulary] where that took all of it."""
         orders, log_q = super()._race(logits, log_e.race, count)
         weights = log_weights(logits, self.sampling, self.vocab_size) if log_q is None else log_q
+        assert weights is not None, "probabilities are needed to know which tokens are kept"
         rows = zip(orders, weights, strict=True)
         return [self._drawn(order, row, log_e) for order, row in rows], log_q
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdec.methods.verdict import Attempt, Decision, Drafted, OwnNoise, Verdict, walk
+from specdec.methods.verdict import Attempt, Decision, Drafted, OwnNoise, Verdict, drawn_from, walk
 from specdec.race import Noise, splitmix
 from specdec.topology import Topology
 
@@ -152,8 +152,7 @@ def verify_one_by_one(
     def decide(row: int) -> Decision:
         depth, tested, left, attempts = topology.depths[row], draws[row], Left(), []
         p = log_p[row]  # [vocabulary]
-        drafted_from = log_q[row] if tested else None  # [vocabulary]; the draft may be elsewhere
-        q = p if drafted_from is None else drafted_from.to(p.device)  # a leaf has no use for it
+        q = drawn_from(log_q, row, p.device) if tested else p  # [vocabulary]; a leaf has no use for it
         for number, child in enumerate(tested, start=1):
             if number > 1:
                 left = without(left, q, [token_ids[tried] for tried in tested[: number - 1]], rules)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from specdec.methods.gsd import Left, emitted, parts_of, running
-from specdec.methods.verdict import Attempt, Decision, Drafted, OwnNoise, Verdict, walk
+from specdec.methods.verdict import Attempt, Decision, Drafted, OwnNoise, Verdict, drawn_from, walk
 from specdec.race import Noise
 from specdec.topology import Topology
 
@@ -57,7 +57,7 @@ def verify_spectr(
         depth, drawn, p, attempts = topology.depths[row], draws[row], log_p[row], []
         left = Left()
         if drawn:
-            q = log_q[row].to(p.device)  # [vocabulary]; the draft may be elsewhere
+            q = drawn_from(log_q, row, p.device)  # [vocabulary]
             laws = parts_of(p), parts_of(q)
             ratio = threshold(*laws, len(drawn))
             for number, child in enumerate(drawn):

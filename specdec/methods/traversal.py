@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from specdec.methods.gsd import Left, after_rejection, emitted, without
-from specdec.methods.verdict import Attempt, Drafted, OwnNoise, Verdict
+from specdec.methods.verdict import Attempt, Drafted, Kind, OwnNoise, Verdict, drawn_from
 from specdec.race import Noise
 from specdec.topology import Topology
 
@@ -87,7 +87,7 @@ def verify_traversal(
             break
         remaining.delete(leaf)
     token_id = emitted(leaf.left, log_p[leaf.row], last_uniform(leaf.row))
-    kind = "residual" if topology.children[leaf.row] else "bonus"
+    kind: Kind = "residual" if topology.children[leaf.row] else "bonus"
     return Verdict(tuple(node.row for node in remaining.way[1:]), token_id, kind, tuple(attempts))
 
 
@@ -141,4 +141,4 @@ class Remaining:
     def _laws(self, node: Node) -> tuple[Tensor, Tensor]:
         """log P and log Q after this node, [vocabulary]; the draft may be elsewhere."""
         log_p = self.log_p[node.row]
-        return log_p, self.log_q[node.row].to(log_p.device)
+        return log_p, drawn_from(self.log_q, node.row, log_p.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from specdec.race import Noise
@@ -83,6 +84,13 @@ class Verdict(NamedTuple):
     token_id: int | None
     kind: Kind
     attempts: tuple[Attempt, ...] = ()
+
+
+def drawn_from(log_q: Sequence[Tensor | None], row: int, device: torch.device) -> Tensor:
+    """log q [vocabulary] that the children of this row were drafted from; the draft may be elsewhere."""
+    found = log_q[row]
+    assert found is not None, f"row {row} has children drafted from nothing"
+    return found.to(device)
 
 
 Verifier = Callable[[Drafted, Sequence[Tensor], Noise, OwnNoise], Verdict]
