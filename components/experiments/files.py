@@ -8,7 +8,7 @@ first, and a ValueError names the first one that does not fit.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -29,8 +29,12 @@ _Count = Annotated[int, Field(ge=0)]
 _K = Annotated[int, Field(ge=1, le=100_000)]
 _Grid = Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(max_length=64)]
 _Counts = Annotated[list[_Count], Field(max_length=100_000)]
-_Method = Literal[DRAFTING]
-_Strategy = Literal[STRATEGIES]
+if TYPE_CHECKING:  # names of catalogues are known when it runs
+    _Method = str
+    _Strategy = str
+else:
+    _Method = Literal[DRAFTING]
+    _Strategy = Literal[STRATEGIES]
 
 
 class _Estimate(Strict):

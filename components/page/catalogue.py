@@ -7,7 +7,8 @@ Menus, figures and the endpoint's documentation read this, and the scripts `asse
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from components.page.assets import ASSETS
 from specdec.methods import DRAFTING, METHODS
@@ -91,7 +92,7 @@ def topology_menu(*names: str) -> list[tuple[str, str]]:
 
 def script() -> str:
     """The names as a module for the browser."""
-    tables = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
+    tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
     invariant = [name for name, entry in METHODS.items() if entry.drafter_invariant]
     lines = ["// Names of what there is. Written by `python -m components.page.catalogue`.", ""]
     for table, entries in tables.items():

@@ -11,7 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-    from specdec.models.kernels import CompiledDecoder
+    from specdec.models.kernels.decoder import CompiledDecoder
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]

@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     and several are all there is.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
     kv: Tensor
     places: slice | Tensor
     mask: Tensor | None

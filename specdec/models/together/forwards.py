@@ -8,7 +8,7 @@ the same code decodes a run alone (`alone`), its sessions answering one by one, 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
@@ -24,18 +24,19 @@ class Forward(NamedTuple):
     """
 
     session: Session
-    token_ids: Tensor | Sequence[int]
+    token_ids: Any
     parents: Sequence[int] | None
 
     def answer(self) -> Tensor | None:
         """What the session says to it by itself."""
         if self.parents is None:
-            return self.session.prefill(self.token_ids)
+            self.session.prefill(self.token_ids)
+            return None
         return self.session.forward(self.token_ids, self.parents)
 
 
 _T = TypeVar("_T")
-Asking = Generator[Forward, Tensor | None, _T]
+Asking = Generator[Forward, Any, _T]
 """Work that yields the forwards it needs, is sent their answers, and returns what it found."""
 
 
