@@ -103,7 +103,9 @@ def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
     left = q.sum() - q[rejected].sum(1)
     tiny = left < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)
-    left[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[which]
+    left[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[
+        which.ravel()
+    ]  # numpy 2.0: a column
     return left
 
 
