@@ -14,6 +14,8 @@ from typing import Any
 
 import specdec.decoding.engine
 import specdec.drafters.model
+import specdec.methods.ersd
+import specdec.methods.gsd
 from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
 from specdec.models import Model, Session
@@ -92,8 +94,8 @@ def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
     yield "draft's choices", specdec.drafters.model, "log_probs"
     yield "draft's choices", specdec.drafters.model, "arrivals"
-    for name in ("verify_gsd", "verify_ersd"):
-        yield "verify", specdec.decoding.engine, name
+    yield "verify", specdec.methods.gsd, "verify_gsd"
+    yield "verify", specdec.methods.ersd, "verify_ersd"
 
 
 class _TimedSession:

@@ -17,7 +17,7 @@ def race_round(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms
 
 
 def race_alone(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """Autoregressive decoding: the winner of the root's race. A `Verifier`."""
+    """Autoregressive decoding (beside Algorithm 5): the winner of the root's race. A `Verifier`."""
     return race_round(drafted, log_p, log_e, uniforms)._replace(kind="sampled")
 
 

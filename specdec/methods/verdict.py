@@ -87,7 +87,7 @@ class Verdict(NamedTuple):
 
 
 def drawn_from(log_q: Sequence[Tensor | None], row: int, device: torch.device) -> Tensor:
-    """log q [vocabulary] that the children of this row were drafted from; the draft may be elsewhere."""
+    """log q [vocabulary] that this row's children were drafted from (Algorithm 4); it may lie elsewhere."""
     found = log_q[row]
     assert found is not None, f"row {row} has children drafted from nothing"
     return found.to(device)

@@ -12,7 +12,7 @@ import specdec
 from specdec.decoding import engine
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_law
-from specdec.methods import RULES, verify_gsd
+from specdec.methods import RULES, verify_ersd, verify_gsd
 from specdec.models import MarkovModel
 from specdec.race import log_exponentials, races, uniform
 from specdec.race import sparse as sparse_race
@@ -311,8 +311,8 @@ def test_ersd_on_another_race_is_no_longer_autoregressive(monkeypatch):
     """Negative control of drafter invariance: verification must race on the race of the position."""
     pair = markov_pair(8, seed=3)
     plain = specdec.generate(pair, [0], method="ar", max_new_tokens=200, seed=1)
-    real = engine.verify_ersd
-    monkeypatch.setattr(engine, "verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
+    real = verify_ersd
+    monkeypatch.setattr("specdec.methods.ersd.verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
     assert specdec.generate(pair, [0], max_new_tokens=200, seed=1).token_ids != plain.token_ids
 
 
