@@ -18,12 +18,12 @@ class Clock:
     def __init__(self, device: torch.device):
         self._cuda = device if device.type == "cuda" else None
         self._began = time.perf_counter()
-        self._first = None if self._cuda is None else _event(self._cuda)
+        self._first = None if self._cuda is None else self._event()
         self._ends: list[float | torch.cuda.Event] = [self._began]
 
     def launched(self) -> None:
         """The lap ends with the work that is launched by now."""
-        self._ends.append(time.perf_counter() if self._cuda is None else _event(self._cuda))
+        self._ends.append(time.perf_counter() if self._cuda is None else self._event())
 
     def lap(self) -> None:
         """The lap ends here."""
@@ -34,13 +34,12 @@ class Clock:
         times = [self._time(end) for end in self._ends]
         return [max(after - before, 0.0) for before, after in pairwise(times)]
 
+    def _event(self) -> torch.cuda.Event:
+        return torch.cuda.current_stream(self._cuda).record_event(torch.cuda.Event(enable_timing=True))
+
     def _time(self, end: float | torch.cuda.Event) -> float:
         if isinstance(end, float):
             return end
         assert self._first is not None, "an event ends a lap where none began the first"
         end.synchronize()
         return self._began + self._first.elapsed_time(end) / 1000  # from milliseconds
-
-
-def _event(device: torch.device) -> torch.cuda.Event:
-    return torch.cuda.current_stream(device).record_event(torch.cuda.Event(enable_timing=True))
