@@ -11,8 +11,8 @@ from specdec.context.acceptance import STAGES, Hazards
 from specdec.context.features import WIDTH
 from specdec.decoding import batch as batch_module
 from specdec.decoding.batch import PIECE, Batch
-from specdec.decoding.run import METHODS
 from specdec.exactness.batched import compared, plans
+from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
 from specdec.models.lean import LeanDecoder
 from specdec.models.together import answers, attention
