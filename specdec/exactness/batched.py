@@ -19,6 +19,7 @@ import torch
 from specdec.checks import whole
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
+from specdec.methods import METHODS
 from specdec.race import derived_seed
 from specdec.topology import Topology, batch, sequence, specinfer
 
@@ -71,7 +72,7 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
         prompt = random.choice(prompts)
         room = pair.target.context_length - len(prompt)
         settings = {
-            "method": random.choice(("ar", "gsd", "ersd", "gsd", "ersd")),
+            "method": random.choice(list(METHODS)),
             "topology": random.choice(TREES),
             "max_new_tokens": min(room, random.randint(max(1, tokens // 5), 2 * tokens - tokens // 5)),
             "seed": derived_seed(seed, number),
