@@ -85,6 +85,7 @@ export interface Setup {
   top_k: number;
   top_p: number;
   max_new_tokens: number;
+  baseline?: boolean;
   arithmetic?: string;
   models: Model[];
   num_draft_tokens: number;
@@ -98,6 +99,8 @@ export interface Run {
   setup: Setup;
   rounds: Round[];
   prefillSeconds: number;
+  /** Autoregressive decoding of the same prompt and seed, measured beside it; empty where it was not. */
+  baseline?: Round[];
 }
 
 /** The file of a run, as Python writes it. */

@@ -1,6 +1,7 @@
 // The clock that plays a run, and the keys that move through it.
 
-import { atEnd, isActive, moveDecision, moveRound, seek, state, subscribe } from "../shared/store.js";
+import { atEnd, isActive, lastDecision, moveDecision, moveRound, seek, state, subscribe } from "../shared/store.js";
+import { decodingSeconds } from "../shared/totals.js";
 
 // Keys belong to whatever has the focus if it uses them itself.
 const USES_KEYS =
@@ -10,6 +11,7 @@ const USES_SPACE = "button, summary, a, label, [role=button]";
 const listeners = new Set();
 let timer = null;
 let run = null;
+let begun = 0; // when the clock began to wait for the next move
 let pace = { unit: "round", perSecond: 2.5 };
 
 export const isPlaying = () => timer !== null;
@@ -23,6 +25,31 @@ function tick() {
   if (atEnd() || state.run !== run) return pause();
   if (pace.unit === "decision") moveDecision(1);
   else moveRound(1);
+  wait();
+}
+
+// How many times slower than measured rounds are played: at the pace that was chosen on average, each for as long as it took.
+export function slowness() {
+  const measured = state.rounds.reduce((sum, round) => sum + decodingSeconds(round), 0);
+  return measured > 0 ? state.rounds.length / (pace.perSecond * measured) : 1;
+}
+
+// The round that the clock goes through now: the next one, if the selected one is shown to its end.
+const coming = () => state.rounds[state.selected.round + Number(!isWithin())];
+const isWithin = () => state.decision < lastDecision(state.selected.round);
+
+function wait() {
+  const next = coming();
+  const seconds = pace.unit === "round" && next ? slowness() * decodingSeconds(next) : 1 / pace.perSecond;
+  begun = performance.now();
+  clearTimeout(timer);
+  timer = setTimeout(tick, 1000 * seconds);
+}
+
+// Measured seconds since the last round that is shown whole; 0 where the clock stands.
+export function underWay() {
+  if (!isPlaying() || pace.unit !== "round" || !coming()) return 0;
+  return Math.min((performance.now() - begun) / 1000 / slowness(), decodingSeconds(coming()));
 }
 
 // unit: "decision" or "round"; how many of them a second.
@@ -35,14 +62,13 @@ export function setPace(wanted) {
 export function play() {
   if (state.rounds.length === 0) return;
   if (atEnd() || state.follow) seek(0, 0);
-  clearInterval(timer);
   run = state.run;
-  timer = setInterval(tick, 1000 / pace.perSecond);
+  wait();
   tell();
 }
 
 export function pause() {
-  clearInterval(timer);
+  clearTimeout(timer);
   timer = null;
   tell();
 }

@@ -86,20 +86,27 @@ class Replay {
     const asked = (this.asked += 1);
     const { run } = state;
     try {
-      const response = await fetch(new URL(`${this.folder}/${entry.name}.json`, document.baseURI).href);
-      if (!response.ok) throw new Error(`the server answered ${response.status}`);
-      const value = parse(await response.text());
+      const [value, baseline] = await Promise.all([
+        this.fetched(entry.name),
+        entry.baseline && this.fetched(entry.baseline),
+      ]);
       if (asked !== this.asked || isActive() || state.run !== run) return;
-      this.present(value, entry, at);
+      this.present({ ...value, baseline: baseline?.rounds }, entry, at);
     } catch (error) {
       this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);
     }
   }
 
+  async fetched(name) {
+    const response = await fetch(new URL(`${this.folder}/${name}.json`, document.baseURI).href);
+    if (!response.ok) throw new Error(`the server answered ${response.status}`);
+    return toRun(parse(await response.text()));
+  }
+
   // Plays by itself, unless the visitor's system asks for little motion: then it stands where there is most to see.
-  present(value, about, at) {
+  present(run, about, at) {
     pause();
-    show(toRun(value), about);
+    show(run, about);
     if (at) seek(at.round, at.decision);
     else if (!calm.matches) play();
     else select(about.round ?? 0, about.step ?? 0);
@@ -133,9 +140,9 @@ class Replay {
     this.tell("");
     try {
       checkSize(file.size, this.mostBytes);
-      const value = parse(await file.text(), this.mostBytes);
+      const run = toRun(parse(await file.text(), this.mostBytes));
       if (isActive()) throw new Error("a run is going on; stop it first");
-      this.present(value, { name: FILE, title: file.name, look: "", twin: null });
+      this.present(run, { name: FILE, title: file.name, look: "", twin: null });
     } catch (error) {
       this.tell(`${file.name} was not opened: ${error.message}.`);
     }

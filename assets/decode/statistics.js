@@ -31,7 +31,8 @@ function sameTokens() {
 
 function compare(run, baseline) {
   if (baseline.rounds === 0) return "";
-  if (state.phase !== "done") return "Measuring the baseline …";
+  if (state.phase === "baseline") return "Measuring the baseline …";
+  if (state.baseline.at(-1).finish === null) return "The baseline was not measured to its end.";
   return comparison(run, baseline) + (state.setup.method === "ersd" ? sameTokens() : "");
 }
 
@@ -61,7 +62,8 @@ function drawAgainst(bar, run) {
 function baselineNote(baseline) {
   if (baseline.total) return `measured: ${baseline.tokens} tokens in ${baseline.decoding.toFixed(2)} s`;
   if (state.recorded) return "not part of this recording";
-  return state.setup?.method === "ar" ? "this run is the baseline" : "not measured: tick the box to run it too";
+  if (state.setup?.method === "ar") return "this run is the baseline";
+  return state.setup?.baseline ? "not measured in this run" : "not measured: its box in Settings is not ticked";
 }
 
 function drawAcceptance(body, run) {

@@ -7,6 +7,7 @@ import { NAMES } from "../shared/kinds.js";
 import { appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onFrame } from "../shared/view.js";
+import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 
 const ROOM = 12; // characters of rejected tokens above the one that replaced them; the others are counted
@@ -191,6 +192,7 @@ class TextView {
 }
 
 export function mountText(element) {
+  mountLanes(element);
   const view = new TextView(element);
   subscribe(onFrame(() => view.draw()));
   view.tokens.addEventListener("click", (event) => {

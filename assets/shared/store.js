@@ -129,7 +129,7 @@ function restOnDraft() {
  * @returns {Decision[]}
  */
 export const decisionsOf = (round) => decisions(state.rounds[round], state.setup?.method);
-const lastDecision = (round) => decisionsOf(round).length - 1;
+export const lastDecision = (round) => decisionsOf(round).length - 1;
 
 function place(round, decision) {
   state.selected = { round, step: decisionsOf(round)[decision].step };
@@ -206,13 +206,14 @@ export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
 // Shows a run that is known from start to end; `about` says what it is. Nothing of it is shown yet.
-export function show({ setup, rounds, prefillSeconds }, about) {
+export function show({ setup, rounds, prefillSeconds, baseline = [] }, about) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
   Object.assign(state, empty(), pending(), {
     run: `recorded ${(shown += 1)}`,
     setup,
     rounds,
     prefillSeconds,
+    baseline,
     recorded: about,
   });
   seek(0, 0);

@@ -11,6 +11,10 @@ export const STAGES = ["draft", "evaluate", "verify", "rest"];
  */
 export const blockEfficiency = (tokens, calls) => (calls > 0 ? (tokens / calls).toFixed(2) : "–");
 
+// Seconds of decoding of a round: what this page collects to show it is left out.
+/** @param {Round} round */
+export const decodingSeconds = ({ seconds }) => seconds.draft + seconds.evaluate + seconds.verify;
+
 // Sums over rounds, kept between updates so that each round is read once.
 export class Totals {
   constructor() {

@@ -41,7 +41,12 @@ Finder = Callable[..., Moment | None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to record. `find` gets one run per method and says where it shows it best; None: nowhere."""
+    """What to record. `find` gets one run per method and says where it shows it best; None: nowhere.
+
+    seed: the only one that is tried, of a text that was chosen by reading. repeats: above 1 the run is timed so
+    often, each time beside autoregressive decoding of the same prompt and seed, and the quickest of both are
+    kept: the page shows them on one clock.
+    """
 
     name: str
     title: str
@@ -51,19 +56,21 @@ class Wanted:
     find: Finder
     max_new_tokens: int = 64
     prompt: str | None = None
+    seed: int | None = None
+    repeats: int = 1
 
     def names(self) -> list[str]:
         """Names of the files, one per method."""
         return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
 
 
-def varied(run: Generation) -> Moment | None:
-    """A run with every kind of round: how many kinds of outcome, then how many tokens per evaluation."""
-    outcomes = {(len(round.tokens), round.tokens[-1].kind) for round in run.rounds}
-    longest = max(run.rounds[1:], key=lambda round: len(round.tokens))
-    if run.rounds[-1].finish != "length" or not 2.2 <= run.block_efficiency <= 3:
-        return None
-    return Moment(longest.number, 0, len(outcomes) + run.block_efficiency)
+def telling(run: Generation) -> Moment | None:
+    """A round of a whole tree in which words are accepted and then one is replaced: the one with most words."""
+    for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
+        last = round.tokens[-1]
+        if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):
+            return Moment(round.number, len(round.tokens) - 1, run.block_efficiency)
+    return None
 
 
 def long_run(run: Generation) -> Moment | None:
@@ -146,12 +153,14 @@ EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0,
 WANTED = [
     Wanted(
         "opening",
-        "A first look: a tree of eight drafted tokens per round",
-        "Green: drafted by the small model, kept by the large one. Red: not kept. Blue: its own tokens.",
-        EIGHT,
+        "A first look: a tree of six drafted tokens per round",
+        "Amber: drafted by the small model and kept by the large one. Blue: the large one's own.",
+        Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 0, 0)]),
         ("ersd",),
-        varied,
+        telling,
         prompt="Once upon a time, there was a little girl named Lily.",
+        seed=6,
+        repeats=20,
     ),
     Wanted(
         "long-run",
@@ -203,7 +212,7 @@ WANTED = [
 def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
     """One run per method for each of `tries` prompts, every one with a seed of its own."""
     prompts = [wanted.prompt] if wanted.prompt else PROMPTS.read_text().splitlines()
-    for seed in range(tries):
+    for seed in range(tries) if wanted.seed is None else [wanted.seed]:
         prompt = prompts[seed * 37 % len(prompts)]  # spread over the file, which is ordered by opening words
         yield [record(pair, prompt, method, wanted, seed) for method in wanted.methods]
 
@@ -217,9 +226,23 @@ def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Ge
         topology=wanted.topology,
         max_new_tokens=wanted.max_new_tokens,
         seed=seed,
-        detail=True,
+        detail=method != "ar",  # a baseline shows its text and its seconds alone,
     )
-    return replace(run, target="tiny/target", draft="tiny/draft")
+    return replace(run, target="tiny/target", draft="tiny/draft" if method != "ar" else "")
+
+
+def quickest(pair: Any, wanted: Wanted, run: Generation) -> list[Generation]:
+    """The quickest of the repeated runs, and of as many autoregressive ones, made in turn."""
+    pairs = [
+        [record(pair, run.prompt, method, wanted, run.seed) for method in (run.method, "ar")]
+        for _ in range(wanted.repeats)
+    ]
+    return [min(runs, key=decoding_seconds) for runs in zip(*pairs, strict=True)]
+
+
+def decoding_seconds(run: Generation) -> float:
+    """What decoding took, without what is collected for the page."""
+    return sum(r.seconds.draft + r.seconds.evaluate + r.seconds.verify for r in run.rounds)
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
@@ -227,7 +250,7 @@ def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation
     scored = [
         (moment, runs)
         for runs in candidates(pair, wanted, tries)
-        if (moment := wanted.find(*runs)) is not None and ends_well(runs)
+        if (moment := wanted.find(*runs)) is not None and (wanted.seed is not None or ends_well(runs))
     ]
     if not scored:
         raise ValueError(f"none of {tries} runs shows {wanted.name}: try more")
@@ -239,20 +262,34 @@ def ends_well(runs: list[Generation]) -> bool:
     return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
 
 
-def write(wanted: Wanted, moment: Moment, runs: list[Generation], folder: Path) -> list[dict[str, Any]]:
+def write(
+    wanted: Wanted,
+    moment: Moment,
+    runs: list[Generation],
+    folder: Path,
+    baseline: Generation | None = None,
+) -> list[dict[str, Any]]:
     """Write the runs and return their entries of the index."""
     entries = []
     for name, method, run in zip(wanted.names(), wanted.methods, runs, strict=True):
-        text = run.to_json()
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
-        _write(folder / f"{name}.json", text)
+        _write_run(folder, name, run)
+        if baseline is not None:
+            _write_run(folder, f"{name}-baseline", baseline)
         twin = next((other for other in wanted.names() if other != name), None)
         title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
         entry = {"name": name, "title": title, "look": wanted.look, "twin": twin, **asdict(moment)}
         entry.pop("score")
+        entry["baseline"] = None if baseline is None else f"{name}-baseline"
         entries.append(entry)
     return entries
+
+
+def _write_run(folder: Path, name: str, run: Generation) -> None:
+    """ValueError where a run is too large."""
+    text = run.to_json()
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
+    _write(folder / f"{name}.json", text)
 
 
 def _write(path: Path, text: str) -> None:
@@ -284,7 +321,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _record(pair: Any, wanted: Wanted, tries: int) -> None:
     moment, runs = best(pair, wanted, tries)
-    _index(write(wanted, moment, runs, traces.FOLDER))
+    baseline = None
+    if wanted.repeats > 1:
+        run, baseline = quickest(pair, wanted, runs[0])
+        runs = [run]
+    _index(write(wanted, moment, runs, traces.FOLDER, baseline))
     print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
 
 

@@ -32,7 +32,7 @@ def pair():
 def test_the_index_names_every_recorded_run_and_nothing_else():
     files = {path.stem for path in traces.FOLDER.glob("*.json")} - {"index"}
     assert list(ENTRIES) == NAMES
-    assert files == set(NAMES)
+    assert files == {*NAMES, *(entry["baseline"] for entry in ENTRIES.values() if entry.get("baseline"))}
     assert len(NAMES) >= 6
 
 
@@ -70,6 +70,22 @@ def test_an_ersd_run_is_autoregressive_decoding_with_the_same_seed(pair, name):
     run = load(name)
     plain = specdec.generate(pair, run.prompt, method="ar", max_new_tokens=run.max_new_tokens, seed=run.seed)
     assert plain.text == run.text
+
+
+def test_the_opening_holds_a_measured_baseline_of_the_same_text():
+    run, baseline = load("opening"), load(ENTRIES["opening"]["baseline"])
+    assert (baseline.method, baseline.prompt, baseline.seed) == ("ar", run.prompt, run.seed)
+    assert baseline.text == run.text
+    assert record.decoding_seconds(baseline) > record.decoding_seconds(run) > 0
+
+
+def test_the_opening_shows_what_was_replaced_in_its_first_two_rounds():
+    run = load("opening")
+    assert {"accepted", "correction"} <= {token.kind for round in run.rounds[:2] for token in round.tokens}
+    _, round, step = moment("opening")
+    assert len(round.nodes) == len(run.paths)
+    assert step.kind == "correction"
+    assert round.tokens[-1].text.strip().isalpha()  # a word, no comma
 
 
 def test_the_long_run_accepts_eight_in_a_row_and_adds_a_bonus():
