@@ -21,6 +21,7 @@ import { watchConnection } from "./page/connection.js";
 import { mountProjector } from "./page/projector.js";
 import { mountSetup } from "./page/setup.js";
 import { mountRaceLab } from "./race_lab/panel.js";
+import { mountGlossary } from "./shared/glossary.js";
 import * as store from "./shared/store.js";
 import { mountTreeLab } from "./tree_lab/panel.js";
 
@@ -60,4 +61,5 @@ export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 const { begin, stop, ended, chosenTree } = store;
 window.specdec = { begin, stop, ended, chosenTree, store };
 
+mountGlossary();
 watchConnection([{ isActive: store.isExpecting, breakOff: store.breakOff }, comparison, check]);

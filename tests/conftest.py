@@ -157,10 +157,10 @@ def host_of(address):
 
 
 def ready(page):
-    """Wait until a page is there as a whole: its scripts, its set-up and the recorded run it opens with."""
+    """Wait until a page is there as a whole: its scripts, its set-up and the run or set-up it opens with."""
     page.wait_for_function(
-        """window.specdec?.setup && window.specdec.store.state.recorded
-          && document.body.dataset.phase === "idle" """
+        """window.specdec?.setup && document.body.dataset.phase === "idle"
+          && (window.specdec.store.state.run || document.body.hasAttribute("data-linked"))"""
     )
 
 

@@ -10,7 +10,11 @@ const FINISH = { length: "length reached", context: "the model's context is full
 
 const STATUS = {
   idle: () =>
-    state.recorded ? "A recorded run of the models is shown. Your turn: write a prompt and press Generate." : "Ready.",
+    state.recorded
+      ? "A recorded run of the models is shown. Your turn: write a prompt and press Generate."
+      : state.run
+        ? "Your last run, as it was before the page was loaded again."
+        : "Ready.",
   waiting: () =>
     state.place
       ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.`
@@ -19,7 +23,7 @@ const STATUS = {
   running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
   baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
   done: () =>
-    `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.`,
+    `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.${resting()}`,
   stopped: () =>
     state.recorded || state.early
       ? "Stopped before the model began."
@@ -30,6 +34,14 @@ const STATUS = {
 function reason() {
   const finish = state.rounds.at(-1)?.finish;
   return finish ? ` (${FINISH[finish]})` : "";
+}
+
+// A finished run does not rest on its last round, and says so.
+function resting() {
+  const { round } = state.selected;
+  return state.follow && round < state.rounds.length - 1
+    ? ` Shown: round ${round + 1}, the last with a whole tree.`
+    : "";
 }
 
 export function mountFeed(element) {

@@ -42,8 +42,10 @@ class Ends {
 function shownSeconds(ends) {
   if (!state.veiled) return ends.total;
   const { round } = state.selected;
-  if (state.decision === 0 && lastDecision(round) > 0) return ends.seconds[round] + state.rounds[round].seconds.draft;
-  return ends.seconds[round + 1];
+  const last = lastDecision(round);
+  if (state.decision === 0 && last > 0)
+    return ends.seconds[round] + Math.max(state.rounds[round].seconds.draft, underWay());
+  return ends.seconds[round + 1] + (state.decision === last ? underWay() : 0);
 }
 
 function ratio(run, baseline) {
@@ -76,7 +78,8 @@ export function mountLanes(element) {
       text.replaceChildren();
       written = 0;
     }
-    for (; written < rounds; written++) appendText(text, state.baseline[written].text);
+    for (; written < rounds; written++)
+      appendText(text, written === 0 ? state.baseline[0].text.trimStart() : state.baseline[written].text);
     text.scrollTop = text.scrollHeight;
   }
 
@@ -85,14 +88,14 @@ export function mountLanes(element) {
     box.hidden = state.baseline.length === 0;
     if (box.hidden || state.rounds.length === 0) return;
     [ends, others].map((list) => list.grow());
-    const now = shownSeconds(ends) + underWay();
+    const now = shownSeconds(ends);
     const there = others.after(now);
     const most = Math.max(ends.tokens.at(-1), others.tokens.at(-1));
     fill(first, ends.tokens[ends.after(now)], most);
     fill(second, others.tokens[there], most);
     write(there);
-    const slowed = isPlaying() ? `slowed ${Math.max(1, Math.round(slowness()))} times` : "measured";
-    setText(box.querySelector(".clock"), `${seconds(now)} s, ${slowed} · ${ratio(ends, others)}`);
+    const slowed = isPlaying() ? `, shown ${Math.max(1, Math.round(slowness()))} times slower` : "";
+    setText(box.querySelector(".clock"), `${seconds(now)} s${slowed} · ${ratio(ends, others)}`);
     if (isPlaying() && box.offsetParent !== null) requestAnimationFrame(draw);
   });
   subscribe(draw);

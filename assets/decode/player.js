@@ -12,9 +12,13 @@ const listeners = new Set();
 let timer = null;
 let run = null;
 let begun = 0; // when the clock began to wait for the next move
+let script = []; // moments to be held before the clock goes on by itself
+let words = ""; // what is said of the moment that is held
+let ended = () => {}; // called when it has played to the end
 let pace = { unit: "round", perSecond: 2.5 };
 
 export const isPlaying = () => timer !== null;
+export const narration = () => words;
 export const onPlayer = (listener) => listeners.add(listener);
 
 function tell() {
@@ -22,10 +26,29 @@ function tell() {
 }
 
 function tick() {
-  if (atEnd() || state.run !== run) return pause();
+  if (state.run !== run) return pause();
+  if (script.length > 0) return hold(script.shift());
+  if (words) say("");
+  if (atEnd()) {
+    pause();
+    return ended();
+  }
   if (pace.unit === "decision") moveDecision(1);
   else moveRound(1);
   wait();
+}
+
+// A moment of the script: { move, words, seconds }.
+function hold(moment) {
+  begun = Infinity;
+  moment.move();
+  say(moment.words);
+  timer = setTimeout(tick, 1000 * moment.seconds);
+}
+
+function say(text) {
+  words = text;
+  tell();
 }
 
 // How many times slower than measured rounds are played: at the pace that was chosen on average, each for as long as it took.
@@ -48,7 +71,7 @@ function wait() {
 
 // Measured seconds since the last round that is shown whole; 0 where the clock stands.
 export function underWay() {
-  if (!isPlaying() || pace.unit !== "round" || !coming()) return 0;
+  if (!isPlaying() || pace.unit !== "round" || !coming() || begun === Infinity) return 0;
   return Math.min((performance.now() - begun) / 1000 / slowness(), decodingSeconds(coming()));
 }
 
@@ -58,18 +81,21 @@ export function setPace(wanted) {
   if (isPlaying()) play();
 }
 
-// Plays on from where the run stands; at its end, or where a finished run rests, from the start.
-export function play() {
+// Plays on from where the run stands; at its end, or where a finished run rests, from the start. moments: of a script
+// that comes first; rest: called at the end, if nobody stopped it before.
+export function play(moments = [], rest = () => {}) {
   if (state.rounds.length === 0) return;
-  if (atEnd() || state.follow) seek(0, 0);
-  run = state.run;
-  wait();
+  if (atEnd() || state.follow || !state.veiled) seek(0, 0);
+  clearTimeout(timer);
+  [run, script, ended] = [state.run, moments, rest];
+  if (script.length > 0) hold(script.shift());
+  else wait();
   tell();
 }
 
 export function pause() {
   clearTimeout(timer);
-  timer = null;
+  [timer, script, words] = [null, [], ""];
   tell();
 }
 
@@ -105,8 +131,14 @@ function pressed(event) {
 // Behind another tab the keys are not ours.
 const onScreen = () => document.getElementById("stepper")?.offsetParent !== null;
 
+// Whoever touches what is shown wants to look at it.
+const TOUCHED = ".story, .figure, .steps, #stepper input";
+
 export function mountKeys() {
   document.addEventListener("keydown", pressed);
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (isPlaying() && /** @type {Element} */ (target).closest(TOUCHED)) pause();
+  });
   subscribe(() => {
     if (isPlaying() && (state.run !== run || (state.recorded && isActive()))) pause();
   });

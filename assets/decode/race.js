@@ -2,14 +2,17 @@
 
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
-import { digits, shortened, visible } from "../shared/labels.js";
+import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
+import { run, timely } from "./motion.js";
 import { children, numbers, sentence } from "./sentences.js";
+import { mountWalk } from "./walk.js";
 
 const ROWS = 8;
 const PITCH = 36; // pixels that a row needs
+const FAR = 52; // and at most has
 const BAR = 13;
 const MARK = 7; // radius of a winner's mark, which stands behind its bar
 const AXIS = 38; // pixels below the last row
@@ -99,7 +102,8 @@ class RaceView {
   // As many rows as fit.
   draw(width, height) {
     const count = Math.min(ROWS, Math.max(2, Math.floor((height - AXIS) / PITCH)));
-    const bottom = Math.max(height - AXIS, 2 * PITCH);
+    const pitch = Math.min(FAR, Math.max((height - AXIS) / count, PITCH));
+    const bottom = pitch * count;
     const round = selectedRound();
     const decision = selectedDecision();
     const step = round?.steps[decision.step];
@@ -123,7 +127,6 @@ class RaceView {
       setAll(group.lastChild, { y: bottom + 18 });
       setText(group.lastChild, digits(value));
     });
-    const pitch = bottom / count;
     fillMarks(this.rows, rows, rowElement, (group, row, i) => {
       const y = (i + 0.5) * pitch;
       const [behind, name, draftBar, targetBar, draftTime, targetTime, draftMark, targetMark] = group.children;
@@ -152,6 +155,23 @@ class RaceView {
       this.meaning.set(group, row);
     });
     this.relight(litNow());
+  }
+
+  // The race is run: its bars start at 0 together.
+  run() {
+    const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
+    const lengths = bars.map((element) => ({ element, length: Number(element.getAttribute("width")) }));
+    run(lengths, Math.min(...lengths.map(({ length }) => length)));
+  }
+
+  // The race in words, for who hears it.
+  get walked() {
+    const decided = isEmitted(selectedDecision());
+    return [...this.rows.children].map((group) => {
+      const { text, arrival_q, arrival_p } = this.meaning.get(group);
+      const target = decided ? `, in the target's at ${digits(arrival_p)}` : "";
+      return `${quoted(text)} arrives in the draft's race at ${digits(arrival_q)}${target}`;
+    });
   }
 
   // A bar stands for the drafted child with its token, or for the token that was emitted.
@@ -247,6 +267,7 @@ export function mountRace(element) {
   const find = (selector) => element.querySelector(selector);
   const view = new RaceView(element);
   mountSwap(element);
+  mountWalk(element, "The race as a list", () => view.walked);
   const what = (target) => view.what(target);
   view.relight = mountMarks(() => view.rows.children, what);
   mountLight(view.plot, what, () => [...view.rows.children]);
@@ -271,6 +292,7 @@ export function mountRace(element) {
       drawTrials(find(".trials"), round, round.steps[decision.step], decision);
       tell(find);
       view.drawing.draw();
+      if (timely(state.selected)) view.run();
     }),
   );
 }

@@ -2,12 +2,26 @@
 
 import { copyLink, offer, writeAddress } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
-import { decisionsOf, hasParked, isActive, seek, select, show, state, subscribe, unpark } from "../shared/store.js";
+import {
+  decisionsOf,
+  hasParked,
+  isActive,
+  restore,
+  seek,
+  select,
+  show,
+  state,
+  subscribe,
+  unpark,
+} from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, setText } from "../shared/view.js";
-import { isPlaying, pause, play } from "./player.js";
+import { keptRun, mountKept } from "./kept.js";
+import { story } from "./opening.js";
+import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
 import { saveAs } from "./save.js";
 
+const LINKED = "This link holds a set-up. It is ready to run.";
 const OWN = "own"; // the visitor's own run
 const FILE = "file"; // one from a file
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -21,8 +35,9 @@ class Replay {
   file;
   link;
 
-  constructor(element, { folder, entries, mostBytes }) {
+  constructor(element, { folder, entries, mostBytes, settings }) {
     this.element = element;
+    this.settings = settings; // names of what an address may say of a run to be made
     this.folder = folder;
     this.entries = entries;
     this.mostBytes = mostBytes;
@@ -38,7 +53,10 @@ class Replay {
     const menu = find(".save");
     menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
     mountMenu(menu);
-    subscribe(onFrame(() => this.draw()));
+    find(".go").addEventListener("click", () => document.getElementById("generate").click());
+    const draw = onFrame(() => this.draw());
+    subscribe(draw);
+    onPlayer(draw);
   }
 
   tell(message) {
@@ -59,6 +77,20 @@ class Replay {
     const place =
       moving || (round <= 0 && state.decision <= 0) ? {} : { round: round + 1, decision: state.decision + 1 };
     return differing({ trace: state.recorded.name, ...place }, this.fields);
+  }
+
+  // What a visitor sees first: the own run if the page was only loaded again, nothing beside a set-up that a link
+  // brought, else the first recorded run.
+  begin() {
+    const kept = keptRun();
+    const names = [...new URLSearchParams(location.search).keys()];
+    if (kept) return restore(kept);
+    this.linked = names.some((name) => this.settings.includes(name));
+    if (this.linked) {
+      document.body.toggleAttribute("data-linked", true);
+      return this.draw();
+    }
+    return this.setUp({});
   }
 
   // Opens the run that the address names, or the first one. A run that the visitor has begun meanwhile is left
@@ -107,9 +139,11 @@ class Replay {
   present(run, about, at) {
     pause();
     show(run, about);
+    const rest = () => select(about.round ?? Infinity, about.step);
     if (at) seek(at.round, at.decision);
-    else if (!calm.matches) play();
-    else select(about.round ?? 0, about.step ?? 0);
+    else if (calm.matches) rest();
+    else if (about.name === this.entries[0]?.name) play(story(), rest);
+    else play();
     writeAddress();
   }
 
@@ -163,6 +197,15 @@ class Replay {
     }
   }
 
+  // One line: what is to be seen, or what a link brought.
+  drawWords() {
+    const { recorded } = state;
+    const waits = this.linked && state.run === null && state.phase === "idle";
+    document.body.toggleAttribute("data-linked", Boolean(waits));
+    setText(this.look, waits ? LINKED : narration() || (recorded?.look ?? ""));
+    this.element.querySelector(".go").hidden = !waits;
+  }
+
   draw() {
     const { recorded } = state;
     document.body.toggleAttribute("data-recorded", recorded !== null);
@@ -175,8 +218,8 @@ class Replay {
     if (recorded?.name === FILE) setText(opened, recorded.title);
     const value = recorded?.name ?? OWN;
     if (this.choose.value !== value) this.choose.value = value;
-    setText(this.look, recorded ? recorded.look : busy ? "" : "This is your own run.");
-    this.there.hidden = recorded?.round === undefined;
+    this.drawWords();
+    this.there.hidden = recorded?.round === undefined || isPlaying();
     this.twin.hidden = !recorded?.twin;
     if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);
     this.link.hidden = !recorded || recorded.name === FILE;
@@ -201,5 +244,6 @@ function mountMenu(menu) {
 export function mountReplay(element, props) {
   const replay = new Replay(element, props);
   const part = { get: () => replay.setup(), set: (texts) => replay.setUp(texts) };
-  if (!offer("run", part, Object.keys(replay.fields))) replay.setUp({});
+  if (!offer("run", part, Object.keys(replay.fields))) replay.begin();
+  mountKept();
 }

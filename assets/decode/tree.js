@@ -16,7 +16,9 @@ import {
 import { onFrame, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
+import { enter, fly, timely } from "./motion.js";
 import { roundSentence } from "./sentences.js";
+import { mountWalk } from "./walk.js";
 
 const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are drawn above earlier ones
 const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
@@ -25,6 +27,7 @@ const REACH = 14; // and of what a finger meets
 const PILL = 22; // height of a label's pill
 const CHARACTER = 8; // pixels of a label for each of its characters
 const CROWDED = 30; // rows nearer than this have room for no pills
+const FAR = 84; // rows are no further apart
 const LINE = 13; // pixels that a label without one needs downwards
 const MARGIN = { left: 16, right: 96, top: 20, bottom: 20 };
 const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the probability that the draft gave to its token
@@ -78,9 +81,9 @@ export function layout(round, decision, { width, height, zoom }) {
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
   const inner = {
     x: (width - MARGIN.left - MARGIN.right) / depth,
-    y: (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1),
+    y: Math.min(FAR, (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1)),
   };
-  const row = lowest === 0 ? height / 2 : MARGIN.top;
+  const row = (height - inner.y * lowest) / 2;
   const at = (path) => zoom.apply(MARGIN.left + path.length * inner.x, row + inner.y * rows.get(pathKey(path)));
   const ended = isEmitted(decision) && decision.step === round.tokens.length - 1;
   const nodes = all
@@ -163,6 +166,7 @@ class TreeView {
       room,
     );
     this.relight(litNow());
+    this.inspect(litNow());
   }
 
   drawEdges(nodes) {
@@ -220,9 +224,32 @@ function choose(view, target) {
   if (item.node.status !== "unvisited" && depth < round.tokens.length) select(round.number, depth);
 }
 
+// A draft comes into the tree; what is kept of it goes into the text.
+function move(view, round, decision) {
+  if (decision.kind === "draft") return enter(view.nodes);
+  for (const group of view.nodes.children) {
+    const { node, status } = view.meaning.get(group);
+    const step = node.path.length - 1;
+    const token = document.querySelector(
+      `#text [data-round="${round.number}"][data-step="${step}"].token.accepted > .ink`,
+    );
+    if (status === "accepted" && token)
+      fly(visible(node.text), group.lastChild.getBoundingClientRect(), token.getBoundingClientRect());
+  }
+}
+
+// The tree in words, for who hears it.
+const walked = () => {
+  const [round, decision] = [selectedRound(), selectedDecision()];
+  return (round?.nodes ?? []).map(
+    (node) => `depth ${node.path.length}, ${described(node, statusAt(node, decision, round))}`,
+  );
+};
+
 export function mountTree(element) {
   const view = new TreeView(element);
   mountSwap(element);
+  mountWalk(element, "The draft tree as a list", walked);
   const sentence = element.querySelector(".verdict");
   const what = (target) => view.what(target);
   view.relight = mountMarks(() => view.nodes.children, what);
@@ -242,6 +269,7 @@ export function mountTree(element) {
       setText(sentence, roundSentence(round, decision, complete));
       view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
       view.drawing.draw();
+      if (timely(state.selected)) move(view, round, decision);
     }),
   );
 }

@@ -220,6 +220,13 @@ export function show({ setup, rounds, prefillSeconds, baseline = [] }, about) {
 }
 let shown = 0;
 
+// The visitor's own run from before the page was loaded again.
+export function restore({ setup, rounds, prefillSeconds, baseline }) {
+  Object.assign(state, empty(), { run: "kept", setup, rounds, prefillSeconds, baseline });
+  restOnDraft();
+  notify();
+}
+
 // Back to the visitor's own run.
 export function unpark() {
   if (parked) Object.assign(state, parked, pending());

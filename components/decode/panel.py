@@ -15,7 +15,7 @@ def panel(pair: Any, allowed: Access | None) -> setup.Fields:
     """All of it. allowed: which models may be loaded."""
     with gr.Column(elem_id="page"):
         fields = controls.build(pair, allowed)
-        replay.panel()
+        replay.panel(list(fields))
         text.panel()
         with gr.Row(elem_id="figures"):
             tree.panel()

@@ -7,9 +7,9 @@ import gradio as gr
 from components.page import frame
 from components.server.standalone import alone
 
-_TEMPLATE = """
+_TEMPLATE = f"""
 <section aria-labelledby="race-title">
-  <header><h2 id="race-title">Race</h2>
+  <header><h2 id="race-title">{frame.term("race", "Race")}</h2>
     <div class="steps" role="group" aria-label="Verified token"></div>
     <button type="button" class="swap" data-other="tree">‹ Tree</button></header>
   <p class="verdict" aria-live="polite">Each token draws one random number e. It arrives at e / q in the
@@ -18,7 +18,7 @@ _TEMPLATE = """
   <ul class="legend marks" aria-label="Marks">
     <li><i class="bar draft"></i>e / q, draft</li>
     <li><i class="bar target"></i>e / p, target</li>
-    <li><i class="winner draft">◆</i><i class="winner target">★</i>first to arrive</li>
+    <li><i class="winner draft">◆</i><i class="winner target">★</i>first {frame.term("arrival")}</li>
     <li>› later than shown</li>
   </ul>
   <p class="note numbers"></p>

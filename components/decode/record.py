@@ -43,9 +43,9 @@ Finder = Callable[..., Moment | None]
 class Wanted:
     """What to record. `find` gets one run per method and says where it shows it best; None: nowhere.
 
-    seed: the only one that is tried, of a text that was chosen by reading. repeats: above 1 the run is timed so
-    often, each time beside autoregressive decoding of the same prompt and seed, and the quickest of both are
-    kept: the page shows them on one clock.
+    seed: the only one that is tried, of a text that was chosen by reading. repeats: above 1 the run is timed
+    so often, each time beside autoregressive decoding of the same prompt and seed, and the quickest of both
+    are kept: the page shows them on one clock.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Wanted:
 
 
 def telling(run: Generation) -> Moment | None:
-    """A round of a whole tree in which words are accepted and then one is replaced: the one with most words."""
+    """The round of a whole tree with most tokens, of which the last is a word that replaced another."""
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
         if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 import gradio as gr
@@ -30,6 +31,7 @@ _TEMPLATE = """
     </div></details>
   </header>
   <p class="look-line"><span class="look"></span>
+    <button type="button" class="go" hidden>Run it</button>
     <button type="button" class="there" hidden>Show it</button>
     <button type="button" class="twin" hidden>The same with the other method</button></p>
   <p class="replay-error" role="alert" hidden></p>
@@ -37,8 +39,12 @@ _TEMPLATE = """
 """
 
 
-def panel() -> gr.HTML:
-    """The chooser; the first run of the index plays as soon as the page is there."""
+def panel(settings: Sequence[str] = ()) -> gr.HTML:
+    """The chooser; the first run of the index plays as soon as the page is there.
+
+    settings: names in the address of what a visitor sets for a run. Where it holds one, that run is offered
+    and no other plays.
+    """
     entries = traces.entries()
     own = [("own", "Your own run"), ("file", "From a file")]
     names = [(entry["name"], entry["title"]) for entry in entries] + own
@@ -51,6 +57,7 @@ def panel() -> gr.HTML:
         folder=assets.file_url(traces.FOLDER),
         entries=entries,
         mostBytes=limits.current().trace_bytes,
+        settings=list(settings),
     )
 
 

@@ -7,7 +7,7 @@ import gradio as gr
 from components.page import frame
 from components.server.standalone import alone
 
-_TEMPLATE = """
+_TEMPLATE = f"""
 <section><nav aria-label="Through the run">
   <button type="button" class="play" title="Space" disabled
     ><span class="sign" aria-hidden="true">▶</span> <span class="word">play</span></button>
@@ -33,7 +33,7 @@ _TEMPLATE = """
     <option value="fast">5 rounds/s</option>
     <option value="fastest">10 rounds/s</option>
   </select>
-  <span class="live-figure"><b>–</b> <span>tokens per target call</span></span>
+  <span class="live-figure"><b>–</b> <span>tokens per {frame.term("call", "target call")}</span></span>
 </nav></section>
 """
 

@@ -20,7 +20,7 @@ _MEANINGS = {
 def legend(*left_out: str) -> str:
     """What the marks of tokens mean, as a list in HTML, without the kinds that are left out."""
     items = "".join(
-        f'<li><{tag} class="token {kind}">{kind}</{tag}> {words}</li>'
+        f'<li><{tag} class="token {kind}" data-term="{kind}" tabindex="0">{kind}</{tag}> {words}</li>'
         for kind, words in _MEANINGS.items()
         if kind not in left_out
         for tag in ["s" if kind == "rejected" else "span"]
@@ -28,6 +28,7 @@ def legend(*left_out: str) -> str:
     return f'<ul class="legend" aria-label="What the marks mean">{items}</ul>'
 
 
+_BASELINE = frame.term("baseline", "autoregressive")
 _TEMPLATE = f"""
 <section aria-labelledby="text-title">
   <header>
@@ -41,8 +42,8 @@ _TEMPLATE = f"""
     <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
       hidden><span class="prompt"></span><span class="tokens"></span></div>
     <aside class="race-of-two" aria-label="This run and autoregressive decoding on one clock" hidden>
-      <p class="lane"><span class="name this-run"></span><span class="track"><i class="this-run"></i></span><b></b></p>
-      <p class="lane"><span class="name">autoregressive</span><span class="track"><i class="ar"></i></span><b></b></p>
+      <p class="lane"><span class="name"></span><span class="track"><i class="this-run"></i></span><b></b></p>
+      <p class="lane"><span class="name">{_BASELINE}</span><span class="track"><i></i></span><b></b></p>
       <div class="slower-text" aria-hidden="true"></div>
       <p class="clock"></p>
     </aside>

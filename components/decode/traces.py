@@ -19,6 +19,6 @@ gr.set_static_paths([FOLDER])  # the browser loads a run as a file: nobody waits
 
 
 def entries() -> list[dict[str, Any]]:
-    """The index: name, title, where to look (round and step count from 0), and the names of the twin and of the
-    measured baseline, null where there is none."""
+    """The index: name, title, where to look (round and step count from 0), and the names of the twin and of
+    the measured baseline, null where there is none."""
     return json.loads(INDEX.read_text()) if INDEX.exists() else []

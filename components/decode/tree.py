@@ -7,7 +7,7 @@ import gradio as gr
 from components.page import frame
 from components.server.standalone import alone
 
-_TEMPLATE = """
+_TEMPLATE = f"""
 <section aria-labelledby="tree-title">
   <header>
     <h2 id="tree-title">Draft tree</h2>
@@ -18,7 +18,7 @@ _TEMPLATE = """
     </span>
     <button type="button" class="swap" data-other="race">Race ›</button>
   </header>
-  <p class="verdict">One target call checks all drafted tokens of the tree.</p>
+  <p class="verdict">One {frame.term("call", "target call")} checks all drafted tokens of the tree.</p>
   <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
   <ul class="legend marks" aria-label="Marks">
     <li><i class="node accepted">●</i>accepted</li>
@@ -26,6 +26,7 @@ _TEMPLATE = """
     <li><i class="node unvisited">○</i>not used</li>
     <li><i class="node last">◆</i>the target's own</li>
     <li><i class="thick"></i>thicker: likelier to the draft</li>
+    <li><i class="node root">■</i>start of every {frame.term("path")}</li>
   </ul>
   <p class="note inspected" aria-live="polite">Point at a node for its numbers, or use ↑ ↓ here.</p>
 </section>

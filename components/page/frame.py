@@ -41,6 +41,11 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
     )
 
 
+def term(name: str, text: str | None = None) -> str:
+    """A word of the page in HTML that `assets/shared/glossary.js` explains in a sentence where it stands."""
+    return f'<dfn data-term="{name}" tabindex="0">{text or name}</dfn>'
+
+
 # Gradio tells of the first tab as selected before the address was read: nothing is written until then.
 # Whatever else is in the address stays there; an unknown name opens the first tab. Gradio measures whether
 # the tabs fit before they have their final width, and again when the window is resized.

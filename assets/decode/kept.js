@@ -1,0 +1,37 @@
+// The visitor's last own run, kept over a reload of the page: in this browser's tab and nowhere else.
+
+import { state, subscribe } from "../shared/store.js";
+
+const NAME = "specdec.run";
+const MOST = 2_000_000; // characters; browsers give five to ten million to a site
+
+// The run that a reload left behind; null where there is none, or where the page was opened anew.
+export function keptRun() {
+  const [navigation] = performance.getEntriesByType("navigation");
+  if (/** @type {PerformanceNavigationTiming} */ (navigation)?.type !== "reload") return null;
+  try {
+    return JSON.parse(sessionStorage.getItem(NAME));
+  } catch {
+    return null; // no storage is allowed, or somebody else wrote there
+  }
+}
+
+function keep() {
+  const { setup, rounds, prefillSeconds, baseline } = state;
+  const text = JSON.stringify({ setup, rounds, prefillSeconds, baseline });
+  try {
+    if (text.length <= MOST) sessionStorage.setItem(NAME, text);
+    else sessionStorage.removeItem(NAME);
+  } catch {
+    // then it is lost with the page
+  }
+}
+
+export function mountKept() {
+  let last = state.phase;
+  subscribe(() => {
+    const ended = ["done", "stopped"].includes(state.phase) && !state.recorded && state.rounds.length > 0;
+    if (ended && state.phase !== last) keep();
+    last = state.phase;
+  });
+}

@@ -1,0 +1,50 @@
+// Motion that tells who does what: the draft comes into its tree, what is kept goes from there into the text, a race
+// is run. A quarter of a second each, and nothing where little motion is asked for or rounds go by quickly.
+
+const TOOK = 250; // milliseconds
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+let [seen, last, enough] = [null, 0, false];
+
+// Whether there is time to watch how a selection comes about: nobody moved on within the same quarter of a second.
+export function timely(selected) {
+  if (selected !== seen) {
+    const now = performance.now();
+    enough = !calm.matches && now - last > TOOK;
+    [seen, last] = [selected, now];
+  }
+  return enough;
+}
+
+export function enter(element) {
+  element.animate(
+    [
+      { transform: "translateX(-28px)", opacity: 0 },
+      { transform: "none", opacity: 1 },
+    ],
+    { duration: TOOK, easing: "ease-out" },
+  );
+}
+
+// Every bar grows at one speed, so that the first to arrive is there first: the winner's after a quarter of a second.
+export function run(bars, winner) {
+  if (!(winner > 0)) return;
+  for (const { element, length } of bars) {
+    const duration = Math.min(TOOK * (length / winner), 4 * TOOK);
+    element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], { duration, easing: "linear" });
+  }
+}
+
+// A copy of a word flies from one place on the screen to another.
+export function fly(text, from, to) {
+  if (from.width === 0 || to.width === 0) return;
+  const copy = document.createElement("span");
+  copy.className = "flying";
+  copy.textContent = text;
+  document.querySelector(".gradio-container").append(copy);
+  const place = ({ left, top }) => `translate(${left}px, ${top}px)`;
+  const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {
+    duration: TOOK,
+    easing: "ease-in-out",
+  });
+  flight.onfinish = flight.oncancel = () => copy.remove();
+}

@@ -1,0 +1,30 @@
+// A drawing as a list that screen readers walk through; written once the picture stands still.
+
+import { subscribe } from "../shared/store.js";
+import { fillRows, make, setText } from "../shared/view.js";
+import { isPlaying, onPlayer } from "./player.js";
+
+const STILL = 300; // milliseconds
+const MOST = 64; // entries: nobody walks further
+
+// items(): the entries as texts.
+export function mountWalk(element, label, items) {
+  const list = make("ol", "visually-hidden");
+  list.setAttribute("aria-label", label);
+  element.querySelector(".figure").after(list);
+  let timer = 0;
+  const write = () => {
+    fillRows(
+      list,
+      items().slice(0, MOST),
+      () => make("li"),
+      (item, text) => setText(item, text),
+    );
+  };
+  const soon = () => {
+    clearTimeout(timer);
+    if (!isPlaying()) timer = setTimeout(write, STILL);
+  };
+  subscribe(soon);
+  onPlayer(soon);
+}

@@ -1,0 +1,57 @@
+// Every term of the page in one sentence, told where the word stands: on [data-term], and on the places below.
+
+import { make } from "./view.js";
+
+const TERMS = {
+  ERSD: "Exponential-race speculative decoding: draft and target race on the same random numbers; a draft is kept if it wins the target's race too.",
+  GSD: "Greedy speculative decoding: each drafted token is kept with probability p / q, else the token is drawn from the residual.",
+  autoregressive: "Plain decoding: the target alone, one call for every token.",
+  topology: "The shape of the draft: one token, a row, several alternatives, or a tree of both.",
+  k: "How many tokens the draft proposes for one target call.",
+  race: "Each token draws one random number e and arrives at e / probability; the first to arrive is the sample.",
+  arrival: "The time e / q in the draft's race, e / p in the target's: likelier tokens arrive earlier.",
+  accepted: "The draft proposed it, and the target keeps it.",
+  rejected: "The draft proposed it, and the target does not want it; what follows it in the tree is lost too.",
+  correction: "The winner of the target's race where nobody had drafted it (ERSD).",
+  residual:
+    "What is left of the target's probabilities once the draft's are taken off; GSD draws from it after a rejection.",
+  bonus: "One more token of the target's own after a path of the draft that was kept whole.",
+  path: "A way through the tree of drafted tokens, from the text so far to a leaf.",
+  baseline: "Autoregressive decoding of the same prompt and seed, measured on the same machine.",
+  call: "One evaluation of the large target model; it checks all drafted tokens at once.",
+};
+
+const PLACES = {
+  "#method label:nth-of-type(1)": "ERSD",
+  "#method label:nth-of-type(2)": "GSD",
+  "#method label:nth-of-type(3)": "autoregressive",
+  "#topology [data-testid=block-info]": "topology",
+  "#k label": "k",
+};
+
+function termOf(target) {
+  const place = Object.keys(PLACES).find((selector) => target.closest(selector));
+  const element = target.closest("[data-term]") ?? (place && target.closest(place));
+  return element && { element, text: TERMS[element.dataset.term ?? PLACES[place]] };
+}
+
+export function mountGlossary() {
+  const note = make("div", "term-note");
+  note.setAttribute("role", "tooltip");
+  note.id = "term-note";
+  note.hidden = true;
+  document.querySelector(".gradio-container").append(note);
+  const tell = ({ target }) => {
+    const found = target instanceof Element && termOf(target);
+    note.hidden = !found;
+    if (!found) return;
+    note.textContent = found.text;
+    found.element.setAttribute("aria-describedby", note.id);
+    const { left, bottom, top } = found.element.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = note;
+    note.style.left = `${Math.max(8, Math.min(left, innerWidth - width - 8))}px`;
+    note.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
+  };
+  for (const event of ["pointerover", "focusin"]) document.addEventListener(event, tell);
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && (note.hidden = true));
+}

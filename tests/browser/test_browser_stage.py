@@ -1,0 +1,175 @@
+"""The first screen of the Decode tab, measured: all that belongs on it is there, and nothing jumps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import SLOW, generate, ready, settle
+
+pytestmark = pytest.mark.browser
+
+SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
+PHONE = (390, 844)
+PLACES = """(names) => Object.fromEntries(names.map((name) => {
+  const { left, top, right, bottom } = document.querySelector(`#${name}.block`).getBoundingClientRect();
+  return [name, [left, top, right, bottom].map(Math.round)];
+}))"""
+WATCH = """() => {
+  window.shift = 0;
+  window.moved = [];
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput, sources } of list.getEntries()) {
+      if (hadRecentInput) continue;
+      window.shift += value;
+      window.moved.push(...sources.map(({ node }) => node?.outerHTML?.slice(0, 80)));
+    }
+  }).observe({ type: "layout-shift" });
+}"""
+BEGUN = "document.body.dataset.phase === 'running' && window.specdec.store.state.rounds.length > 3"
+
+
+@pytest.fixture
+def tab(browser, url):
+    """Opens the page at a size, as a new visitor; no script may fail."""
+    contexts, errors = [], []
+
+    def open_page(size, query="", **settings):
+        width, height = size
+        contexts.append(browser.new_context(viewport={"width": width, "height": height}, **settings))
+        contexts[-1].set_default_timeout(SLOW)
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{url}/{query}")
+        ready(page)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def whole(page, names):
+    """Whether these panels lie whole on the screen; where they are."""
+    places = page.evaluate(PLACES, names)
+    size = page.viewport_size
+    for name, (left, top, right, bottom) in places.items():
+        assert left >= 0, (name, places)
+        assert top >= 0, (name, places)
+        assert right <= size["width"], (name, places)
+        assert bottom <= size["height"], (name, places)
+        assert (right - left) * (bottom - top) > 10_000, (name, places)
+    return places
+
+
+@pytest.mark.parametrize("size", SCREENS)
+def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_nothing_jumps(tab, size):
+    page = tab(size)
+    names = ["text", "tree", "race", "stepper"]
+    page.wait_for_selector("#tree .drawing .node")
+    before = whole(page, names)
+    page.evaluate("() => history.replaceState(null, '', '?length=200&seed=6&k=2')")
+    page.reload()
+    ready(page)
+    settle(page.locator("#k input[type=number]"))
+    page.evaluate(WATCH)
+    page.locator("#generate").click()
+    page.wait_for_function(BEGUN)
+    during = whole(page, names)
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    settle(page.locator("#text"))
+    assert whole(page, names) == during == before
+    assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
+    page = tab(PHONE, "?length=40&baseline=0", has_touch=True)
+    page.evaluate(WATCH)
+    page.locator("#generate").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    settle(page.locator("#text"))
+    order = whole(page, ["text", "stepper", "tree", "prompt"])
+    assert sorted(order.values(), key=lambda place: place[1]) == list(order.values())
+    page.get_by_role("button", name="Race ›").click()
+    page.wait_for_function("document.querySelector('#race.block').getBoundingClientRect().left >= 0")
+    assert whole(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
+    assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
+    page.mouse.wheel(0, 2000)
+    page.wait_for_function("scrollY > 100")
+    page.locator("#generate").click()
+    page.wait_for_function("document.querySelector('#text.block').getBoundingClientRect().top >= 0")
+
+
+def test_the_opening_says_what_happens_and_rests_on_a_round_worth_seeing(tab):
+    page = tab((1280, 720))
+    for words in ("Guessed: ", "Checked: ", "writes its own"):
+        page.wait_for_function(
+            "words => document.querySelector('.look').textContent.includes(words)", arg=words
+        )
+    page.wait_for_function("document.querySelector('#stepper .play .word').textContent === 'play'")
+    at = page.evaluate("(({ selected, veiled }) => [selected, veiled])(window.specdec.store.state)")
+    entry = page.evaluate("(({ round, step }) => ({ round, step }))(window.specdec.store.state.recorded)")
+    assert at == [entry, False]
+
+
+@pytest.mark.parametrize(
+    "touched", ["#text .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"]
+)
+def test_whoever_touches_what_is_shown_pauses_it(tab, touched):
+    page = tab((1280, 720))
+    page.wait_for_function("window.specdec.store.state.selected.round >= 2")
+    page.locator(touched).first.click()
+    expect(page.locator("#stepper .play .word")).to_have_text("play")
+    at = page.evaluate("window.specdec.store.state.selected.round")
+    page.wait_for_timeout(1200)
+    assert page.evaluate("window.specdec.store.state.selected.round") == at
+
+
+def test_two_lanes_stand_where_they_were_after_the_same_measured_seconds(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    expected = page.evaluate(
+        """() => {
+          const { rounds, baseline, selected } = window.specdec.store.state;
+          const took = ({ seconds }) => seconds.draft + seconds.evaluate + seconds.verify;
+          let now = rounds.slice(0, selected.round + 1).reduce((sum, round) => sum + took(round), 0);
+          const there = baseline.findIndex((round) => (now -= took(round)) < -1e-9);
+          const tokens = rounds.slice(0, selected.round + 1).flatMap((round) => round.tokens);
+          return [tokens.length, there].map(String);
+        }"""
+    )
+    shown = page.locator(".race-of-two .lane b")
+    expect(shown.first).to_have_text(expected[0])
+    expect(shown.last).to_have_text(expected[1])
+    page.locator("#replay .choose").select_option("wide-tree")  # recorded without a baseline: no lane
+    expect(page.locator(".race-of-two")).to_be_hidden()
+
+
+def test_a_reload_keeps_the_visitors_run(tab):
+    page = tab((1280, 720), "?length=12&topology=sequence&k=2")
+    generate(page)
+    text = page.locator("#text .tokens").text_content()
+    page.reload()
+    ready(page)
+    assert page.locator("#text .tokens").text_content() == text
+    assert page.evaluate("window.specdec.store.state.baseline.length") == 12
+    page.goto(page.url.split("?")[0])  # opened anew
+    ready(page)
+    assert page.evaluate("window.specdec.store.state.recorded.name") == "opening"
+
+
+def test_a_link_offers_its_run_and_plays_no_other(tab):
+    page = tab((1280, 720), "?length=6&topology=sequence&k=2&baseline=0")
+    expect(page.locator(".look")).to_have_text(re.compile("This link holds a set-up"))
+    assert page.evaluate("window.specdec.store.state.run") is None
+    page.get_by_role("button", name="Run it").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
+    expect(page.get_by_role("button", name="Run it")).to_be_hidden()
