@@ -1,13 +1,12 @@
 // Two lanes on one clock: this run and autoregressive decoding, each as far as it had written after the same measured
 // seconds. Only what was measured is shown.
 
+import { METHODS } from "../shared/catalogue.js";
 import { appendText } from "../shared/labels.js";
 import { lastDecision, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { isPlaying, onPlayer, slowness, underWay } from "./player.js";
-
-const NAMES = { ersd: "ERSD", gsd: "GSD" };
 
 // Where the rounds of a list end, in seconds and tokens; read once each.
 class Ends {
@@ -64,8 +63,9 @@ export function mountLanes(element) {
   function reset() {
     [run, ends, others, written] = [state.run, new Ends(state.rounds), new Ends(state.baseline), 0];
     text.replaceChildren();
-    setText(first.querySelector(".name"), NAMES[state.setup?.method] ?? "");
-    box.dataset.method = state.setup?.method ?? "";
+    const method = state.setup?.method;
+    setText(first.querySelector(".name"), METHODS[method] ?? "");
+    first.style.setProperty("--own", `var(--${method})`);
   }
 
   function fill(lane, tokens, most) {

@@ -2,7 +2,7 @@
 
 import { percent } from "../shared/labels.js";
 import { shownRounds, state, subscribe } from "../shared/store.js";
-import { STAGES, Totals } from "../shared/totals.js";
+import { blockEfficiency, STAGES, Totals } from "../shared/totals.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks } from "./link.js";
 
@@ -37,7 +37,7 @@ function compare(run, baseline) {
 }
 
 function drawTiles(find, run, baseline) {
-  setText(find(".efficiency"), run.rounds ? (run.tokens / run.rounds).toFixed(2) : "–");
+  setText(find(".efficiency"), blockEfficiency(run.tokens, run.rounds));
   drawAgainst(find(".against"), run);
   setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} target calls` : "");
   setText(find(".speed"), run.total ? run.speed.toFixed(1) : "–");

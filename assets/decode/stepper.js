@@ -1,7 +1,7 @@
 // Through the run by button, slider and key: play, pause, one decision or one round on or back.
 
 import { atEnd, decisionsOf, moveDecision, moveRound, seek, shownRounds, state, subscribe } from "../shared/store.js";
-import { Totals } from "../shared/totals.js";
+import { blockEfficiency, Totals } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace } from "./player.js";
 
@@ -27,7 +27,7 @@ function mountFigure(element) {
       const end = shownRounds();
       if (id !== state.run || end < sum.rounds) [id, sum] = [state.run, new Totals()];
       sum.addAll(state.rounds, end);
-      setText(element, sum.rounds ? (sum.tokens / sum.rounds).toFixed(2) : "–");
+      setText(element, blockEfficiency(sum.tokens, sum.rounds));
     }),
   );
 }

@@ -1,5 +1,6 @@
 // The draft tree of one round: depth to the right, first children straight on, siblings below.
 
+import { STATUSES } from "../shared/catalogue.js";
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
 import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, shortened, visible } from "../shared/labels.js";
@@ -29,7 +30,7 @@ const CHARACTER = 8; // pixels of a label for each of its characters
 const CROWDED = 30; // rows nearer than this have room for no pills
 const FAR = 84; // rows are no further apart
 const LINE = 13; // pixels that a label without one needs downwards
-const MARGIN = { left: 16, right: 96, top: 20, bottom: 20 };
+const MARGIN = { left: 16, top: 20, bottom: 20 }; // the last column's labels take a sixth of the width
 const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the probability that the draft gave to its token
 
 // Places every node: x is its depth, y its row; a first child shares its parent's row.
@@ -71,7 +72,7 @@ const known = (value) => (value === null || value === undefined ? "not evaluated
 function described(node, status) {
   const name = `“\u2068${visible(node.text)}\u2069”`;
   if (status === "last") return `${name}: ${node.kind}, from the target`;
-  const word = status === "unvisited" ? "not used" : status;
+  const word = STATUSES[status];
   return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
 }
 
@@ -80,7 +81,7 @@ export function layout(round, decision, { width, height, zoom }) {
   const { all, rows, height: lowest } = place(round);
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
   const inner = {
-    x: (width - MARGIN.left - MARGIN.right) / depth,
+    x: (width - MARGIN.left - Math.min(96, width / 6)) / depth,
     y: Math.min(FAR, (height - MARGIN.top - MARGIN.bottom) / Math.max(lowest, 1)),
   };
   const row = (height - inner.y * lowest) / 2;

@@ -18,7 +18,7 @@ export const KINDS = {
 export const STATUSES = {
   accepted: "accepted",
   rejected: "rejected",
-  unvisited: "not visited",
+  unvisited: "not used",
 };
 // Methods whose text of a seed is the same whatever drafts.
 export const INVARIANT = ["ar", "ersd"];

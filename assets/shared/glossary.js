@@ -22,9 +22,9 @@ const TERMS = {
 };
 
 const PLACES = {
-  "#method label:nth-of-type(1)": "ERSD",
-  "#method label:nth-of-type(2)": "GSD",
-  "#method label:nth-of-type(3)": "autoregressive",
+  "#method label:has([value=ersd])": "ERSD",
+  "#method label:has([value=gsd])": "GSD",
+  "#method label:has([value=ar])": "autoregressive",
   "#topology [data-testid=block-info]": "topology",
   "#k label": "k",
 };

@@ -5,27 +5,23 @@ from __future__ import annotations
 import gradio as gr
 
 from components.page import frame
+from components.page.catalogue import KINDS, STATUSES
 from components.server.standalone import alone
 
-_MEANINGS = {
-    "accepted": "drafted, kept by the target",
-    "rejected": "drafted, replaced",
-    "correction": "the target's own winner, not drafted",
-    "residual": "the target's own, after a rejection",
-    "bonus": "the target's own, after a whole path",
-    "sampled": "the target alone",
-}
+_ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
 
 
 def legend(*left_out: str) -> str:
     """What the marks of tokens mean, as a list in HTML, without the kinds that are left out."""
-    items = "".join(
-        f'<li><{tag} class="token {kind}" data-term="{kind}" tabindex="0">{kind}</{tag}> {words}</li>'
-        for kind, words in _MEANINGS.items()
-        if kind not in left_out
-        for tag in ["s" if kind == "rejected" else "span"]
-    )
+    items = "".join(_entry(kind) for kind in _ORDER if kind not in left_out)
     return f'<ul class="legend" aria-label="What the marks mean">{items}</ul>'
+
+
+def _entry(kind: str) -> str:
+    tag = "s" if kind == "rejected" else "span"
+    meaning = KINDS.get(kind) or STATUSES[kind]
+    word = f'<{tag} class="token {kind}" data-term="{kind}" tabindex="0">{kind}</{tag}>'
+    return f"<li>{word} {meaning.sentence}</li>"
 
 
 _BASELINE = frame.term("baseline", "autoregressive")

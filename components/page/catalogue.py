@@ -63,18 +63,18 @@ class Meaning(NamedTuple):
 
 
 KINDS = {
-    "accepted": Meaning("accepted draft token", "drafted, and kept by the target", "✓"),
-    "bonus": Meaning("bonus token", "one more after a whole accepted path", "+"),
-    "residual": Meaning("token sampled from the residual", "GSD: sampled after a rejection", "◆"),
-    "correction": Meaning("correction: the target's winner", "ERSD: the target's winner, not drafted", "▲"),
-    "sampled": Meaning("sampled token", "plain autoregressive decoding", "●"),
+    "accepted": Meaning("accepted draft token", "drafted, kept by the target", "✓"),
+    "bonus": Meaning("bonus token", "the target's own, after a whole path", "+"),
+    "residual": Meaning("token sampled from the residual", "the target's own, after a rejection", "◆"),
+    "correction": Meaning("correction: the target's winner", "the target's own winner, not drafted", "▲"),
+    "sampled": Meaning("sampled token", "the target alone", "●"),
 }
 """Kinds of emitted tokens, `specdec.trace.Kind`."""
 
 STATUSES = {
-    "accepted": Meaning("accepted", "drafted, and kept by the target", "✓"),
-    "rejected": Meaning("rejected", "drafted, and replaced", "✗"),
-    "unvisited": Meaning("not visited", "drafted, and never looked at", "○"),
+    "accepted": Meaning("accepted", "drafted, kept by the target", "✓"),
+    "rejected": Meaning("rejected", "drafted, replaced", "✗"),
+    "unvisited": Meaning("not used", "drafted, never tested", "○"),
 }
 """What became of drafted tokens, `specdec.trace.Status`."""
 

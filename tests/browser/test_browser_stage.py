@@ -98,7 +98,7 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.wait_for_function("document.querySelector('#race.block').getBoundingClientRect().left >= 0")
     assert whole(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
     assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
-    page.mouse.wheel(0, 2000)
+    page.evaluate("scrollTo(0, 1000)")
     page.wait_for_function("scrollY > 100")
     page.locator("#generate").click()
     page.wait_for_function("document.querySelector('#text.block').getBoundingClientRect().top >= 0")
