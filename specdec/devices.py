@@ -1,11 +1,51 @@
-"""Small numbers on their way to where the models compute."""
+"""Small numbers on their way to where the models compute, and the threads of a CPU that compute."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+
+_around = threading.local()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread, for numbers so small that waking others takes longer than it saves; they also spin
+    for a while and take the processor from whoever comes next. `all_threads` is for what lies between."""
+    before = torch.get_num_threads()
+    if before == 1:
+        yield
+        return
+    _around.threads = before
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        del _around.threads
+
+
+@contextmanager
+def all_threads() -> Iterator[None]:
+    """As many as torch had before `one_thread`."""
+    before = getattr(_around, "threads", None)
+    if before is None:
+        yield
+        return
+    torch.set_num_threads(before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(1)
+
+
+def usual_threads() -> int:
+    """How many torch has, within `one_thread` too."""
+    return getattr(_around, "threads", None) or torch.get_num_threads()
 
 
 def upload(numbers: Sequence[float], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
@@ -18,5 +58,5 @@ def upload(numbers: Sequence[float], device: torch.device, dtype: torch.dtype = 
 
 def processor() -> str:
     """What else decides the last bits of logits on a CPU: torch, its instructions, its threads."""
-    threads = torch.get_num_threads()
+    threads = usual_threads()
     return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {threads} threads"

@@ -23,6 +23,7 @@ from torch import Tensor
 from specdec.checks import whole
 from specdec.decoding.engine import Engine
 from specdec.decoding.run import Run, stream
+from specdec.devices import one_thread
 from specdec.models.together.answers import Answer, together
 from specdec.models.together.forwards import Forward
 from specdec.trace import Generation, Round
@@ -75,6 +76,7 @@ class Batch:
             raise ValueError("the run is not in this batch: it has ended, or was never added")
 
     @torch.inference_mode()
+    @one_thread()
     def step(self) -> list[Progress]:
         """A round for each run, or a piece of its prompt; of runs with a new round or an error, in order.
 

@@ -19,6 +19,7 @@ from specdec.context import ContextTree
 from specdec.context.features import WIDTH
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
+from specdec.devices import one_thread
 from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import Drafter
@@ -143,6 +144,7 @@ class Engine:
         alone(self.prefilling())
 
     @torch.inference_mode()
+    @one_thread()
     def round(self, number: int) -> Round:
         """Draft, evaluate, verify; commit the accepted path and the last token."""
         return alone(self.decoding(number))

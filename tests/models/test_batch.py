@@ -14,6 +14,7 @@ from specdec.decoding.batch import PIECE, Batch
 from specdec.exactness.batched import compared, plans
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
+from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.models.together import answers, attention
 from specdec.race import Races
@@ -28,7 +29,11 @@ AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 @pytest.fixture(scope="module")
 def pair():
     """On the lean forward, random weights; the draft has fewer keys than queries, as the target has."""
-    made = specdec.ModelPair(HFModel(tiny_model("llama")), HFModel(tiny_model("llama", num_hidden_layers=1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(compiled.SWITCH, "0")  # the compiled one has tests of its own
+        made = specdec.ModelPair(
+            HFModel(tiny_model("llama")), HFModel(tiny_model("llama", num_hidden_layers=1))
+        )
     made.eos_ids = frozenset()
     return made
 

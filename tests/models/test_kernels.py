@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
+from specdec.decoding.batch import Batch
 from specdec.models import HFModel
-from specdec.models.kernels import CompiledSession, compiled, layout
+from specdec.models.kernels import CompiledDecoder, CompiledSession, compiled, layout
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import LeanSession
@@ -37,8 +39,7 @@ def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
 
 def product(x: torch.Tensor, weight: torch.Tensor, kind: str) -> torch.Tensor:
     """x [rows, inputs] times a matrix [outputs, inputs] by the compiled tiles."""
-    from specdec.models.kernels.forward import multiply
-
+    multiply = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(compiled.crew().multiply)
     packed, rows, inputs = pack(weight, None, kind), *x.shape
     out = torch.full((rows, packed.outputs), torch.nan)
     part = torch.full((rows, layout.PART), torch.nan)
@@ -254,3 +255,39 @@ def test_compiled_code_is_kept_where_it_can_be(folder, tmp_path):
     )
     assert result.stdout.startswith("compiled forward [")
     assert bool(list(tmp_path.rglob("*.nbi"))) == (folder == "a new one")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_runs_in_one_call_write_what_each_does_alone(dtype):
+    """Prompts of several pieces, trees of several shapes, in half precision too: each row is on its own."""
+    pair = specdec.ModelPair(HFModel(_larger(dtype)), HFModel(tiny_model("llama", dtype, vocab_size=250)))
+    pair.eos_ids = frozenset()
+    prompts = [[3], [4, 5] * 70, [6, 7, 8], [9] * 40]
+    settings = {
+        "method": ["ar", "ersd", "gsd", "ersd"],
+        "topology": [None, *map(specdec.topology.Topology, ([(0,), (1,), (0, 0)], [(0,), (0, 0)], [(0,)]))],
+    }
+    many = specdec.generate_many(pair, prompts, seeds=[1, 2, 3, 4], max_new_tokens=30, **settings)
+    for number, prompt in enumerate(prompts):
+        own = {name: values[number] for name, values in settings.items()}
+        alone = specdec.generate(pair, prompt, seed=number + 1, max_new_tokens=30, **own)
+        assert many[number].token_ids == alone.token_ids
+
+
+def test_rows_of_many_runs_are_one_call(monkeypatch):
+    pair = specdec.ModelPair(tiny_model("llama"), tiny_model("llama", num_hidden_layers=1))
+    pair.eos_ids = frozenset()
+    calls, forward = [], CompiledDecoder.forward
+
+    def counted(self, token_ids, texts, scored):
+        if self is pair.target.compiled:
+            calls.append([text.count for text in texts])
+        return forward(self, token_ids, texts, scored)
+
+    batch = Batch(pair)
+    for prompt in ([3], [4], [5]):
+        batch.add(specdec.stream(pair, prompt, seed=0, topology=specdec.topology.sequence(3)))
+    batch.step()
+    monkeypatch.setattr(CompiledDecoder, "forward", counted)
+    batch.step()
+    assert calls == [[4, 4, 4]]

@@ -196,8 +196,8 @@ def test_what_is_not_as_its_class_makes_it_is_refused(make):
 
 
 def test_a_forward_that_differs_is_not_used(monkeypatch):
-    right = LeanDecoder.hidden
-    monkeypatch.setattr(LeanDecoder, "hidden", lambda *args: right(*args) * 1.001 + 0.1)
+    right = LeanDecoder.hidden_of
+    monkeypatch.setattr(LeanDecoder, "hidden_of", lambda *args: right(*args) * 1.001 + 0.1)
     model = HFModel(tiny_model("llama"))
     assert type(model.session()) is TreeSession
     assert (model.capability, model.lean) == ("tree", None)

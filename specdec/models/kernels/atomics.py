@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
+inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""A function that compiled code alone calls."""
 _PAUSES = 1 << 10
 """Looks at a word before the processor is left to others."""
 
@@ -86,7 +89,20 @@ def written(typingctx, address, value):  # noqa: ARG001
 _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
 
 
-@njit(nogil=True)
+@intrinsic
+def call_at(typingctx, address, kind, weights, block_bytes, inputs, x, rows, out, blocks):  # noqa: ARG001
+    """Call `tiles.multiply` at its address: compiled apart, it is not optimised again with its callers."""
+
+    def codegen(_context, builder, _signature, values):
+        address, *numbers = values
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
+        builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+    return types.void(*(types.int64,) * 9), codegen
+
+
+@inner()
 def wait_for(address, value):
     """Until an int64 that threads share is this; others get the processor when it takes long."""
     looks = 0
@@ -96,19 +112,19 @@ def wait_for(address, value):
             _leave()
 
 
-@njit(nogil=True)
+@inner()
 def floats(address, count):
     """float32 [count] at an address."""
     return carray(_pointer(address), (count,), np.float32)
 
 
-@njit(nogil=True)
+@inner()
 def ints(address, count):
     """int64 [count] at an address."""
     return carray(_pointer_i64(address), (count,), np.int64)
 
 
-@njit(nogil=True)
+@inner()
 def small_ints(address, count):
     """int32 [count] at an address."""
     return carray(_pointer_i32(address), (count,), np.int32)

@@ -73,8 +73,11 @@ def _compiled(folder: Path | None) -> Crew:
     if folder is not None:
         config.CACHE_DIR = str(folder)
     from specdec.models.kernels.forward import take_part
+    from specdec.models.kernels.tiles import multiply
 
-    compiled = cfunc("void(int64, int64)", cache=folder is not None)(take_part)
-    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(compiled.address)
-    function.compiled = compiled  # whose code it is
-    return Crew(function)
+    kept = folder is not None
+    product = cfunc(f"void({', '.join(['int64'] * 8)})", cache=kept)(multiply)
+    forward = cfunc("void(int64, int64)", cache=kept)(take_part)
+    called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
+    called.code = product, forward  # which live as long
+    return Crew(called, product.address)

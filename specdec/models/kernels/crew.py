@@ -17,21 +17,22 @@ class Crew:
     """Helpers of one process. They sleep between calls; one who wakes up late finds the call done.
 
     take_part: the compiled forward, of the address of shared words and of a call, or 0 to help.
+    multiply: address of the compiled products, which calls need.
     """
 
-    def __init__(self, take_part: Callable[[int, int], None]):
-        self._take_part = take_part
+    def __init__(self, take_part: Callable[[int, int], None], multiply: int):
+        self._take_part, self.multiply = take_part, multiply
         self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
         self._taken = threading.Lock()
         self._asleep: list[threading.Lock] = []
         if hasattr(os, "register_at_fork"):  # threads don't come along
             os.register_at_fork(after_in_child=self._forget)
 
-    def run(self, call: int, threads: int, alone: np.ndarray) -> None:
-        """Run a call, given by its address, on up to so many threads. alone: shared words of its own, with
-        which it runs where the helpers are busy."""
+    def run(self, call: int, threads: int, layers: int) -> None:
+        """Run a call, given by its address, on up to so many threads; alone where the helpers are busy."""
         if threads < 2 or not self._taken.acquire(blocking=False):
-            self._take_part(alone.ctypes.data, call)
+            words = np.zeros(shared_words(layers), dtype=np.int64)
+            self._take_part(words.ctypes.data, call)
             return
         try:
             self._wake(threads - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from specdec.devices import usual_threads
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.crew import MOST_LAYERS
@@ -24,9 +25,25 @@ _LINE = 16
 """float32 of a line of the processor's cache: parts of memory that threads write begin with one."""
 
 
+class Rows(NamedTuple):
+    """New tokens of one text. table: int64 [n, ROW]. longest: tokens that the last of them sees.
+
+    held: memory that the table names.
+    """
+
+    table: np.ndarray
+    longest: int
+    held: tuple
+
+    @property
+    def count(self) -> int:
+        """n."""
+        return len(self.table)
+
+
 class Lines(NamedTuple):
     """What pending nodes see of one another: int32 [n, longest], the nodes of each one's line from the end of
-    the prefix to itself, in order, and their counts [n]."""
+    the prefix to itself, in order, and their counts [n]. depth: the largest."""
 
     nodes: np.ndarray
     counts: np.ndarray
@@ -49,6 +66,34 @@ def lines_of(parents: tuple[int, ...], first: int, right: bool = True) -> Lines:
     for row, line in enumerate(found[first:]):
         nodes[row, : len(line)] = line
     return Lines(nodes, counts, depth)
+
+
+def rows_of(kv: Tensor, length: int, first: int, lines: Lines) -> Rows:
+    """Pending nodes behind a prefix of `length` tokens; the first goes to this place of the cache.
+
+    kv: [layers, 2 x key-value heads, capacity, head size] float32.
+    """
+    table = _table(kv, first, len(lines.counts))
+    table[:, at.PREFIX] = length
+    table[:, at.LINE] = np.arange(0, lines.nodes.nbytes, lines.nodes.strides[0]) + lines.nodes.ctypes.data
+    table[:, at.COUNT] = lines.counts
+    return Rows(table, length + lines.nodes.shape[1], (kv, lines))
+
+
+def text_of(kv: Tensor, first: int, count: int) -> Rows:
+    """Tokens that go on with a text, each after the one before."""
+    table = _table(kv, first, count)
+    table[:, at.PREFIX] = np.arange(first + 1, first + 1 + count)
+    table[:, at.LINE : at.COUNT + 1] = 0
+    return Rows(table, first + count, (kv,))
+
+
+def _table(kv: Tensor, first: int, count: int) -> np.ndarray:
+    table = np.empty((count, at.ROW), dtype=np.int64)
+    table[:, at.CACHE] = kv.data_ptr()
+    table[:, at.CAPACITY] = kv.shape[2]
+    table[:, at.PLACE] = np.arange(first, first + count)
+    return table
 
 
 class CompiledDecoder:
@@ -80,8 +125,8 @@ class CompiledDecoder:
         self.vocab_size = model.lm_head.weight.shape[0]
         self._crew = found
         self._embedding, self._rotary = embedding, model.model.rotary_emb
-        matrices = [m.weight for m in layers.modules() if isinstance(m, nn.Linear)]
-        self.kind = kind_of([*matrices, model.lm_head.weight])
+        matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
+        self.kind = kind_of(matrices)
         self._held: list[Tensor | np.ndarray] = []
         self._plan = self._planned(model, attention.scaling)
         self._turns = torch.empty(0)
@@ -101,9 +146,10 @@ class CompiledDecoder:
     def _planned(self, model: PreTrainedModel, scaling: float) -> np.ndarray:
         header = [0] * at.HEADER
         sizes = (at.KINDS.index(self.kind), at.BYTES[self.kind], len(model.model.layers), self.width)
-        header[: at.NUMBERS] = [*sizes, self.heads, self.kv_heads, self.size, self.inner]
-        header[at.NUMBERS] = self._float([model.model.norm.variance_epsilon, scaling])
-        header[at.NORM] = self._float(model.model.norm.weight)
+        header[: at.SCALE] = [*sizes, self.heads, self.kv_heads, self.size, self.inner]
+        header[at.SCALE] = self._float([scaling])
+        header[at.MULTIPLY] = self._crew.multiply
+        header[at.NORM] = self._norm(model.model.norm)
         header[at.HEAD : at.HEAD + 4] = self._matrix(model.lm_head.weight, model.lm_head.bias)
         return np.array(header + [place for layer in model.model.layers for place in self._layer(layer)])
 
@@ -115,7 +161,7 @@ class CompiledDecoder:
         gate, up = mlp.gate_proj, mlp.up_proj
         bias = None if gate.bias is None else side_by_side(gate.bias, up.bias)
         return [
-            *(0 if norm is None else self._float(norm.weight) for norm in norms),
+            *map(self._norm, norms),
             *self._matrix(
                 torch.cat([m.weight for m in qkv]),
                 None if qkv[0].bias is None else torch.cat([m.bias for m in qkv]),
@@ -125,8 +171,11 @@ class CompiledDecoder:
             *self._matrix(mlp.down_proj.weight, mlp.down_proj.bias),
         ]
 
-    def _float(self, numbers: Tensor | Sequence[float]) -> int:
-        tensor = torch.as_tensor(numbers).detach().float().contiguous()
+    def _norm(self, norm: nn.Module | None) -> int:
+        return 0 if norm is None else self._float([*norm.weight.tolist(), norm.variance_epsilon])
+
+    def _float(self, numbers: Sequence[float]) -> int:
+        tensor = torch.tensor(numbers, dtype=torch.float32)
         self._held.append(tensor)
         return tensor.data_ptr()
 
@@ -135,64 +184,34 @@ class CompiledDecoder:
         self._held += [part for part in packed[:3] if part is not None]
         return packed.places()
 
-    @property
-    def nbytes(self) -> int:
-        """Of the packed weights."""
-        return sum(part.nbytes for part in self._held)
+    def forward(self, token_ids: Tensor, texts: Sequence[Rows], scored: int) -> Tensor:
+        """Logits [scored, vocabulary] float32 of the first rows; keys and values go to the caches.
 
-
-class Calls:
-    """Forwards of one run: its memory between the phases, and what a call is about."""
-
-    def __init__(self, decoder: CompiledDecoder):
-        self._decoder = decoder
-        self._shared = np.zeros(at.shared_words(decoder.kv_shape[0]), dtype=np.int64)
-        self._call = np.zeros(at.CALL, dtype=np.int64)
-        self._scratch = torch.empty(0)
-
-    def forward(
-        self, token_ids: Tensor, kv: Tensor, length: int, first: int, lines: Lines | None, logits: bool
-    ) -> Tensor | None:
-        """Logits [n, vocabulary] float32 of n new tokens, whose keys and values go to the cache; or None.
-
-        token_ids: int64 [n]. kv: [layers, 2 x key-value heads, capacity, head size] float32. length: of the
-        prefix. first: place of the first new token in the cache. lines: what they see behind the prefix;
-        None where they go on with the text, each after the one before.
+        token_ids: int64 [n], of all texts, those of one after those of the other.
         """
-        decoder, rows = self._decoder, len(token_ids)
-        x = F.embedding(token_ids, decoder._embedding).float()
-        padded = decoder.vocab_size + -decoder.vocab_size % at.LANES
-        out = torch.empty(rows, padded) if logits else None
-        longest = length + lines.nodes.shape[1] if lines else first + rows
-        decoder.turns(length + lines.depth + 1 if lines else longest)
-        threads = torch.get_num_threads() if decoder.nbytes * rows > ALONE else 1
+        rows = len(token_ids)
+        table = texts[0].table if len(texts) == 1 else np.concatenate([text.table for text in texts])
+        longest = max(text.longest for text in texts)
+        self.turns(longest)
+        x = F.embedding(token_ids, self._embedding).float()
+        out = torch.empty(scored, self.vocab_size + -self.vocab_size % at.LANES)
+        threads = usual_threads() if self.nbytes * rows > ALONE else 1
         between, own = self._sizes(rows, longest)
-        if between + threads * own > len(self._scratch):
-            self._scratch = torch.empty(between + threads * own)
-        scratch = self._scratch.data_ptr()
-        self._call[:] = (
-            decoder._plan.ctypes.data,
-            rows,
-            x.data_ptr(),
-            kv.data_ptr(),
-            kv.shape[2],
-            length,
-            first,
-            lines.nodes.ctypes.data if lines else 0,
-            lines.counts.ctypes.data if lines else 0,
-            lines.nodes.shape[1] if lines else 0,
-            out.data_ptr() if logits else 0,
-            scratch,
-            scratch + 4 * between,
-            4 * own,
-        )
-        decoder._crew.run(self._call.ctypes.data, threads, self._shared)
-        return out[:, : decoder.vocab_size] if logits else None
+        scratch = torch.empty(between + threads * own)
+        addresses = self._plan.ctypes.data, rows, x.data_ptr(), table.ctypes.data, out.data_ptr(), scored
+        memory = scratch.data_ptr(), scratch.data_ptr() + 4 * between, 4 * own
+        call = np.array(addresses + memory)
+        self._crew.run(call.ctypes.data, threads, self.kv_shape[0])
+        return out[:, : self.vocab_size]
 
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
         """float32 between the phases, and of each thread alone, in whole lines."""
-        decoder = self._decoder
-        columns = (decoder.heads + 2 * decoder.kv_heads) * decoder.size
-        between = rows * (columns + decoder.heads * decoder.size + decoder.inner)
-        own = max(rows * (at.PART + decoder.width), longest, decoder.size)
+        columns = (self.heads + 2 * self.kv_heads) * self.size
+        between = rows * (columns + self.heads * self.size + self.inner)
+        own = max(rows * (at.PART + self.width), longest, self.size)
         return tuple(-(-count // _LINE) * _LINE for count in (between, own))
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Of the packed weights."""
+        return sum(part.nbytes for part in self._held)

@@ -16,12 +16,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.atomics import (
     added,
+    call_at,
     floats,
+    inner,
     ints,
     looked_at,
     scaled_by_two,
@@ -29,7 +30,6 @@ from specdec.models.kernels.atomics import (
     wait_for,
     written,
 )
-from specdec.models.kernels.tiles import MOST_ROWS, tile
 
 SET, ADD, GATE = range(3)
 """What becomes of a product's sums."""
@@ -46,7 +46,7 @@ _TAYLOR = tuple(np.float32(1 / math.factorial(i)) for i in range(2, 8))
 _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 
 
-@njit(nogil=True, inline="always")
+@inner(inline="always")
 def _exp(x):
     """e ** x of float32, within two units of the last place."""
     x = min(max(x, _LOWEST), _HIGHEST)
@@ -56,18 +56,19 @@ def _exp(x):
     return scaled_by_two(_ONE + r + r * r * tail, np.int32(turns))
 
 
-@njit(nogil=True, fastmath=_CONTRACTED)
-def _normed(row, weight, eps, into):
-    """RMSNorm of one row."""
+@inner(fastmath=_CONTRACTED)
+def _normed(row, norm, into):
+    """RMSNorm of one row. norm: address of its weights, and epsilon behind them."""
+    weight, eps = floats(norm, len(row)), floats(norm, len(row) + 1)[len(row)]
     squares = _ZERO
-    for i in range(len(weight)):
+    for i in range(len(row)):
         squares += row[i] * row[i]
-    factor = _ONE / np.sqrt(squares / np.float32(len(weight)) + eps)
-    for i in range(len(weight)):
+    factor = _ONE / np.sqrt(squares / np.float32(len(row)) + eps)
+    for i in range(len(row)):
         into[i] = row[i] * factor * weight[i]
 
 
-@njit(nogil=True, fastmath=_CONTRACTED)
+@inner(fastmath=_CONTRACTED)
 def _dot(a, b):
     total = _ZERO
     for i in range(len(a)):
@@ -75,7 +76,7 @@ def _dot(a, b):
     return total
 
 
-@njit(nogil=True, fastmath=_CONTRACTED)
+@inner(fastmath=_CONTRACTED)
 def _softmax(scores):
     """The scores' exponentials, of the largest as one; returns their sum."""
     highest = scores[0]
@@ -88,40 +89,14 @@ def _softmax(scores):
     return total
 
 
-@njit(nogil=True, fastmath=_CONTRACTED)
+@inner(fastmath=_CONTRACTED)
 def _add_scaled(into, row, factor):
     for i in range(len(into)):
         into[i] += row[i] * factor
 
 
-@njit(nogil=True)
-def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
-    """Raw sums of up to a part's outputs for all rows: out [rows, at.PART]. block_bytes: of its weights."""
-    pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
-    block, first = 0, 0
-    wide = 1 if rows > 3 else 4 if rows == 1 else 2
-    while block < blocks:
-        side = wide if block + wide <= blocks else 1
-        first = 0
-        for piece in range(pieces):
-            count = -((first - rows) // (pieces - piece))
-            tile(
-                kind,
-                count,
-                side,
-                weights + block * block_bytes,
-                x + first * inputs * 4,
-                inputs * 4,
-                out + (first * at.PART + block * at.LANES) * 4,
-                at.PART * 4,
-                inputs,
-            )
-            first += count
-        block += side
-
-
-@njit(nogil=True)
-def _product(phase, what, plan, matrix, inputs, limit, call, source, norm, out, own):
+@inner()
+def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, own):
     """One product as a phase: x[rows, inputs] times a matrix, and what becomes of the sums.
 
     matrix: address of its four places. norm: address of an RMSNorm's weights for the rows of `source`, or 0.
@@ -129,7 +104,7 @@ def _product(phase, what, plan, matrix, inputs, limit, call, source, norm, out, 
     up (GATE).
     """
     places = ints(matrix, 4)
-    rows, outputs = call[at.ROWS], places[at.OUTPUTS]
+    outputs = places[at.OUTPUTS]
     block_bytes = at.LANES * inputs * plan[at.ITEM]
     parts = (outputs + at.PART - 1) // at.PART
     x, fresh = source, norm != 0
@@ -139,11 +114,11 @@ def _product(phase, what, plan, matrix, inputs, limit, call, source, norm, out, 
             break
         if fresh:
             x, fresh = own + rows * at.PART * 4, False
-            _norm_rows(plan, rows, inputs, source, norm, x)
+            _norm_rows(rows, inputs, source, norm, x)
         first = part * at.PART
         blocks = min(at.PART, outputs - first) // at.LANES
         weights = places[at.WEIGHTS] + first // at.LANES * block_bytes
-        multiply(plan[at.KIND], weights, block_bytes, inputs, x, rows, own, blocks)
+        call_at(plan[at.MULTIPLY], plan[at.KIND], weights, block_bytes, inputs, x, rows, own, blocks)
         for row in range(rows):
             sums = own + row * at.PART * 4
             _complete(floats(sums, blocks * at.LANES), places, first)
@@ -152,15 +127,14 @@ def _product(phase, what, plan, matrix, inputs, limit, call, source, norm, out, 
     wait_for(phase + 8 * at.DONE, parts)
 
 
-@njit(nogil=True)
-def _norm_rows(plan, rows, width, source, norm, out):
-    weight, eps = floats(norm, width), floats(plan[at.NUMBERS], 2)[0]
+@inner()
+def _norm_rows(rows, width, source, norm, out):
     for row in range(rows):
         place = row * width * 4
-        _normed(floats(source + place, width), weight, eps, floats(out + place, width))
+        _normed(floats(source + place, width), norm, floats(out + place, width))
 
 
-@njit(nogil=True)
+@inner()
 def _complete(sums, places, first):
     """Times the steps of int8 weights, plus the bias; first: number of the first output."""
     if places[at.SCALES] != 0:
@@ -171,7 +145,7 @@ def _complete(sums, places, first):
         _add(floats(places[at.BIAS] + first * 4, len(sums)), sums)
 
 
-@njit(nogil=True)
+@inner()
 def _hand_over(what, sums, part, count, limit, out):
     """Bring the sums of a part of one row to where they go."""
     if what == GATE:
@@ -188,26 +162,26 @@ def _hand_over(what, sums, part, count, limit, out):
         _add(floats(sums, count), into)
 
 
-@njit(nogil=True)
+@inner()
 def _copy(row, into):
     for i in range(len(row)):
         into[i] = row[i]
 
 
-@njit(nogil=True)
+@inner()
 def _add(row, into):
     for i in range(len(row)):
         into[i] += row[i]
 
 
-@njit(nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _gate(gate, up, out):
     """silu(gate) * up."""
     for i in range(len(out)):
         out[i] = gate[i] / (_ONE + _exp(-gate[i])) * up[i]
 
 
-@njit(nogil=True)
+@inner()
 def _turned(head, cos, sin, into):
     """A head rotated by the angles of its position; the sine's first half carries the minus sign."""
     half = len(head) // 2
@@ -217,39 +191,34 @@ def _turned(head, cos, sin, into):
         into[half + i] = high * cos[half + i] + low * sin[half + i]
 
 
-@njit(nogil=True)
-def _seen(call, row):
-    """Tokens of the prefix that a row sees, and how many nodes of its line, itself included."""
-    if call[at.LINES] == 0:
-        return call[at.FIRST] + row + 1, 0
-    return call[at.LENGTH], np.int64(small_ints(call[at.COUNTS], call[at.ROWS])[row])
+@inner()
+def _row(call, number):
+    return ints(call[at.TABLE] + 8 * at.ROW * number, at.ROW)
 
 
-@njit(nogil=True)
-def _rotate(phase, plan, layer, call, cache, qkv, own):
-    """Queries turned in place; keys and values go to the cache."""
+@inner()
+def _rotate(phase, plan, layer, number, call, qkv, own):
+    """Queries turned in place; keys and values go to the cache of their row."""
     size, heads, kv_heads = plan[at.SIZE], plan[at.HEADS], plan[at.KV_HEADS]
     rows, width = call[at.ROWS], heads + 2 * kv_heads
-    eps = floats(plan[at.NUMBERS], 2)[0]
     spare = floats(own, size)
     while True:
-        row = added(phase + 8 * at.TAKEN, 1)
-        if row >= rows:
+        part = added(phase + 8 * at.TAKEN, 1)
+        if part >= rows:
             break
-        prefix, line = _seen(call, row)
-        turns = plan[at.TURNS] + (prefix + line - 1) * 2 * size * 4
+        row = _row(call, part)
+        turns = plan[at.TURNS] + (row[at.PREFIX] + row[at.COUNT] - 1) * 2 * size * 4
         cos, sin = floats(turns, size), floats(turns + size * 4, size)
         for head in range(width):
-            numbers = floats(qkv + (row * width + head) * size * 4, size)
-            kept = floats(
-                cache + ((head - heads) * call[at.CAPACITY] + call[at.FIRST] + row) * size * 4, size
-            )
+            numbers = floats(qkv + (part * width + head) * size * 4, size)
+            behind = (number * 2 * kv_heads + head - heads) * row[at.CAPACITY] + row[at.PLACE]
+            kept = floats(row[at.CACHE] + behind * size * 4, size)
             if head >= heads + kv_heads:
                 _copy(numbers, kept)
                 continue
             norm = layer[at.Q_NORM] if head < heads else layer[at.K_NORM]
             if norm != 0:
-                _normed(numbers, floats(norm, size), eps, spare)
+                _normed(numbers, norm, spare)
             else:
                 _copy(numbers, spare)
             _turned(spare, cos, sin, numbers if head < heads else kept)
@@ -257,29 +226,30 @@ def _rotate(phase, plan, layer, call, cache, qkv, own):
     wait_for(phase + 8 * at.DONE, rows)
 
 
-@njit(nogil=True, error_model="numpy")
-def _attend(phase, plan, call, cache, qkv, mixed, own):
+@inner(error_model="numpy")
+def _attend(phase, plan, number, call, qkv, mixed, own):
     """Attention of each row and head over the keys of its text, in the order of the text."""
     size, heads, kv_heads = plan[at.SIZE], plan[at.HEADS], plan[at.KV_HEADS]
-    rows, capacity = call[at.ROWS], call[at.CAPACITY]
-    scale = floats(plan[at.NUMBERS], 2)[1]
+    rows = call[at.ROWS]
+    scale = floats(plan[at.SCALE], 1)[0]
     while True:
         part = added(phase + 8 * at.TAKEN, 1)
         if part >= rows * heads:
             break
-        head, row = part // rows, part % rows
-        keys = cache + (head // (heads // kv_heads)) * capacity * size * 4
+        head, row = part // rows, _row(call, part % rows)
+        capacity, prefix, count = row[at.CAPACITY], row[at.PREFIX], row[at.COUNT]
+        first = (number * 2 * kv_heads + head // (heads // kv_heads)) * capacity
+        keys = row[at.CACHE] + first * size * 4
         values = keys + kv_heads * capacity * size * 4
-        query = floats(qkv + (row * (heads + 2 * kv_heads) + head) * size * 4, size)
-        prefix, count = _seen(call, row)
-        line = small_ints(call[at.LINES] + row * call[at.LONGEST] * 4, count)
+        query = floats(qkv + (part % rows * (heads + 2 * kv_heads) + head) * size * 4, size)
+        line = small_ints(row[at.LINE], count)
         scores = floats(own, prefix + count)
         for i in range(prefix):
             scores[i] = scale * _dot(query, floats(keys + i * size * 4, size))
         for i in range(count):
             scores[prefix + i] = scale * _dot(query, floats(keys + (prefix + line[i]) * size * 4, size))
         total = _softmax(scores)
-        out = floats(mixed + (row * heads + head) * size * 4, size)
+        out = floats(mixed + (part % rows * heads + head) * size * 4, size)
         for i in range(size):
             out[i] = _ZERO
         for i in range(prefix):
@@ -292,7 +262,7 @@ def _attend(phase, plan, call, cache, qkv, mixed, own):
     wait_for(phase + 8 * at.DONE, rows * heads)
 
 
-@njit(nogil=True)
+@inner()
 def _work(shared):
     """All phases of the call that is given, as far as there are parts left."""
     call = ints(looked_at(shared + 8 * at.GIVEN), at.CALL)
@@ -307,25 +277,24 @@ def _work(shared):
     for number in range(plan[at.LAYERS]):
         start = call[at.PLAN] + 8 * (at.HEADER + number * at.LAYER)
         layer = ints(start, at.LAYER)
-        cache = call[at.CACHE] + number * 2 * plan[at.KV_HEADS] * call[at.CAPACITY] * size * 4
         norm = layer[at.ATTENTION_NORM]
-        _product(phase, SET, plan, start + 8 * at.QKV, width, columns, call, x, norm, qkv, own)
+        _product(phase, SET, plan, start + 8 * at.QKV, width, columns, rows, x, norm, qkv, own)
         phase += 8 * at.PHASE
-        _rotate(phase, plan, layer, call, cache, qkv, own)
+        _rotate(phase, plan, layer, number, call, qkv, own)
         phase += 8 * at.PHASE
-        _attend(phase, plan, call, cache, qkv, mixed, own)
+        _attend(phase, plan, number, call, qkv, mixed, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, plan, start + 8 * at.OUT, queries, width, call, mixed, 0, x, own)
+        _product(phase, ADD, plan, start + 8 * at.OUT, queries, width, rows, mixed, 0, x, own)
         phase += 8 * at.PHASE
         norm = layer[at.MLP_NORM]
-        _product(phase, GATE, plan, start + 8 * at.GATE_UP, width, inner, call, x, norm, hidden, own)
+        _product(phase, GATE, plan, start + 8 * at.GATE_UP, width, inner, rows, x, norm, hidden, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, plan, start + 8 * at.DOWN, inner, width, call, hidden, 0, x, own)
+        _product(phase, ADD, plan, start + 8 * at.DOWN, inner, width, rows, hidden, 0, x, own)
         phase += 8 * at.PHASE
-    if call[at.LOGITS] != 0:
-        head, logits = call[at.PLAN] + 8 * at.HEAD, call[at.LOGITS]
+    if call[at.SCORED] != 0:
+        head, logits, rows = call[at.PLAN] + 8 * at.HEAD, call[at.LOGITS], call[at.SCORED]
         outputs = plan[at.HEAD + at.OUTPUTS]
-        _product(phase, SET, plan, head, width, outputs, call, x, plan[at.NORM], logits, own)
+        _product(phase, SET, plan, head, width, outputs, rows, x, plan[at.NORM], logits, own)
 
 
 def take_part(shared, call):

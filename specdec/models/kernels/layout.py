@@ -13,19 +13,24 @@ KINDS = ("float32", "float16", "bfloat16", "int8")
 """What weights are stored as; the number of a kind in a plan is its place here."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
-# a plan's header; NUMBERS, TURNS and NORM are addresses of float32, HEAD is a matrix
-KIND, ITEM, LAYERS, WIDTH, HEADS, KV_HEADS, SIZE, INNER, NUMBERS, TURNS, NORM, HEAD = range(12)
+# a plan's header; SCALE, TURNS and NORM are addresses of float32, HEAD is a matrix, MULTIPLY the address
+# of `tiles.multiply`
+KIND, ITEM, LAYERS, WIDTH, HEADS, KV_HEADS, SIZE, INNER, SCALE, TURNS, NORM, HEAD = range(12)
+MULTIPLY = 15
 HEADER = 16
 # a matrix: three addresses and its padded outputs
 WEIGHTS, SCALES, BIAS, OUTPUTS = range(4)
-# a layer: addresses of norms, then matrices
+# a layer: addresses of norms, which are weights and epsilon, then matrices
 ATTENTION_NORM, Q_NORM, K_NORM, MLP_NORM, QKV, OUT, GATE_UP, DOWN = 0, 1, 2, 3, 4, 8, 12, 16
 LAYER = 20
 
-# a call; X, CACHE, LOGITS, SCRATCH and OWN are addresses of float32, LINES and COUNTS of int32
-PLAN, ROWS, X, CACHE, CAPACITY, LENGTH, FIRST = range(7)
-LINES, COUNTS, LONGEST, LOGITS, SCRATCH, OWN, OWN_BYTES = range(7, 14)
-CALL = 14
+# a call; X, LOGITS, SCRATCH and OWN are addresses of float32, TABLE of the rows
+PLAN, ROWS, X, TABLE, LOGITS, SCORED, SCRATCH, OWN, OWN_BYTES = range(9)
+CALL = 9
+# a row: address and capacity of its cache, its place there, tokens that it sees of the prefix, then address
+# and number of the nodes that it sees behind, int32
+CACHE, CAPACITY, PLACE, PREFIX, LINE, COUNT = range(6)
+ROW = 6
 
 # shared words, far enough apart that no two lie in one line of a processor's cache
 OPEN, ACTIVE, NUMBER, GIVEN, PHASES = 0, 8, 16, 24, 32

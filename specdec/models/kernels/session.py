@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specdec.models.cache import CHUNK
-from specdec.models.kernels.decoder import Calls, lines_of
+from specdec.models.kernels.decoder import Rows, lines_of, rows_of, text_of
 from specdec.models.lean import LeanCache
 from specdec.models.sessions import CachedSession, Layout, inferring
 
@@ -28,17 +28,23 @@ class CompiledSession(CachedSession):
 
     def __init__(self, model: Wrapped, layout: Layout, lines: bool = True):
         super().__init__(model, layout)
-        self._calls = Calls(model.compiled)
         self._lines = lines
 
     def _new_cache(self) -> LeanCache:
         return LeanCache(self._model.compiled, torch.float32, self._model.device, CHUNK)
 
     def _append(self, token_ids: Tensor) -> None:
-        for start in range(0, len(token_ids), PREFILL_ROWS):
-            rows, first = token_ids[start : start + PREFILL_ROWS], self.length + start
-            self._cache.seen(first, first + len(rows))
-            self._calls.forward(rows, self._cache.buffer, first, first, None, False)
+        end = self.length + len(token_ids)
+        self._cache.seen(self.length, end)
+        for first in range(self.length, end, PREFILL_ROWS):
+            piece = token_ids[first - self.length :][:PREFILL_ROWS]
+            rows = text_of(self._cache.buffer, first, len(piece))
+            self._model.compiled.forward(piece, [rows], 0)
+
+    @property
+    def model(self) -> Wrapped:
+        """Whose compiled forward takes these rows beside those of other sessions."""
+        return self._model
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
@@ -48,10 +54,17 @@ class CompiledSession(CachedSession):
         Raises ValueError where the context is full.
         """
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
-        first = self.length + len(self._parents)
-        pending = self._parents + tuple(parents)
-        lines = lines_of(pending, len(self._parents), self._lines)
+        return self._model.compiled.forward(token_ids, [self.pend(parents)[0]], len(token_ids))
+
+    def pend(self, parents: Sequence[int]) -> tuple[Rows, None]:
+        """Add pending nodes that a forward is to score, perhaps of several texts: their rows, which
+        hold their positions.
+
+        Raises ValueError where the context is full.
+        """
+        before, pending = len(self._parents), self._parents + tuple(parents)
+        lines = lines_of(pending, before, self._lines)
         self._model.check_room(self.length + lines.depth)
         self._parents = pending
-        self._cache.seen(first, first + len(token_ids))
-        return self._calls.forward(token_ids, self._cache.buffer, self.length, first, lines, True)
+        self._cache.seen(self.length + before, self.length + len(pending))
+        return rows_of(self._cache.buffer, self.length, self.length + before, lines), None

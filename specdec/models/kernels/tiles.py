@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from specdec.models.kernels.layout import BYTES, KINDS, LANES
+from specdec.models.kernels.layout import BYTES, KINDS, LANES, PART
 
 MOST_ROWS = 6
 """Of a tile: with AVX2 its sums take 12 of the 16 registers."""
@@ -147,3 +147,28 @@ def _splat(builder, number):
     first = builder.insert_element(ir.Constant(_SUMS, ir.Undefined), number, _INT(0))
     zeros = ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
     return builder.shuffle_vector(first, ir.Constant(_SUMS, ir.Undefined), zeros)
+
+
+def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
+    """Raw sums of up to a part's outputs for all rows: out [rows, PART]. block_bytes: of its weights."""
+    pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
+    block, first = 0, 0
+    wide = 1 if rows > 3 else 4 if rows == 1 else 2
+    while block < blocks:
+        side = wide if block + wide <= blocks else 1
+        first = 0
+        for piece in range(pieces):
+            count = -((first - rows) // (pieces - piece))
+            tile(
+                kind,
+                count,
+                side,
+                weights + block * block_bytes,
+                x + first * inputs * 4,
+                inputs * 4,
+                out + (first * PART + block * LANES) * 4,
+                PART * 4,
+                inputs,
+            )
+            first += count
+        block += side

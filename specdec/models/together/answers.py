@@ -1,9 +1,9 @@
-"""Forwards of many runs answered together: where models have a lean forward, as the rows of one.
+"""Forwards of many runs answered together: where models have a lean or compiled forward, as the rows of one.
 
 The rows of all texts lie side by side in one [rows, width] matrix for every product; each text attends to its
 own cache. Other sessions answer one by one. Noise stays keyed by seed and position, so a run's text does not
 depend on whose rows lie beside its own; the last bits of its logits may, as a product over more rows adds up
-in another order.
+in another order, except on the compiled forward.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from specdec.devices import all_threads
+from specdec.models.kernels import CompiledSession
+from specdec.models.kernels import decoder as compiled
 from specdec.models.sessions import LeanSession
 from specdec.models.together.attention import Rows
 from specdec.models.together.forwards import Forward
@@ -27,22 +30,23 @@ Answer = Tensor | Exception | None
 
 
 class _Part(NamedTuple):
-    """One session's share. number: of its forward among those that were asked for. positions: int64 [n]."""
+    """One session's share. number: of its forward among those that were asked for. positions: int64 [n] of
+    lean rows, None of compiled ones, which hold them."""
 
     number: int
     forward: Forward
-    rows: Rows
-    positions: Tensor
+    rows: Rows | compiled.Rows
+    positions: Tensor | None
 
 
 def together(forwards: Sequence[Forward]) -> list[Answer]:
     """The answers to forwards of different sessions, in their order. What fails is answered by its error."""
     answers: list[Answer] = [None] * len(forwards)
-    shared: dict[Wrapped, list[int]] = {}
+    shared: dict[tuple[type, Wrapped], list[int]] = {}
     for number, forward in enumerate(forwards):
         # a subclass may have a forward of its own
-        if type(forward.session) is LeanSession:
-            shared.setdefault(forward.session.model, []).append(number)
+        if type(forward.session) in (LeanSession, CompiledSession):
+            shared.setdefault((type(forward.session), forward.session.model), []).append(number)
         else:
             answers[number] = _by_itself(forward)
     for numbers in shared.values():
@@ -93,16 +97,24 @@ def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
 
 
 def _scored(parts: Sequence[_Part]) -> list[Tensor | None]:
-    model = parts[0].forward.session.model
-    lean = model.lean
+    session = parts[0].forward.session
     counts = [part.rows.count for part in parts if part.forward.parents is not None]
     token_ids = torch.cat([torch.as_tensor(part.forward.token_ids) for part in parts])  # [rows]
+    token_ids = token_ids.to(session.model.device)
+    score = _compiled_logits if type(session) is CompiledSession else _lean_logits
+    with evaluating(session.model.module), all_threads():
+        logits = score(session.model, token_ids, parts, sum(counts))  # [scored rows, vocabulary]
+    pieces = [None] * (len(parts) - len(counts))
+    return [*logits.split(counts), *pieces] if counts else pieces
+
+
+def _compiled_logits(model: Wrapped, token_ids: Tensor, parts: Sequence[_Part], scored: int) -> Tensor:
+    return model.compiled.forward(token_ids, [part.rows for part in parts], scored)
+
+
+def _lean_logits(model: Wrapped, token_ids: Tensor, parts: Sequence[_Part], scored: int) -> Tensor:
+    lean = model.lean
     last = max(part.rows.kv.shape[2] for part in parts)  # no position is beyond its place
     turns = lean.turned(torch.cat([part.positions for part in parts]), last)
-    with evaluating(model.module):
-        hidden = lean.hidden_of(
-            token_ids.to(model.device), turns, [part.rows for part in parts]
-        )  # [rows, width]
-        pieces = [None] * (len(parts) - len(counts))
-        # [scored rows, vocabulary]
-        return [*lean.logits(hidden[: sum(counts)]).split(counts), *pieces] if counts else pieces
+    hidden = lean.hidden_of(token_ids, turns, [part.rows for part in parts])  # [rows, width]
+    return lean.logits(hidden[:scored]) if scored else hidden[:0]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
+from specdec.devices import all_threads
 from specdec.models.base import Session
 
 
@@ -29,10 +30,11 @@ class Forward(NamedTuple):
 
     def answer(self) -> Tensor | None:
         """What the session says to it by itself."""
-        if self.parents is None:
-            self.session.prefill(self.token_ids)
-            return None
-        return self.session.forward(self.token_ids, self.parents)
+        with all_threads():
+            if self.parents is None:
+                self.session.prefill(self.token_ids)
+                return None
+            return self.session.forward(self.token_ids, self.parents)
 
 
 _T = TypeVar("_T")
