@@ -38,6 +38,7 @@ from specdec.theory.divergences import (
     total_variation,
 )
 from specdec.theory.estimate import Estimate
+from specdec.theory.several_drafts import optimal_acceptance, specinfer_acceptance, spectr_acceptance
 
 __all__ = [
     "GREEDY_REJECTION_CONSTANT",
@@ -61,9 +62,12 @@ __all__ = [
     "kl_divergence",
     "lemma_bound",
     "node_acceptance",
+    "optimal_acceptance",
     "pfr_entropy_bound",
     "poisson_matching_bound",
     "smallest_lemma_m",
+    "specinfer_acceptance",
+    "spectr_acceptance",
     "total_variation",
     "tunstall_bound",
     "tunstall_leaf_bound",

@@ -1,0 +1,97 @@
+"""How much of one position is accepted with n drafts: by the rules of others, and by any rule at most.
+
+Beside the paper. Drafts of SpecInfer and SpecTr are independent draws; the most that any rule can accept is
+known for these and for drafts without replacement, which GSD, ERSD and traversal verification have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.checks import truth, whole
+from specdec.theory.all_drafts_in import EXACT, beyond_independent, beyond_without_replacement
+from specdec.theory.divergences import Distribution, checked_pair
+from specdec.theory.gsd_by_index import SortedPair
+from specdec.topology import MAX_DRAFT_TOKENS
+
+_HALVINGS = 60
+_GRID = 48
+"""Sets that are looked at together, of more than `EXACT` tokens."""
+
+
+def specinfer_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
+    """Probability that SpecInfer's rule accepts one of n independent draws from q, [...].
+
+    Beside the paper (Miao et al., "SpecInfer", 2023). All rejected: Σ max(P - λQ, 0), λ growing by that
+    very sum at each rejection. 1 - D_TV for n = 1, as GSD. ValueError where p or q is no distribution, n < 1.
+    """
+    p, q = checked_pair(p, q)
+    level, rejected = torch.zeros_like(p[..., :1]), torch.ones_like(p[..., :1])
+    for _ in range(whole("n", n, 1, MAX_DRAFT_TOKENS)):
+        level = level + rejected
+        rejected = (p - level * q).clamp_min_(0).sum(-1, keepdim=True)
+    return 1 - rejected[..., 0]
+
+
+def spectr_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
+    """Probability that SpecTr's k-SEQ accepts one of n independent draws from q: 1 - (1 - β)^n, [...].
+
+    Beside the paper (Sun et al., "SpecTr", 2023). β = Σ min(Q, P/ρ) with the ρ of `methods.spectr`, where
+    1 - (1 - β)^n = ρβ. 1 - D_TV for n = 1. ValueError where p or q is no distribution, n < 1.
+    """
+    n = whole("n", n, 1, MAX_DRAFT_TOKENS)
+    return _by_pair(lambda pair: _k_seq(pair, n), p, q)
+
+
+def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bool = False) -> Tensor:
+    """The most that any lossless rule can accept of one position with n drafts from q, [...].
+
+    Beside the paper: min over sets H of tokens of P(H) + Pr(some draft is not in H) (Khisti et al.,
+    "Multi-draft speculative sampling: canonical decomposition and theoretical limits", 2024; Hu et al.,
+    "Towards optimal multi-draft speculative decoding", 2025), where it is enough to let H grow in the order
+    of p/q. replacement: whether drafts are independent draws from q, or the first n arrivals of a race.
+
+    Exact; without replacement and with more than `all_drafts_in.EXACT` (512) tokens up to 1e-8, of sets on a
+    grid that is refined around the best. ValueError where p or q is no distribution, n < 1.
+    """
+    n = whole("n", n, 1, MAX_DRAFT_TOKENS)
+    beyond = beyond_independent if truth("replacement", replacement) else beyond_without_replacement
+    return _by_pair(lambda pair: _least(pair, beyond(pair.q, n)), p, q)
+
+
+def _by_pair(found: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
+    p, q = checked_pair(p, q)
+    rows = zip(*(x.reshape(-1, x.shape[-1]).cpu().numpy() for x in (p, q)), strict=True)
+    values = [found(SortedPair(*row)) for row in rows]
+    return torch.tensor(values, dtype=torch.float64, device=p.device).reshape(p.shape[:-1])
+
+
+def _k_seq(pair: SortedPair, n: int) -> float:
+    """1 - (1 - β)^n at the root ρ, by bisection."""
+    low, high, rejected = 1.0, float(n), 1.0
+    for _ in range(_HALVINGS):
+        rho = (low + high) / 2
+        first = np.searchsorted(pair.ratio, rho)
+        beta = min(float(pair.p_sum[first] / rho + pair.q_above[first]), 1.0)
+        rejected = (1 - beta) ** n
+        low, high = (rho, high) if 1 - rejected > rho * beta else (low, rho)
+    return 1 - rejected
+
+
+def _least(pair: SortedPair, beyond: Callable[[np.ndarray], np.ndarray]) -> float:
+    """min over the first m tokens H of P(H) + Pr(some draft is not in H); beyond(m): the latter, [sets]."""
+    sizes = len(pair.q)
+    step = 1 if sizes <= EXACT else -(-sizes // _GRID)
+    low, high = 0, sizes
+    while True:
+        m = np.unique(np.append(np.arange(low, high + 1, step), high))
+        values = pair.p_sum[m] + beyond(m)
+        best = int(values.argmin())
+        if step == 1:
+            return float(min(values[best], 1.0))
+        low, high = int(m[max(best - 1, 0)]), int(m[min(best + 1, len(m) - 1)])
+        step = -(-(high - low) // _GRID)

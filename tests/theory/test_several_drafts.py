@@ -1,0 +1,162 @@
+"""What is accepted with several drafts: the rules as they decide, and the most that any rule can accept."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+
+from specdec import theory
+from specdec.theory import all_drafts_in, several_drafts
+from specdec.topology import batch
+from tests.core.test_algorithms import rational_table
+from tests.rules.test_other_rules import law_of
+
+
+def random_laws(seed, size=None, concentration=0.5):
+    rng = np.random.default_rng(seed)
+    size = size or int(rng.integers(2, 7))
+    return rng.dirichlet(np.full(size, concentration), 2)
+
+
+def sparse_laws(seed):
+    """Laws with tokens that one of them does not have."""
+    p, q = random_laws(seed, 5)
+    p[seed % 5] = q[(seed + 2) % 5] = 0
+    return p / p.sum(), q / q.sum()
+
+
+def law_of_drafts(q, n, replacement):
+    """Probabilities of sets of drafted tokens; all of q's support where that is less than n."""
+    support = [i for i in range(len(q)) if q[i] > 0]
+    n = n if replacement else min(n, len(support))
+    law = {}
+    for tokens in itertools.product(support, repeat=n) if replacement else itertools.permutations(support, n):
+        mass, rest = 1.0, 1.0
+        for token in tokens:
+            mass *= q[token] / rest
+            rest -= 0 if replacement else q[token]
+        law[frozenset(tokens)] = law.get(frozenset(tokens), 0) + mass
+    return law
+
+
+def linear_program(p, q, n, replacement):
+    """The largest mass that couplings of a token of law p with drafts have where the token is drafted."""
+    law = law_of_drafts(q, n, replacement)
+    pairs = [(drafts, token) for drafts in law for token in drafts]
+    rows = [[float(pair[0] == drafts) for pair in pairs] for drafts in law]
+    rows += [[float(pair[1] == token) for pair in pairs] for token in range(len(p))]
+    limits = [*law.values(), *p]
+    return -linprog([-1.0] * len(pairs), A_ub=rows, b_ub=limits, bounds=(0, None), method="highs").fun
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_the_optimum_is_that_of_the_linear_program(n, replacement):
+    for seed in range(12):
+        for p, q in (random_laws(seed), sparse_laws(seed)):
+            found = float(theory.optimal_acceptance(p, q, n, replacement))
+            assert found == pytest.approx(linear_program(p, q, n, replacement), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_a_large_vocabulary_is_taken_as_exactly_as_a_small_one(n, monkeypatch):
+    """The sums of light tokens and the grid of sets, where all can be taken by themselves as well."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        logits = (1 + seed) * rng.normal(size=500)
+        p, q = (np.exp(x) / np.exp(x).sum() for x in (logits, logits + rng.normal(size=500)))
+        exact = float(theory.optimal_acceptance(p, q, n))
+        with monkeypatch.context() as patch:
+            patch.setattr(all_drafts_in, "EXACT", 100)
+            patch.setattr(several_drafts, "EXACT", 100)
+            assert float(theory.optimal_acceptance(p, q, n)) == pytest.approx(exact, abs=1e-8)
+
+
+@pytest.mark.parametrize("tables", [([1, 5, 4], [6, 3, 1]), ([2, 0, 3], [1, 4, 0]), ([3, 2, 1], [3, 2, 1])])
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("rule", ["specinfer", "spectr"])
+def test_acceptance_is_that_of_the_rule_by_enumeration(rule, n, tables, monkeypatch):
+    P, Q = (rational_table([row] * 3) for row in tables)
+    law = law_of(rule, (P, Q), batch(n), monkeypatch)
+    accepted = sum(mass for text, mass in law.items() if len(text) == 2)
+    p, q = ([float(Fraction(x)) for x in table[0]] for table in (P, Q))
+    found = getattr(theory, f"{rule}_acceptance")(p, q, n)
+    assert float(found) == pytest.approx(float(accepted), abs=1e-9)
+
+
+def test_no_rule_passes_the_optimum_and_one_draft_is_all_the_same():
+    for seed in range(30):
+        p, q = random_laws(seed, 8)
+        one = float(theory.gsd_acceptance(p, q))
+        for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+            assert float(accepted(p, q, 1)) == pytest.approx(one, abs=1e-12)
+        for n in (2, 3, 4):
+            independent = float(theory.optimal_acceptance(p, q, n, replacement=True))
+            without = float(theory.optimal_acceptance(p, q, n))
+            assert float(theory.specinfer_acceptance(p, q, n)) <= independent + 1e-12
+            assert float(theory.spectr_acceptance(p, q, n)) <= independent + 1e-12
+            for by_index in (theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index):
+                assert float(by_index(p, q, n).sum()) <= without + 1e-9
+            assert independent <= without + 1e-12
+
+
+def test_the_means_of_six_random_pairs_stand_in_the_order_that_is_known():
+    """Six tokens, two and three drafts: SpecInfer, SpecTr, the optimum with and without replacement."""
+    pairs = [random_laws(seed, 6, 1.0) for seed in range(6)]
+    for n in (2, 3):
+        means = [
+            np.mean([float(accepted(p, q, n)) for p, q in pairs])
+            for accepted in (
+                theory.specinfer_acceptance,
+                theory.spectr_acceptance,
+                lambda p, q, n: theory.optimal_acceptance(p, q, n, True),
+                theory.optimal_acceptance,
+            )
+        ]
+        assert means == sorted(means)
+
+
+def test_batches_are_taken_row_by_row():
+    p, q = (np.stack(laws) for laws in zip(*(random_laws(seed, 5) for seed in range(6)), strict=True))
+    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+        found = accepted(p.reshape(2, 3, 5), q.reshape(2, 3, 5), 3)
+        assert found.shape == (2, 3)
+        rows = [float(accepted(a, b, 3)) for a, b in zip(p, q, strict=True)]
+        assert found.flatten().tolist() == pytest.approx(rows, abs=1e-12)
+
+
+def test_laws_that_are_one_token_or_have_none_in_common():
+    same, other = [1.0, 0.0, 0.0], [0.0, 0.5, 0.5]
+    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+        for n in (1, 2, 5):
+            assert float(accepted(same, same, n)) == 1
+            assert float(accepted(same, other, n)) == 0
+            assert float(accepted(other, other, n)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True])
+def test_a_number_of_drafts_that_is_none_is_named(n):
+    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+        with pytest.raises(ValueError, match="n = "):
+            accepted([0.5, 0.5], [0.5, 0.5], n)
+
+
+@pytest.mark.parametrize("n", [2, 8])
+def test_a_vocabulary_of_128k_tokens_takes_under_50_ms(n):
+    """Processor time of one thread, the least of five, with as much again for a busy machine's caches."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(131_072, generator=generator).double()
+    p, q = logits.softmax(-1), (logits + torch.randn(131_072, generator=generator)).softmax(-1)
+    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+        taken = []
+        for _ in range(5):
+            start = time.process_time()
+            accepted(p, q, n)
+            taken.append(time.process_time() - start)
+        assert min(taken) < 0.1
