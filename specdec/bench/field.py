@@ -9,7 +9,7 @@ from typing import Any
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
 from specdec.decoding.run import measure_acceptance
-from specdec.methods import DRAFTING
+from specdec.methods import DRAFTING, METHODS
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -136,7 +136,7 @@ def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Met
     if pair.target.capability == pair.drafting.capability == "tree":
         trees |= {f"optimal({k})": optimal_topology(rates, k) for k in field.optimal}
     trees["auto"] = "auto"
-    return {(f"specdec {method.upper()} {name}", method): tree for name, tree in trees.items()}
+    return {(f"specdec {METHODS[method].name} {name}", method): tree for name, tree in trees.items()}
 
 
 def _has_draft(field: Field) -> bool:

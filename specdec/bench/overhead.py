@@ -21,7 +21,7 @@ from specdec.bench.profile import outside_forwards
 from specdec.bench.report import aligned, machine
 from specdec.checks import whole
 from specdec.decoding.run import measure_acceptance
-from specdec.methods import DRAFTING
+from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -42,13 +42,13 @@ def table_pair(vocab_size: int) -> ModelPair:
 
 
 def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
-    """Milliseconds per round outside the forwards: GSD and ERSD, sequence(4) and optimal(8), in turn."""
+    """Milliseconds per round outside the forwards: each method on sequence(4) and optimal(8), in turn."""
     pair, contestants = table_pair(vocab_size), []
     for method in DRAFTING:
         rates = measure_acceptance(pair, [0], method=method)
         for name, topology in (("sequence(4)", sequence(4)), ("optimal(8)", optimal_topology(rates, 8))):
             run = ours(pair, method, topology, Sampling())
-            contestants.append(Contestant(f"{method.upper()} {name}", "specdec", "float32", 1, run))
+            contestants.append(Contestant(f"{METHODS[method].name} {name}", "specdec", "float32", 1, run))
     found: dict[str, list[float]] = {each.name: [] for each in contestants}
     for seed in range(repeats):
         for each in contestants:

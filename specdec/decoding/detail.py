@@ -142,10 +142,11 @@ def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
     for row in verified:
         for child in topology.children[row]:
             statuses[child] = "rejected"
-    deciding = _deciding(topology, verdict)
-    for attempt in verdict.attempts:
-        if deciding[attempt.row] in verified:
-            statuses[attempt.row] = "rejected"
+    below = [attempt.row for attempt in verdict.attempts if statuses[attempt.row] == "unvisited"]
+    if below:
+        deciding = _deciding(topology, verdict)
+        for row in below:
+            statuses[row] = "rejected" if deciding[row] in verified else "unvisited"
     for row in verdict.rows:
         statuses[row] = "accepted"
     return statuses

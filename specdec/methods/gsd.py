@@ -170,20 +170,22 @@ def after_rejection(left: Left, log_p: Tensor, log_q: Tensor, more: bool, rules:
     """What a rejection leaves of P (Algorithm 4); more: whether another child will be tested."""
     if more and not left.covered:
         left = left._replace(covered=parts_of(log_q))
-    weights, sums = rules.residual(left, log_p, log_q)
-    if weights is left.weights:
+    log_level, log_rest, weights, sums, covered, log_scale, log_weight = left
+    now, its_sums = rules.residual(left, log_p, log_q)
+    if now is weights:
         return left
-    growth = math.log(left.sums[-1]) - left.log_rest - left.log_weight
-    return left._replace(log_level=float(np.logaddexp(left.log_level, growth)), weights=weights, sums=sums)
+    if more:
+        log_level = float(np.logaddexp(log_level, math.log(sums[-1]) - log_rest - log_weight))
+    return Left(log_level, log_rest, now, its_sums, covered, log_scale, log_weight)
 
 
 def without(left: Left, log_q: Tensor, token_ids: Sequence[int], rules: Rules = RULES) -> Left:
     """What these tokens leave of Q (Algorithm 4), of which the last was rejected just now."""
+    log_level, _, weights, sums, covered, log_scale, log_weight = left
     log_rest = rules.log_rest(left, log_q, token_ids)
-    left = left._replace(log_rest=log_rest)
-    if log_rest - left.log_scale < _LEAST_LOG:
-        return left._replace(covered=parts_of(log_q, log_rest), log_scale=log_rest)
-    return left
+    if log_rest - log_scale < _LEAST_LOG:
+        covered, log_scale = parts_of(log_q, log_rest), log_rest
+    return Left(log_level, log_rest, weights, sums, covered, log_scale, log_weight)
 
 
 def emitted(left: Left, log_p: Tensor, u: float, rules: Rules = RULES) -> int:

@@ -1,0 +1,185 @@
+"""What records say of the rules of others is what was decided; and where these decode."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import specdec
+from specdec.decoding.engine import Engine
+from specdec.decoding.on_device import engine_for
+from specdec.methods import METHODS
+from specdec.models import MarkovModel
+from specdec.race import derived_seed, log_waits, with_replacement
+from specdec.stats import acceptance_by_index, index_counts
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.laws import FALSE_ALARM, chi_square_p_value, markov_pair
+
+RULES = ("traversal", "specinfer", "spectr")
+TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
+
+
+def run(rule, topology=TREE, **settings):
+    pair = settings.pop("pair", None) or markov_pair(6)
+    settings = {"max_new_tokens": 400, "seed": 1, "detail": True} | settings
+    return specdec.generate(pair, [0, 1], method=rule, topology=topology, **settings)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_records_round_trip(rule):
+    g = run(rule)
+    assert specdec.Generation.from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
+    seen = set()
+    for round in run(rule).rounds:
+        status = {node.path: (node.status, node.token_id) for node in round.nodes}
+        for step in round.steps:
+            for trial in step.trials:
+                assert trial.accepted == (trial.u < trial.ratio)
+                assert status[trial.path][1] == trial.token_id
+                assert (status[trial.path][0] == "accepted") >= trial.accepted
+                again = any(other.accepted and other.path == trial.path for other in step.trials)
+                assert trial.accepted or again or status[trial.path][0] == "rejected"
+                seen.add((trial.accepted, len(trial.path) - len(step.path)))
+    assert seen >= {(True, 1), (False, 1)}
+    assert any(depth > 1 for _, depth in seen) == (rule == "traversal")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_was_not_tested_is_unvisited_or_beside_an_accepted_node(rule):
+    for round in run(rule).rounds:
+        status = {node.path: node.status for node in round.nodes} | {(): "accepted"}
+        tested = {trial.path for step in round.steps for trial in step.trials}
+        for path in status.keys() - tested - {()}:
+            beside = status[path[:-1]] == "accepted"
+            assert status[path] == ("rejected" if beside else "unvisited") or rule == "traversal"
+            if rule == "traversal" and status[path] == "accepted":
+                # leaves first: a path is accepted with its end, whose test is the only one
+                assert any(status[p] == "accepted" and p[: len(path)] == path for p in tested)
+
+
+@pytest.mark.parametrize("rule", ["specinfer", "spectr"])
+def test_independent_draws_that_are_equal_are_one_node_with_a_test_each(rule):
+    rounds = run(rule, batch(4)).rounds[:-1]
+    assert {len(round.nodes) for round in rounds} == {1, 2, 3, 4}
+    assert any(len(step.trials) > len(round.nodes) for round in rounds for step in round.steps)
+    for round in rounds:
+        assert len({node.token_id for node in round.nodes}) == len(round.nodes)
+        for step in round.steps:
+            if step.kind == "residual":
+                assert len(step.trials) == 4  # all of them were rejected, equal ones too
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_first_child_is_the_first_arrival_under_q(rule):
+    for round in run(rule).rounds:
+        tokens = {node.path: node.token_id for node in round.nodes}
+        for step in round.steps:
+            if (*step.path, 0) in tokens:
+                assert tokens[*step.path, 0] == step.winner_q
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_detail_changes_nothing_but_the_record(rule):
+    full, plain = run(rule), run(rule, detail=False)
+    assert plain.token_ids == full.token_ids
+    for a, b in zip(full.rounds, plain.rounds, strict=True):
+        assert [(n.path, n.token_id, n.status) for n in a.nodes] == [
+            (n.path, n.token_id, n.status) for n in b.nodes
+        ]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nodes_below_rejected_ones_say_nothing_of_what_a_node_accepts(rule):
+    rounds = run(rule).rounds
+    rates = acceptance_by_index(rounds)
+    firsts = [round.nodes[0] for round in rounds if round.nodes]
+    reached = index_counts(rounds, TREE).reached
+    assert rates[0].offered == reached[0]
+    kept = sum(len(round.tokens) - 1 for round in rounds)
+    assert sum(rate.accepted for rate in rates) == kept
+    assert len(firsts) <= rates[0].offered <= len(firsts) + kept
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_text_that_ends_in_a_tree_ends_with_its_token(rule):
+    table = torch.full((3, 3), 1 / 3, dtype=torch.float64)
+    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    pair.eos_ids = frozenset({2})
+    for seed in range(60):
+        g = run(rule, pair=pair, seed=seed, max_new_tokens=50)
+        assert 2 not in g.token_ids[:-1]
+        assert (g.token_ids[-1] == 2) == (g.rounds[-1].finish == "eos")
+        assert specdec.Generation.from_json(g.to_json()) == g
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_decided_by_the_host_wherever_the_models_are(rule):
+    pair = markov_pair()
+    pair.target.device = pair.draft.device = torch.device("meta")
+    assert engine_for(pair, TREE, rule) is Engine
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_auto_measures_a_tree_for_every_rule(rule):
+    g = run(rule, topology="auto", max_new_tokens=30, detail=False)
+    assert len(g.token_ids) == 30
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_many_runs_at_once_have_the_texts_of_each_alone(rule):
+    prompts, settings = [[0, 1], [2], [3, 4, 5]], {"method": rule, "topology": TREE, "max_new_tokens": 60}
+    pair = markov_pair(6)
+    for prompt, g in zip(prompts, specdec.generate_many(pair, prompts, seed=7, **settings), strict=True):
+        assert g.token_ids == specdec.generate(pair, prompt, seed=g.seed, **settings).token_ids
+
+
+def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_mean():
+    """60 texts of 200 tokens, a margin of four standard errors (chance below 1e-4 each)."""
+    pair, means = markov_pair(8, seed=3), {}
+    for method in ("traversal", "gsd", "specinfer", "spectr"):
+        runs = (
+            run(method, sequence(4), pair=pair, seed=derived_seed(1, i), max_new_tokens=200, detail=False)
+            for i in range(60)
+        )
+        means[method] = specdec.stats.estimate_block_efficiency(g.rounds for g in runs)
+    for method in ("gsd", "specinfer", "spectr"):
+        error = means[method].standard_error + means["traversal"].standard_error
+        assert means["traversal"].value > means[method].value - 4 * error
+    assert means["specinfer"].value == means["spectr"].value == means["gsd"].value  # one draft a node
+
+
+# ---------------------------------------------------------------- independent draws
+
+
+def test_tokens_that_go_on_arriving_are_independent_samples():
+    """χ² of three draws of a law over three tokens, 20,000 of them; false alarm 1e-6."""
+    q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+    samples = []
+    for seed in range(20_000):
+        log_e = specdec.race.log_exponentials(seed, [5], 3)[0]
+        times = (log_e - q.log()).tolist()
+        order = sorted(range(3), key=times.__getitem__)
+        log_q = [float(q[token].log()) for token in order]
+        samples.append(
+            tuple(with_replacement(order, [times[token] for token in order], log_q, log_waits(seed, 5, 3)))
+        )
+    law = {tokens: float(q[list(tokens)].prod()) for tokens in itertools.product(range(3), repeat=3)}
+    assert chi_square_p_value(samples, law) > FALSE_ALARM
+
+
+def test_a_law_of_one_token_is_drawn_again_and_again():
+    assert with_replacement([4], [-700.0], [0.0], [0.5, -0.5, 3.0]) == [4, 4, 4]
+    cold = with_replacement([4, 2], [0.0, 900.0], [0.0, -900.0], [0.1, 0.2, 0.3])
+    assert cold == [4, 4, 4]
+
+
+def test_the_catalogue_says_on_which_noise_each_method_drafts():
+    drafting = {method: entry.drafting for method, entry in METHODS.items()}
+    assert {method for method, kind in drafting.items() if kind == "draws"} == {"specinfer", "spectr"}
+    assert {method for method, kind in drafting.items() if kind == "node"} == {"traversal"}
