@@ -61,7 +61,8 @@ class Node:
     """One drafted token, a node of the draft tree.
 
     q, p: its probability given its parent under the draft and under the target (None without
-    detail, and p is None where the target did not evaluate the parent's row). status: `accepted`,
+    detail; q is None where it was drafted without chance, p where the target did not evaluate the parent's
+    row). status: `accepted`,
     `rejected` (its parent was verified and it was not the accepted child, whether it was tested or an
     earlier sibling was accepted; or traversal verification tested it below such a node), or `unvisited`.
     """
@@ -116,8 +117,8 @@ class Step:
     path: the node whose next token was decided (root: `()`). position: the absolute index of the
     decided token, counted from the start of the prompt; it keys the race. leading: the first
     arrivals under Q and under P, sorted by arrival under P. winner_q is None at a leaf, where the
-    draft was not evaluated, and for autoregressive decoding; q is then 0 and arrival_q None.
-    winner_p: the race's first arrival under P (under GSD shown for comparison: it decides
+    draft was not evaluated, where it drafted without chance, and for autoregressive decoding; q is then 0
+    and arrival_q None. winner_p: the race's first arrival under P (under GSD shown for comparison: it decides
     nothing there, nor under the rules of others). trials: the acceptance tests, in order: of the node's
     children, under traversal verification of nodes below rejected ones too. token_id: what was decided;
     kind: how.
@@ -196,7 +197,7 @@ class Generation:
     round grew its own. seed: the seed that was
     used, also where none was given. prefill_seconds: time for the prompt without its last token.
     target, draft: the models' names. arithmetic: how their logits were computed, as `ModelPair.arithmetic`
-    says it; empty in records of before it was kept.
+    says it; empty in records of before it was kept. draft_temperature: where it was not the target's.
     """
 
     method: Method
@@ -213,6 +214,7 @@ class Generation:
     prefill_seconds: Duration
     rounds: tuple[Round, ...]
     arithmetic: str = ""
+    draft_temperature: Number | None = None
 
     @property
     def token_ids(self) -> list[int]:

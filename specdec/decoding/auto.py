@@ -72,13 +72,16 @@ def finished(steps: Steps[_T]) -> _T:
             return end.value
 
 
-def check_drafts(pair: ModelPair, method: str) -> None:
-    """ValueError where this pair can't decode speculatively."""
-    if pair.draft is None:
+def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
+    """The target, and the draft where it is what drafts; ValueError where they can't decode speculatively."""
+    method, drafter = settings.method, settings.drafter
+    if pair.draft is None and drafter is None:
         raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
-    for model in (pair.target, pair.draft):
+    models = [pair.target] if drafter is not None else [pair.target, pair.draft]
+    for model in models:
         if model.capability == "ar":
             raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")
+    return models
 
 
 def choosing(pair: ModelPair, settings: RunSettings) -> Steps[Topology]:
@@ -87,7 +90,7 @@ def choosing(pair: ModelPair, settings: RunSettings) -> Steps[Topology]:
     It depends on how long forwards took: the same seed gives the same text again under ERSD, and under GSD
     where the tree is the same, which `Generation.paths` tells.
     """
-    key = (settings.method, settings.sampling)
+    key = (settings.method, settings.sampling, settings.draft_sampling)
     found = pair.measured_topologies.get(key)
     if found is None:
         trial = yield from measuring(pair, settings)
@@ -118,9 +121,9 @@ def measuring(
     Length and seeds are the trial's own: what is chosen by it must not depend on the user's. ValueError where
     the pair can't draft.
     """
-    check_drafts(pair, settings.method)
+    drafting_models(pair, settings)
     prompts = _fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
-    key = (settings.method, settings.sampling, prompts)
+    key = (settings.method, settings.sampling, prompts, settings.draft_sampling)
     decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0
     while (found := pair.trials.get(key)) is None:  # nor has somebody else measured it meanwhile
         rounds.append(round := next(decoding))

@@ -33,9 +33,8 @@ def drafted_nodes(
         token_id, parent = token_ids[row], topology.parents[row]
         q = p = None
         if log_p is not None:
-            drafted_from = log_q[parent]
-            assert drafted_from is not None, f"row {parent} has children drafted from nothing"
-            q, p = _probability(drafted_from, token_id), _probability(log_p[parent], token_id)
+            drafted_from, p = log_q[parent], _probability(log_p[parent], token_id)
+            q = None if drafted_from is None else _probability(drafted_from, token_id)
         nodes.append(Node(path, token_id, texts[token_id], statuses[row], q, p))
     return tuple(nodes)
 

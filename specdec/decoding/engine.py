@@ -8,6 +8,7 @@ path. Autoregressive decoding is the same round with an empty tree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from specdec.devices import one_thread
 from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import Drafter
+from specdec.drafters.proposed import Estimator, ProposedDrafter, Proposer
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
 from specdec.models.together.forwards import Asking, Forward, alone
 from specdec.probs import LazyLogProbs, Sampling
@@ -43,6 +45,15 @@ class RunSettings(NamedTuple):
     sampling: Sampling
     seed: int | None
     detail: bool
+    draft_temperature: float | None = None
+    drafter: Proposer | Estimator | None = None
+
+    @property
+    def draft_sampling(self) -> Sampling:
+        """The draft's; the target's where it has no temperature of its own."""
+        if self.draft_temperature is None:
+            return self.sampling
+        return replace(self.sampling, temperature=self.draft_temperature)
 
 
 class Decided(NamedTuple):
@@ -120,8 +131,10 @@ class Engine:
             # cutting a topology costs more than a round's other bookkeeping, and few depths occur
             self.limited = lru_cache(maxsize=None)(topology.limited)
 
-    def _new_drafter(self) -> Drafter | None:
-        size, sampling = self.pair.vocab_size, self.settings.sampling
+    def _new_drafter(self) -> Drafter | ProposedDrafter | None:
+        size, sampling = self.pair.vocab_size, self.settings.draft_sampling
+        if self.settings.drafter is not None and self.topology.num_draft_tokens:
+            return ProposedDrafter(self.settings.drafter, size, sampling)
         if isinstance(self.topology, ContextTree):
             return ContextDrafter(self.pair.drafting, size, sampling, self.topology)
         if not self.topology.num_draft_tokens:
@@ -155,7 +168,7 @@ class Engine:
         prefix = self.text_ids[:-1]
         for start in range(0, len(prefix), most or len(prefix) or 1):
             piece = prefix[start : start + most if most else None]
-            if self.drafter is not None:
+            if self.drafter is not None and self.drafter.session is not None:
                 yield Forward(self.drafter.session, piece, None)
             yield Forward(self.target, piece, None)
         clock.launched()
@@ -201,7 +214,7 @@ class Engine:
         length = len(self.text_ids)
         room = self.stop_length - length - 1
         if self.drafter is not None:
-            room = min(room, self.drafter.model.context_length - length + 1)
+            room = min(room, self.drafter.context_length - length + 1)
         return max(room, 0)
 
     def _draft(self, position: int) -> Asking[tuple[Drafted, Noise | NodeRaces]]:

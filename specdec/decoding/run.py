@@ -16,9 +16,12 @@ import numpy as np
 
 from specdec.checks import truth, whole
 from specdec.context import ContextTree
-from specdec.decoding.auto import check_drafts, choosing, finished, measuring
+from specdec.decoding.auto import choosing, drafting_models, finished, measuring
 from specdec.decoding.engine import Engine, RunSettings, verifier_of
 from specdec.decoding.on_device import engine_for
+from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
+from specdec.methods import METHODS
+from specdec.models import Model
 from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.text import prompt_text
@@ -41,6 +44,8 @@ def stream(
     top_p: float = 1.0,
     seed: int | None = None,
     detail: bool = True,
+    drafter: Proposer | Estimator | None = None,
+    draft_temperature: float | None = None,
 ) -> Run:
     """Decode round by round; yields one `Round` per target evaluation.
 
@@ -51,10 +56,14 @@ def stream(
     max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
     seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
     nodes and the races of every verified position, which costs time.
+    drafter: who drafts instead of the pair's draft, which may then be missing: `specdec.drafters.NGram()`,
+    `Suffix()`, or what `specdec.drafters.proposed` describes. draft_temperature: the draft's own, None for
+    the target's. Both change the speed and never the law; under ERSD, not even the text.
 
     ValueError, before anything is computed, names the argument that does not fit and what would.
     """
-    settings = RunSettings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
+    sampling = Sampling(temperature, top_k, top_p)
+    settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
     return Run(pair, prompt, settings, topology)
 
 
@@ -70,9 +79,12 @@ def generate(
     top_p: float = 1.0,
     seed: int | None = None,
     detail: bool = False,
+    drafter: Proposer | Estimator | None = None,
+    draft_temperature: float | None = None,
 ) -> Generation:
     """Decode to the end; arguments and errors as in `stream`, detail off by default."""
-    settings = RunSettings(method, max_new_tokens, Sampling(temperature, top_k, top_p), seed, detail)
+    sampling = Sampling(temperature, top_k, top_p)
+    settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
     run = Run(pair, prompt, settings, topology)
     for _ in run:
         pass
@@ -123,7 +135,8 @@ class Run(Iterator[Round]):
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
         self.topology = _chosen_topology(pair, self.settings, topology)
-        _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
+        if self.settings.drafter is None:
+            _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
@@ -139,7 +152,8 @@ class Run(Iterator[Round]):
         if self.begun:
             raise ValueError("the run has begun already, and only one can advance it; start another one")
         self.begun = True
-        kind = engine_for(self.pair, self.topology, self.settings.method)
+        method, drafter = self.settings.method, self.settings.drafter
+        kind = engine_for(self.pair, self.topology, method) if drafter is None else Engine
         return kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
 
     def close(self) -> None:
@@ -149,7 +163,7 @@ class Run(Iterator[Round]):
     @property
     def generation(self) -> Generation:
         """The record of the run so far."""
-        method, max_new_tokens, sampling, _, _ = self.settings
+        method, max_new_tokens, sampling, *_ = self.settings
         text = self.prompt
         if text is None:
             text = prompt_text(self.pair.tokenizer, self.prompt_ids)
@@ -164,11 +178,17 @@ class Run(Iterator[Round]):
             top_p=float(sampling.top_p),
             max_new_tokens=max_new_tokens,
             target=self.pair.target.name,
-            draft="" if self.pair.draft is None else self.pair.draft.name,
+            draft=self._drafter_name(),
             prefill_seconds=self.prefill_seconds,
             rounds=tuple(self.rounds),
             arithmetic=self.arithmetic,
+            draft_temperature=self.settings.draft_temperature,
         )
+
+    def _drafter_name(self) -> str:
+        if self.settings.drafter is not None:
+            return drafter_name(self.settings.drafter)
+        return "" if self.pair.draft is None else self.pair.draft.name
 
     def _decode(self) -> Generator[Round, None, None]:
         engine = self.begin()
@@ -187,7 +207,19 @@ def _checked_pair(pair: ModelPair) -> ModelPair:
 def _checked(settings: RunSettings) -> RunSettings:
     verifier_of(settings.method)
     most = whole("max_new_tokens", settings.max_new_tokens, 1, MOST_WHOLE)
-    return settings._replace(max_new_tokens=most, detail=truth("detail", settings.detail))
+    return settings._replace(
+        max_new_tokens=most,
+        detail=truth("detail", settings.detail),
+        draft_temperature=_checked_draft_temperature(settings),
+        drafter=checked_drafter(settings.drafter),
+    )
+
+
+def _checked_draft_temperature(settings: RunSettings) -> float | None:
+    try:
+        return None if settings.draft_temperature is None else settings.draft_sampling.temperature
+    except ValueError as error:  # the rest of it is the target's, and checked already
+        raise ValueError(f"draft_{error}") from None
 
 
 def _chosen_topology(
@@ -195,7 +227,9 @@ def _chosen_topology(
 ) -> Topology | ContextTree:
     if settings.method == "ar":
         return Topology([])
-    check_drafts(pair, settings.method)
+    models = drafting_models(pair, settings)
+    if settings.drafter is not None:
+        _check_fits_drafter(settings.method, topology)
     if isinstance(topology, str) and topology == "auto":
         return finished(choosing(pair, settings))
     topology = sequence(4) if topology is None else topology
@@ -206,12 +240,19 @@ def _chosen_topology(
             f"method = {settings.method!r}, but the tree's acceptance was learnt for "
             f"{topology.acceptance.method!r}: learn one for this method"
         )
-    _check_topology(pair, topology)
+    _check_topology(models, topology)
     return topology
 
 
-def _check_topology(pair: ModelPair, topology: Topology | ContextTree) -> None:
-    for model in (pair.target, pair.drafting):
+def _check_fits_drafter(method: Method, topology: Topology | ContextTree | str | None) -> None:
+    if METHODS[method].drafting != "depth":
+        raise ValueError(f"method = {method!r} draws from a draft model; give drafters 'gsd' or 'ersd'")
+    if not isinstance(topology, Topology | None):
+        raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")
+
+
+def _check_topology(models: Sequence[Model], topology: Topology | ContextTree) -> None:
+    for model in models:
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
 

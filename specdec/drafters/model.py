@@ -24,6 +24,7 @@ class Drafter:
 
     def __init__(self, model: Model, vocab_size: int, sampling: Sampling):
         self.model, self.vocab_size, self.sampling = model, vocab_size, sampling
+        self.context_length = model.context_length
         self.session = model.session()
         self._pending: dict[int, int] = {}  # row of the tree -> number in the session
         self._lag = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -119,14 +119,14 @@ def verify_gsd(
 ) -> Verdict:
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected), its rejections in closed form.
 
-    token_ids, log_p: as in `verify_ersd`. log_q: by row, [vocabulary], the distributions that the
-    children were drafted from; those of leaves are not read. uniform(depth, child_index): the acceptance
-    uniform of that child. residual_uniform(depth): the one that the last token is sampled with. Neither may
-    depend on the drafting race.
+    token_ids, log_p: as in `verify_ersd`. log_q: by row, [vocabulary], the distributions that the children
+    were drafted from; those of leaves are not read, and None stands for children drafted without chance.
+    uniform(depth, child_index): the acceptance uniform of that child. residual_uniform(depth): the one that
+    the last token is sampled with. Neither may depend on the drafting race.
 
     At each node the children x are tried in order: accept when u < p[x] / q[x]; on rejection p becomes
     the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
-    leaf: a sample of p.
+    leaf: a sample of p. A child without chance has q = 1: p is sampled once, and accepted if it is a child.
     """
     return verify_one_by_one(
         topology, token_ids, topology.children, log_p, log_q, uniform, residual_uniform, rules
@@ -152,6 +152,8 @@ def verify_one_by_one(
     def decide(row: int) -> Decision:
         depth, tested, left, attempts = topology.depths[row], draws[row], Left(), []
         p = log_p[row]  # [vocabulary]
+        if tested and log_q[row] is None:
+            return _sampled_once(p, {token_ids[child]: child for child in tested}, residual_uniform(depth))
         q = drawn_from(log_q, row, p.device) if tested else p  # [vocabulary]; a leaf has no use for it
         for number, child in enumerate(tested, start=1):
             if number > 1:
@@ -164,6 +166,13 @@ def verify_one_by_one(
         return Decision(None, emitted(left, p, residual_uniform(depth), rules), attempts)
 
     return walk(topology, decide, "residual")
+
+
+def _sampled_once(log_p: Tensor, children: Mapping[int, int], u: float) -> Decision:
+    """The child by token that is p's sample, where there is one."""
+    token_id = emitted(Left(), log_p, u)
+    child = children.get(token_id)
+    return Decision(child, token_id if child is None else None)
 
 
 def after_rejection(left: Left, log_p: Tensor, log_q: Tensor, more: bool, rules: Rules = RULES) -> Left:

@@ -18,8 +18,9 @@ Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
 class Drafted(NamedTuple):
     """A drafted tree: the topology as far as q's support reached, its tokens and the q's drafted from.
 
-    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves. draws: by row, its
-    children as they were drawn, where that was independently: equal draws are one child.
+    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves, and where the children
+    were drafted without chance. draws: by row, its children as they were drawn, where that was independently:
+    equal draws are one child.
     """
 
     topology: Topology

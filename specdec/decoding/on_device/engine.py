@@ -111,7 +111,7 @@ class DeviceEngine(Engine):
     def _new_drafter(self) -> DeviceDrafter | None:
         if not self.topology.num_draft_tokens:
             return None
-        return DeviceDrafter(self.pair.drafting, self.pair.vocab_size, self.settings.sampling)
+        return DeviceDrafter(self.pair.drafting, self.pair.vocab_size, self.settings.draft_sampling)
 
     def _decide(self, position: int, clock: Clock) -> Asking[Decided]:
         return self._read((yield from self.launch(position, clock)), position)

@@ -1,0 +1,69 @@
+"""What occurs in a text: a suffix automaton that grows with it, with counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False, slots=True)
+class Occurring:
+    """Token strings that end at the same places of the text, a state of the automaton.
+
+    length: of the longest of them. shorter: the longest suffix that ends at more places; None for the empty
+    string. next: the states that one token more leads to. count: places. last, before: the last two of them,
+    as indices into the text; -1 where there are not so many.
+    """
+
+    length: int
+    shorter: Occurring | None = None
+    next: dict[int, Occurring] = field(default_factory=dict)
+    count: int = 0
+    last: int = -1
+    before: int = -1
+
+
+class SuffixAutomaton:
+    """All strings of a text, in memory and time linear in its length but for the counts.
+
+    whole: the state of the text itself, whose `shorter` holds the longest suffix that was there before.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.text: list[int] = []
+        self.empty = self.whole = Occurring(0)
+
+    def follow(self, text_ids: Sequence[int]) -> None:
+        """Be the automaton of this text, which goes on from the one before or is another one."""
+        if list(text_ids[: len(self.text)]) != self.text:
+            self._begin()
+        for token_id in text_ids[len(self.text) :]:
+            self._extend(token_id)
+
+    def _extend(self, token_id: int) -> None:
+        new, state = Occurring(self.whole.length + 1), self.whole
+        while state is not None and token_id not in state.next:
+            state.next[token_id], state = new, state.shorter
+        new.shorter = self.empty if state is None else _of_length(state, token_id)
+        self.whole, state = new, new
+        while state is not None:
+            state.count, state.before, state.last = state.count + 1, state.last, len(self.text)
+            state = state.shorter
+        self.text.append(token_id)
+
+
+def _of_length(state: Occurring, token_id: int) -> Occurring:
+    """The state whose longest string is that of `state` and this token; split off where there is none."""
+    longer = state.next[token_id]
+    if longer.length == state.length + 1:
+        return longer
+    split = Occurring(
+        state.length + 1, longer.shorter, dict(longer.next), longer.count, longer.last, longer.before
+    )
+    longer.shorter, above = split, state
+    while above is not None and above.next.get(token_id) is longer:
+        above.next[token_id], above = split, above.shorter
+    return split

@@ -1,0 +1,326 @@
+"""Drafters that are no model: ERSD's text never depends on them, GSD's law neither; mistakes are named."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+import specdec
+from specdec.decoding.engine import Engine, RunSettings
+from specdec.drafters import NGram, Suffix
+from specdec.drafters.automaton import SuffixAutomaton
+from specdec.exactness.faults import FAULTS
+from specdec.exactness.losslessness import joint_law
+from specdec.methods import gsd
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.laws import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+TARGET = MarkovModel(random_table(8, 1, seed=3), "target")
+PAIR = specdec.ModelPair(TARGET)
+
+
+class Proposing:
+    """Fills the topology with the tokens that `choose(prefix, count)` gives for each node."""
+
+    def __init__(self, choose, name="proposing"):
+        self.choose, self.name = choose, name
+
+    def propose(self, text_ids, topology):
+        lines = {0: ()}
+        for row, children in enumerate(topology.children):
+            if row in lines:
+                chosen = self.choose((*text_ids, *lines[row]), len(children))
+                lines |= {child: (*lines[row], token) for child, token in zip(children, chosen, strict=False)}
+        inner = {topology.parents[row] for row in lines}
+        return [line for row, line in lines.items() if row not in inner]
+
+
+def rarest(prefix, count):
+    return TARGET.log_table[prefix[-1]].argsort()[:count].tolist()
+
+
+def likeliest(prefix, count):
+    return TARGET.log_table[prefix[-1]].argsort(descending=True)[:count].tolist()
+
+
+DRAFTERS = [
+    Proposing(rarest, "rarest"),
+    Proposing(likeliest, "likeliest"),
+    Proposing(lambda prefix, count: [(sum(prefix) + i) % 8 for i in range(count)], "lies"),
+    Proposing(lambda prefix, count: prefix[-1:] * min(count, 1), "repeats"),
+    Proposing(lambda prefix, count: [], "nothing"),
+    Proposing(lambda prefix, count: [7] if len(prefix) % 2 and count else [], "now and then"),
+    NGram(),
+    NGram(3),
+    Suffix(),
+    Suffix(0),
+]
+
+
+def generated(method, drafter, topology=TREE, pair=PAIR, seed=0, tokens=150, **options):
+    settings = {"method": method, "topology": topology, "max_new_tokens": tokens, "seed": seed, **options}
+    return specdec.generate(pair, [0], drafter=drafter, **settings)
+
+
+# ---------------------------------------------------------------- exactness
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS, ids=lambda drafter: drafter.name)
+def test_ersd_gives_the_text_of_autoregressive_decoding_whoever_drafts(drafter):
+    for seed, topology in enumerate([sequence(4), batch(3), TREE]):
+        plain = generated("ar", None, seed=seed)
+        assert generated("ersd", drafter, topology, seed=seed).token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("drafter", [NGram(), Suffix(0)], ids=lambda drafter: drafter.name)
+def test_ersd_on_the_embedded_target_alone_writes_its_text_letter_by_letter(drafter):
+    embedded = specdec.load_pair()
+    alone = specdec.ModelPair(embedded.target, tokenizer=embedded.tokenizer)
+    texts = [
+        specdec.generate(alone, "The cat, the cat,", method=method, drafter=who, max_new_tokens=60, seed=2)
+        for method, who in (("ar", None), ("ersd", drafter))
+    ]
+    assert texts[1].text == texts[0].text
+    assert texts[1].num_target_calls < texts[0].num_target_calls
+
+
+def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=None):
+    """Two tokens of GSD by the real engine, longer runs than that: the tree must not be cut for them."""
+    settings = RunSettings("gsd", 2 + topology.depth, Sampling(), 0, False, temperature, drafter)
+    pair = PAIR if drafter is not None else markov_pair(8, seed=3)
+    for seed in range(runs):
+        tokens = []
+        for round in Engine(pair, settings, topology, [0], seed, verifier).rounds():
+            tokens += [token.id for token in round.tokens]
+        yield tuple(tokens[:2])
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
+def test_gsd_keeps_the_target_s_law_whoever_drafts(drafter):
+    """χ² of two tokens, 3,000 runs; false alarm 1e-6 a drafter."""
+    assert chi_square_p_value(first_tokens(drafter), joint_law(TARGET, [0], 2)) > FALSE_ALARM
+
+
+def test_chi_square_catches_a_second_sample_after_a_refused_one(monkeypatch):
+    """The control of drafts without chance: what is emitted must be the very sample that was not drafted."""
+
+    def twice(log_p, children, u):
+        first = real(log_p, children, u)
+        return first if first.child else real(log_p, {}, (u * 7919) % 1)
+
+    real = gsd._sampled_once
+    monkeypatch.setattr(gsd, "_sampled_once", twice)
+    runs = first_tokens(DRAFTERS[1], runs=1000)
+    assert chi_square_p_value(runs, joint_law(TARGET, [0], 2)) < FALSE_ALARM
+
+
+def test_chi_square_catches_a_broken_verifier_behind_suffixes():
+    """The control of drafts with chances."""
+    runs = first_tokens(Suffix(0), FAULTS["kept-target"].verifier, runs=1000)
+    assert chi_square_p_value(runs, joint_law(TARGET, [0], 2)) < FALSE_ALARM
+
+
+# ---------------------------------------------------------------- the draft's temperature
+
+
+@pytest.mark.parametrize("temperature", [0, 0.3, 2.5])
+def test_a_draft_temperature_changes_ersd_s_calls_and_not_its_text(temperature):
+    pair = markov_pair(8, seed=3)
+    plain = generated("ersd", None, pair=pair)
+    other = generated("ersd", None, pair=pair, draft_temperature=temperature)
+    assert other.token_ids == plain.token_ids
+    assert len(other.rounds) != len(plain.rounds)
+    assert (plain.draft_temperature, other.draft_temperature) == (None, temperature)
+
+
+@pytest.mark.parametrize("temperature", [0, 0.3, 2.5])
+def test_a_draft_temperature_leaves_gsd_s_law(temperature):
+    """χ² of two tokens, 2,000 runs; false alarm 1e-6 a temperature."""
+    runs = first_tokens(None, runs=2000, temperature=temperature)
+    assert chi_square_p_value(runs, joint_law(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM
+
+
+def test_auto_measures_each_draft_temperature():
+    pair = markov_pair(8, seed=3)
+    for temperature in (None, 0.5, None):
+        generated("ersd", None, "auto", pair, tokens=5, draft_temperature=temperature)
+    assert len(pair.measured_topologies) == 2
+
+
+# ---------------------------------------------------------------- what drafters know of the text
+
+
+def texts():
+    for seed in range(12):
+        generator = torch.Generator().manual_seed(seed)
+        yield torch.randint(0, 2 + seed % 3, (40,), generator=generator).tolist()
+
+
+def places(text, string):
+    """Where a string ends in the text."""
+    return [
+        i for i in range(len(text)) if i + 1 >= len(string) and text[i + 1 - len(string) : i + 1] == string
+    ]
+
+
+def test_the_automaton_knows_every_string_and_its_places():
+    for text in texts():
+        automaton = SuffixAutomaton()
+        automaton.follow(text[:23])
+        automaton.follow(text)
+        for start, end in itertools.combinations(range(len(text) + 1), 2):
+            state = automaton.empty
+            for token_id in text[start:end]:
+                state = state.next[token_id]
+            found = places(text, text[start:end])
+            assert (state.count, state.last) == (len(found), found[-1])
+            assert state.before == (found[-2] if len(found) > 1 else -1)
+
+
+def test_another_text_is_another_automaton():
+    seen = SuffixAutomaton()
+    for text in ([1, 2, 1], [1, 2, 3, 4], [1, 2]):
+        seen.follow(text)
+        assert seen.text == text
+        assert seen.whole.length == len(text)
+
+
+def longest_seen_before(text):
+    return next(
+        text[i:] for i in range(1, len(text) + 1) if len(places(text, text[i:])) > 1 or i == len(text)
+    )
+
+
+def test_n_grams_go_on_as_after_the_last_place_of_the_longest_suffix():
+    drafter = NGram()
+    for text in texts():
+        suffix = longest_seen_before(text)
+        expected = list(text)
+        for i in range(places(text, suffix)[-2] + 1, places(text, suffix)[-2] + 6):
+            expected.append(expected[i])
+        assert drafter.propose(text, sequence(5)) == [expected[len(text) :]]
+
+
+def test_n_grams_propose_nothing_where_nothing_was_there_before():
+    assert NGram().propose([1, 2, 3], sequence(4)) == []
+    assert NGram(3).propose([1, 2, 9, 1, 2], sequence(4)) == []
+    assert NGram(2).propose([1, 2, 9, 1, 2], sequence(4)) == [[9, 1, 2, 9]]
+
+
+@pytest.mark.parametrize(
+    ("shortest", "drafted", "law"),
+    [
+        (1, (), {2: 0.5 + 0.5 * 1 / 5, 1: 0.5 * 2 / 5}),  # after 0 1 0, then after 0
+        (0, (), {2: 0.6 + 0.2 * 1 / 10, 1: 0.2 + 0.2 * 2 / 10, 0: 0.2 * 4 / 10}),  # then anywhere
+        (2, (), {2: 0.5}),
+        (4, (), {}),
+        (1, (2,), {0: 0.5}),  # after 0 1 0 2
+        (1, (2, 0), {1: 0.5 + 0.5 * 2 / 5, 2: 0.5 * 1 / 5}),  # after 0 1 0 2 0, then after 0
+        (1, (5,), {}),
+    ],
+)
+def test_suffixes_share_out_chances_by_partial_matching(shortest, drafted, law):
+    assert Suffix(shortest).law([0, 1, 0, 2, 0, 1, 0], drafted) == pytest.approx(law)
+
+
+def test_runs_that_share_a_drafter_have_indices_of_their_own():
+    drafter = Suffix(0)
+    runs = [
+        specdec.stream(PAIR, [0], drafter=drafter, topology=TREE, max_new_tokens=60, seed=seed)
+        for seed in (1, 2)
+    ]
+    for _ in itertools.zip_longest(*runs):
+        pass
+    for seed, run in zip((1, 2), runs, strict=True):
+        alone = generated("ersd", Suffix(0), seed=seed, tokens=60)
+        assert [round.nodes for round in alone.rounds] == [
+            tuple(specdec.trace.Node(n.path, n.token_id, n.text, n.status) for n in round.nodes)
+            for round in run.rounds
+        ]
+
+
+# ---------------------------------------------------------------- records and mistakes
+
+
+@pytest.mark.parametrize("drafter", [NGram(), Suffix(0)], ids=lambda drafter: drafter.name)
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_records_of_drafters_are_read_back(method, drafter):
+    g = generated(method, drafter, detail=True, tokens=40)
+    assert specdec.Generation.from_json(g.to_json()) == g
+    assert g.draft == drafter.name
+    nodes = [node for round in g.rounds for node in round.nodes]
+    assert nodes
+    assert all((node.q is None) == isinstance(drafter, NGram) for node in nodes)
+
+
+class Saying:
+    """Proposes what it is told to, or has it as its law."""
+
+    name = "saying"
+
+    def __init__(self, **said):
+        for method, answer in said.items():
+            setattr(self, method, lambda *_, answer=answer: answer)
+
+
+@pytest.mark.parametrize(
+    ("drafter", "names"),
+    [
+        (object(), "drafter = <object .* has neither propose"),
+        (Saying(propose=3), r"saying: propose\(\) gave 3, and no list of continuations"),
+        (Saying(propose="abc"), r"propose\(\) gave 'abc'"),
+        (Saying(propose=[1, 2]), r"propose\(\)\[0\] = 1 is no list"),
+        (Saying(propose=[[1, 2.5]]), r"propose\(\)\[0\]\[1\] = 2.5 is not an integer"),
+        (Saying(propose=[[1], [8]]), r"propose\(\)\[1\]: token id 8 is not in the vocabulary, 0 to 7"),
+        (Saying(propose=[[1, 2], [1]]), r"propose\(\)\[1\] is there already"),
+        (Saying(propose=[[1], [2], [3]]), r"propose\(\)\[2\] does not fit .* path \(\) has 2 children"),
+        (Saying(propose=[[1, 2, 3]]), r"path \(0, 0\) has 0 children"),
+        (Saying(law=[0.5, 0.5]), r"law\(\) gave \[0.5, 0.5\], and no weights"),
+        (Saying(law={9: 1.0}), r"law\(\): token id 9 is not in the vocabulary"),
+        (Saying(law={1: -1.0}), r"law\(\)\[1\] = -1.0 is no weight"),
+        (Saying(law={1: float("nan")}), r"law\(\)\[1\] = nan is no weight"),
+    ],
+)
+def test_what_is_proposed_is_checked(drafter, names):
+    with pytest.raises(ValueError, match=names):
+        generated("ersd", drafter)
+
+
+@pytest.mark.parametrize(
+    "drafter", [Saying(propose=[]), Saying(propose=[[]]), Saying(law={}), Saying(law={3: 0})]
+)
+def test_nothing_at_all_is_an_answer(drafter):
+    g = generated("gsd", drafter, tokens=20)
+    assert len(g.rounds) == 20
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: generated("ersd", None), "needs a draft model"),
+        (lambda: generated("traversal", Suffix()), "method = 'traversal' draws from a draft model"),
+        (lambda: generated("ersd", NGram(), "auto"), "topology = 'auto' is for draft models"),
+        (
+            lambda: generated("ersd", None, draft_temperature=-1),
+            "draft_temperature = -1 is not",
+        ),
+        (lambda: generated("ersd", NGram(), TREE, stepping("sequence")), "can score sequences only"),
+        (lambda: generated("ersd", NGram(), TREE, stepping("ar")), "only decode token by token"),
+        (lambda: NGram(0), "shortest = 0"),
+        (lambda: Suffix(-1), "shortest = -1"),
+    ],
+)
+def test_mistakes_are_named(make, names):
+    with pytest.raises(ValueError, match=names):
+        make()
+
+
+def stepping(capability):
+    model = MarkovModel(random_table(8, 1, seed=3))
+    model.capability = capability
+    return specdec.ModelPair(model)
