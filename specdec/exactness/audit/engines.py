@@ -1,0 +1,159 @@
+"""Engines as the referee asks them, functions of a prompt, a seed and a sampling to tokens or text."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from specdec.checks import among
+from specdec.decoding.run import generate
+from specdec.exactness.audit.run import Sample
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+SECONDS = 60
+"""How long a server may take for one answer."""
+
+
+def ours(pair: ModelPair, **options: Any) -> Sample:
+    """`specdec.generate` with these options: method, topology, drafter."""
+
+    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+        asked = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+        return generate(pair, prompt_ids, seed=seed, **asked, **options).token_ids
+
+    return sample
+
+
+def transformers(pair: ModelPair, **options: Any) -> Sample:
+    """transformers' `generate` of the target with these options: `assistant_model`, `custom_generate`, ...
+
+    The seed is torch's, which is put back afterwards.
+    """
+    model = pair.target.module
+
+    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+        ids = torch.tensor([list(prompt_ids)], device=model.device)
+        sampling = {"do_sample": temperature > 0, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+        if temperature == 0:
+            sampling = {"do_sample": False}
+        with torch.inference_mode(), torch.random.fork_rng():
+            torch.manual_seed(seed)
+            output = model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=max_new_tokens,
+                pad_token_id=0,
+                **sampling,
+                **options,
+            )
+        return output[0, ids.shape[1] :].tolist()
+
+    return sample
+
+
+def assisted(pair: ModelPair, k: int = 3) -> Sample:
+    """transformers' assisted generation with the pair's draft, k drafted tokens in every round."""
+    draft = pair.draft.module
+    config = draft.generation_config
+    config.num_assistant_tokens, config.num_assistant_tokens_schedule = k, "constant"
+    config.assistant_confidence_threshold = 0.0
+    return transformers(pair, assistant_model=draft)
+
+
+def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
+    """A server of the OpenAI completions protocol at this address, as far as `/v1`.
+
+    prompt: asked for this text; None asks with token ids. options: go into every request, as `model`. Token
+    ids are returned where the answer holds some (`token_ids`, as vLLM gives them with return_token_ids, or
+    `tokens`, as llama.cpp gives them with return_tokens), and its text where not.
+    """
+
+    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+        asked = {
+            "prompt": list(prompt_ids) if prompt is None else prompt,
+            "seed": seed,
+            "max_tokens": max_new_tokens,
+            "temperature": temperature,
+            "top_p": top_p,
+            "top_k": top_k,
+            "return_token_ids": True,
+            "return_tokens": True,
+        }
+        body = json.dumps(asked | options).encode()
+        request = urllib.request.Request(f"{url}/completions", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            choice = json.load(answer)["choices"][0]
+        return choice.get("token_ids") or choice.get("tokens") or choice["text"]
+
+    return sample
+
+
+def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) -> Sample:
+    """openvino-genai on a converted model of this folder, with a draft of k tokens where there is one."""
+    import openvino
+    import openvino_genai as genai
+
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    arguments = {"draft_model": genai.draft_model(str(draft), "CPU", **exact)} if draft else {}
+    pipeline = genai.LLMPipeline(str(folder), "CPU", **exact, **arguments)
+
+    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+        config = pipeline.get_generation_config()
+        config.do_sample, config.temperature = temperature > 0, temperature
+        config.top_k, config.top_p = top_k or 1 << 30, top_p
+        config.max_new_tokens, config.rng_seed = max_new_tokens, seed
+        if draft:
+            config.num_assistant_tokens = k
+        ids = openvino.Tensor(torch.tensor([list(prompt_ids)]).numpy())
+        return pipeline.generate(ids, config).tokens[0]
+
+    return sample
+
+
+NAMES = (
+    "ours-ar",
+    "ours-gsd",
+    "ours-ersd",
+    "transformers",
+    "transformers-assisted",
+    "transformers-prompt-lookup",
+    "openai",
+    "openvino",
+    "openvino-draft",
+)
+"""What the command knows."""
+
+
+def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = ()) -> Sample:
+    """The engine of this name; url: of a server. folders: of the converted target and draft."""
+    among("engine", name, NAMES)
+    kind, _, method = name.partition("-")
+    if kind == "ours":
+        return ours(pair, method=method)
+    if kind == "transformers":
+        lookup = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
+        return assisted(pair) if method == "assisted" else transformers(pair, **lookup)
+    if kind == "openai":
+        return completions(url)
+    return openvino(*folders[: 2 if method else 1])
+
+
+def versions(name: str) -> dict[str, str]:
+    """Of the packages that this engine is made of, and of Torch where it computes."""
+    kind = name.partition("-")[0]
+    packages = {"ours": ("torch",), "openai": (), "openvino": ("openvino", "openvino-genai")}
+    found = {}
+    for package in packages.get(kind, (kind, "torch")):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

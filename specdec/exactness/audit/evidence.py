@@ -1,0 +1,132 @@
+"""Tests of decodes against the law, each with the chance of its false alarm and what it would have found.
+
+A decode becomes numbers that are independent and uniform on (0, 1) if the engine keeps the law: the position
+of each token in the law of its place, the likeliest tokens first, at random within the token's own share
+(Rosenblatt 1952). So tokens of any vocabulary, at any place, can be counted together, and pairs of them
+show dependence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from specdec.exactness.audit.law import Outcome
+from specdec.exactness.losslessness import chi_square
+
+BINS = 20
+GRID = 6
+"""Cells of one number, and of each of two."""
+POWER = 0.99
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One test of one run.
+
+    statistic, degrees_of_freedom, p_value: Pearson's χ². count: what was counted. would_find: a total
+    variation between engine and law, over the cells, that would have been found with probability 0.99.
+    """
+
+    name: str
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+    count: int
+    would_find: float
+
+
+def of_counts(
+    name: str, counts: Mapping[Outcome, int], law: Mapping[Outcome, float], level: float
+) -> Evidence:
+    """Counted outcomes against a law; level: the chance of a false alarm."""
+    found, count = chi_square(counts, law), sum(counts.values())
+    smallest = detectable(count, found.degrees_of_freedom, level)
+    return Evidence(name, *found, count, smallest)
+
+
+def places(law: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Numbers [n] from (0, 1), uniform if each of the tokens [n] follows its row of the law [n, vocabulary].
+
+    chance: uniform numbers [n] of the referee's own. 1 where a token has no probability.
+    """
+    own = np.take_along_axis(law, token_ids[:, None], 1)  # [n, 1]
+    earlier = (law > own) | ((law == own) & (np.arange(law.shape[1]) < token_ids[:, None]))
+    before = np.where(earlier, law, 0).sum(1)
+    return np.where(own[:, 0] > 0, before + chance * own[:, 0], 1.0)
+
+
+def uniformity(name: str, numbers: np.ndarray, level: float) -> Evidence:
+    """Whether numbers are uniform."""
+    cells = _cells(numbers.ravel(), BINS)
+    return of_counts(name, _counted((cell,) for cell in cells), _uniform(BINS, 1), level)
+
+
+def independence(name: str, pairs: np.ndarray, level: float) -> Evidence:
+    """Whether pairs [n, 2] are uniform and independent of each other."""
+    cells = _counted(zip(*(_cells(column, GRID) for column in pairs.T), strict=True))
+    return of_counts(name, cells, _uniform(GRID, 2), level)
+
+
+def neighbours(numbers: np.ndarray, first: int) -> np.ndarray:
+    """Pairs of a token and the next [n, 2] from numbers [decodes, tokens]; no token is in two of them."""
+    even = numbers[:, first : first + (numbers.shape[1] - first) // 2 * 2]
+    return even.reshape(-1, 2)
+
+
+def consecutive(numbers: np.ndarray) -> np.ndarray:
+    """Pairs of one place under a seed and under the next [n, 2]; no decode is in two of them."""
+    even = numbers[: len(numbers) // 2 * 2]
+    return np.stack([even[::2].ravel(), even[1::2].ravel()], 1)
+
+
+def detectable(count: int, degrees_of_freedom: int, level: float, power: float = POWER) -> float:
+    """Total variation that χ² at this level finds with this probability, or a larger one still oftener.
+
+    By Cauchy and Schwarz a law at total variation d is at least 4 d² away in χ². 1 at most.
+    """
+    if not degrees_of_freedom or not count:
+        return 1.0
+    critical = _bisected(lambda x: _tail(degrees_of_freedom, x) < level, 0.0, 1e6)
+    shift = _bisected(lambda shift: _shifted_tail(degrees_of_freedom, shift, critical) > power, 0.0, 1e6)
+    return min(math.sqrt(shift / count) / 2, 1.0)
+
+
+def _tail(degrees_of_freedom: int, x: float) -> float:
+    half = torch.tensor([degrees_of_freedom, x], dtype=torch.float64) / 2
+    return float(torch.special.gammaincc(half[0], half[1]))
+
+
+def _shifted_tail(degrees_of_freedom: int, shift: float, x: float) -> float:
+    """P(noncentral χ² > x): a Poisson mixture of central ones."""
+    mean = shift / 2
+    width = 12 * math.sqrt(mean) + 30
+    steps = torch.arange(max(0, int(mean - width)), int(mean + width), dtype=torch.float64)
+    weights = torch.exp(torch.xlogy(steps, torch.tensor(mean)) - mean - torch.lgamma(steps + 1))
+    tails = torch.special.gammaincc(steps + degrees_of_freedom / 2, torch.full_like(steps, x / 2))
+    return float((weights * tails).sum())
+
+
+def _bisected(holds, low: float, high: float) -> float:
+    """The least number from which on `holds`, between these."""
+    while high - low > 1e-6 * max(high, 1.0):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _cells(numbers: np.ndarray, count: int) -> list[int]:
+    return np.minimum((numbers * count).astype(int), count - 1).tolist()
+
+
+def _counted(cells: Iterable[tuple[int, ...]]) -> Mapping[Outcome, int]:
+    return Counter(cells)
+
+
+def _uniform(count: int, dimensions: int) -> dict[Outcome, float]:
+    return dict.fromkeys(np.ndindex(*((count,) * dimensions)), count ** (-dimensions))

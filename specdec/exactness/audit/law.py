@@ -1,0 +1,76 @@
+"""The exact law of the next tokens, from the target's own logits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from specdec.probs import Sampling, log_probs
+from specdec.text import TextStream
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+Outcome = tuple[int, ...] | str
+OTHER: Outcome = "other"
+"""All outcomes that are too rare to be listed."""
+
+
+class TargetLaw:
+    """What follows one prompt under the pair's target and this sampling."""
+
+    def __init__(self, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling):
+        self.pair, self.prompt_ids, self.sampling = pair, tuple(prompt_ids), sampling
+        self._session = pair.target.session()
+        if len(self.prompt_ids) > 1:
+            self._session.prefill(self.prompt_ids[:-1])
+
+    @torch.inference_mode()
+    def after(self, token_ids: Sequence[int]) -> np.ndarray:
+        """Probabilities [1 + n, vocabulary] of what follows the prompt, and each of n tokens after it."""
+        tokens = torch.tensor([self.prompt_ids[-1], *token_ids], device=self.pair.target.device)
+        logits = self._session.forward(tokens, range(-1, len(token_ids)))
+        self._session.keep(())
+        return log_probs(logits.double(), self.sampling, self.pair.vocab_size).exp().cpu().numpy()
+
+    def joint(self, length: int, least: float) -> dict[Outcome, float]:
+        """Probabilities of the next `length` tokens, fewer where a text ends; the end itself is left out.
+
+        What is less probable than `least` is listed together, as `OTHER`.
+        """
+        law: Counter[Outcome] = Counter()
+        begun: dict[tuple[int, ...], float] = {(): 1.0}
+        for _ in range(length):
+            longer = {}
+            for outcome, mass in begun.items():
+                row = mass * self.after(outcome)[-1]  # [vocabulary]
+                law[OTHER] += float(row[row < least].sum())
+                for token_id in np.flatnonzero(row >= least).tolist():
+                    if token_id in self.pair.eos_ids:
+                        law[outcome] += row[token_id]
+                    else:
+                        longer[*outcome, token_id] = float(row[token_id])
+            begun = longer
+        return dict(law) | begun
+
+    def said(self, outcome: Sequence[int]) -> str:
+        """The text that these tokens add to the prompt."""
+        stream = TextStream(self.pair.tokenizer, self.prompt_ids)
+        return "".join(map(stream.push, outcome)) + stream.flush()
+
+    def by_text(self, law: dict[Outcome, float]) -> dict[Outcome, float]:
+        """The law of the texts: several tokenisations of one are one outcome."""
+        texts: Counter[Outcome] = Counter()
+        for outcome, mass in law.items():
+            texts[outcome if outcome == OTHER else self.said(outcome)] += mass
+        return dict(texts)
+
+    def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
+        """The outcome of a decode: up to `length` tokens before the end of the text."""
+        first = [*token_ids][:length]
+        ends = [i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids]
+        return tuple(first[: ends[0]] if ends else first)

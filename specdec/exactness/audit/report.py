@@ -1,0 +1,135 @@
+"""What the referee found, and what it says about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from specdec.exactness.audit.evidence import POWER, Evidence
+
+BEYOND_DOUBT = 1e-9
+"""An engine is called wrong only below this, in two independent runs."""
+
+Verdict = Literal["no difference found", "in doubt", "wrong"]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How often one outcome came, against its probability."""
+
+    outcome: str
+    probability: float
+    seen: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of decodes with seeds of its own, from `first_seed` on.
+
+    impossible: decodes with a token that has no probability. deviations: the outcomes of the first tokens
+    that are furthest from their probability.
+    """
+
+    first_seed: int
+    decodes: int
+    evidence: tuple[Evidence, ...]
+    impossible: int
+    deviations: tuple[Deviation, ...]
+
+    def below(self, level: float) -> set[str]:
+        """Names of tests with a smaller p-value; "impossible" where tokens without probability came."""
+        found = {each.name for each in self.evidence if each.p_value < level}
+        return found | ({"impossible"} if self.impossible else set())
+
+
+@dataclass(frozen=True)
+class Report:
+    """An engine's audit.
+
+    false_alarm: the chance that an engine that keeps the law is doubted; level: that of each test. trials:
+    the run, and a second one where the first found something. reproduced: of so many seeds that were decoded
+    twice, those that gave the same tokens again. arguments: of `sample`. versions: of the packages that the
+    engine is made of.
+    """
+
+    engine: str
+    versions: dict[str, str]
+    prompt: str
+    arguments: dict[str, float]
+    length: int
+    false_alarm: float
+    level: float
+    trials: tuple[Trial, ...]
+    reproduced: tuple[int, int]
+    seconds: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """In doubt where the first run found something; wrong where a test of both leaves no doubt."""
+        first = self.trials[0]
+        if not first.below(self.level):
+            return "no difference found"
+        certain = [trial.below(BEYOND_DOUBT) for trial in self.trials]
+        return "wrong" if len(certain) > 1 and set.intersection(*certain) else "in doubt"
+
+    def check(self) -> None:
+        """AssertionError with the whole report where a difference was found."""
+        if self.verdict != "no difference found":
+            raise AssertionError(self.text())
+
+    def text(self) -> str:
+        """The verdict with its numbers, some lines."""
+        return "\n".join([self._headline(), self._levels(), *self._tests(), *self._example(), self._seeds()])
+
+    def to_json(self) -> dict:
+        """All of it, and the verdict, as plain data."""
+        return asdict(self) | {"verdict": self.verdict}
+
+    def save(self, path) -> None:
+        """Put it into a file of reports by engine, in the place of an older one."""
+        known = json.loads(path.read_text()) if path.exists() else {}
+        known[self.engine] = self.to_json()
+        path.write_text(json.dumps(dict(sorted(known.items())), indent=1, ensure_ascii=False) + "\n")
+
+    def _headline(self) -> str:
+        about = [f"{name} {version}" for name, version in self.versions.items()]
+        about += [f"{name} {value:g}" for name, value in self.arguments.items()]
+        return (
+            f"{self.engine}: {self.verdict} ({', '.join(about)}; {self.prompt!r:.60}; {self.seconds:.0f} s)"
+        )
+
+    def _levels(self) -> str:
+        return (
+            f"  false alarm {self.false_alarm:.0e} in all, {self.level:.0e} a test; found with probability "
+            f"{POWER}: what is said, or more"
+        )
+
+    def _tests(self) -> list[str]:
+        return [
+            f"  {each.name}: p = {each.p_value:.2g} (χ² {each.statistic:.1f}, degrees of freedom "
+            f"{each.degrees_of_freedom}; {each.count:,} counted, a total variation of {each.would_find:.3f} "
+            "would be found)"
+            for trial in self.trials
+            for each in trial.evidence
+        ]
+
+    def _example(self) -> list[str]:
+        lines = [
+            f"  {trial.impossible} decodes hold a token without probability"
+            for trial in self.trials
+            if trial.impossible
+        ]
+        if self.verdict == "no difference found":
+            return lines
+        return lines + [
+            f"  {each.outcome!r}: {each.seen:,} of {each.of:,} ({each.seen / each.of:.4f}), probability "
+            f"{each.probability:.4f}"
+            for trial in self.trials
+            for each in trial.deviations
+        ]
+
+    def _seeds(self) -> str:
+        again, of = self.reproduced
+        return f"  seeds: {again} of {of} gave the same tokens again"

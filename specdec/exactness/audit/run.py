@@ -1,0 +1,175 @@
+"""Decodes of an engine, held against the law of its model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specdec.checks import real, whole
+from specdec.exactness.audit import evidence
+from specdec.exactness.audit.law import OTHER, Outcome, TargetLaw
+from specdec.exactness.audit.report import Deviation, Report, Trial
+from specdec.exactness.losslessness import LEAST_EXPECTED
+from specdec.probs import Sampling
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | str]
+"""sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p): new token ids, or their text."""
+
+SECOND_RUN = 1 << 30
+"""How far its seeds are from the first run's; all of both fit into 31 bits."""
+REPEATED = 10
+_SHOWN = 5
+_TESTS = 5
+
+
+def audit(
+    sample: Sample,
+    pair: ModelPair,
+    prompt: str | Sequence[int],
+    *,
+    engine: str = "engine",
+    versions: Mapping[str, str] | None = None,
+    decodes: int = 2000,
+    length: int = 2,
+    max_new_tokens: int = 6,
+    temperature: float = 1.0,
+    top_k: int = 4,
+    top_p: float = 1.0,
+    seed: int = 0,
+    false_alarm: float = 1e-6,
+) -> Report:
+    """Decode with seeds `seed`, `seed` + 1, ... and hold what comes against the law of `pair.target`.
+
+    length: first tokens whose joint law is tested outcome by outcome. max_new_tokens: tokens of a decode, all
+    of which are tested one by one and in pairs; a sample that returns text is asked for `length` only.
+    false_alarm: the chance, at most, that an engine which keeps the law is doubted, shared out among the
+    tests. Where the first run finds something, a second one with other seeds is made. ValueError names what
+    does not fit.
+    """
+    sampling = Sampling(temperature, top_k, top_p)
+    level = real(false_alarm)
+    if level is None or not 0 < level < 1:
+        raise ValueError(f"false_alarm = {false_alarm!r} is not a number between 0 and 1")
+    start, prompt_ids = time.perf_counter(), pair.encode(prompt)
+    plan = _Plan(
+        sample,
+        TargetLaw(pair, prompt_ids, sampling),
+        whole("decodes", decodes, 100),
+        whole("length", length, 1),
+        max(whole("max_new_tokens", max_new_tokens, 1), length),
+        level,
+    )
+    first_seed = whole("seed", seed, 0, SECOND_RUN - plan.decodes)
+    trials = [plan.trial(first_seed)]
+    if trials[0].below(plan.level):
+        trials.append(plan.trial(first_seed + SECOND_RUN))
+    return Report(
+        engine=engine,
+        versions=dict(versions or {}),
+        prompt=prompt if isinstance(prompt, str) else str(list(prompt)),
+        arguments={"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p},
+        length=length,
+        false_alarm=level,
+        level=plan.level,
+        trials=tuple(trials),
+        reproduced=(plan.reproduced(first_seed), REPEATED),
+        seconds=time.perf_counter() - start,
+    )
+
+
+class _Plan:
+    """What every trial of an audit has in common.
+
+    joint: the law of the first tokens, or of their texts where the engine returns texts.
+    """
+
+    def __init__(
+        self, sample: Sample, law: TargetLaw, decodes: int, length: int, max_new_tokens: int, level: float
+    ):
+        self.sample, self.law, self.decodes, self.length = sample, law, decodes, length
+        self.most, self.level = length, level / _TESTS
+        self.joint = law.joint(length, least=LEAST_EXPECTED / decodes)
+        if isinstance(self._decode(0), str):
+            self.joint = law.by_text(self.joint)
+        else:
+            self.most = max_new_tokens
+
+    def trial(self, first_seed: int) -> Trial:
+        """One run."""
+        said = [self._decode(first_seed + number) for number in range(self.decodes)]
+        chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
+        outcomes = Counter(map(self._outcome, said))
+        found = [evidence.of_counts("first tokens", outcomes, self.joint, self.level)]
+        impossible = sum(number for outcome, number in outcomes.items() if outcome not in self.joint)
+        if isinstance(said[0], str):
+            numbers = self._places_of_texts(said, chance[:, 0])
+        else:
+            numbers = np.stack(list(map(self._places, said, chance)))  # [decodes, tokens]
+            impossible = int((numbers == 1).any(1).sum())
+            found.append(evidence.uniformity("every token", numbers, self.level))
+            for first, name in enumerate(("a token and the next", "a token and the next, shifted")):
+                pairs = evidence.neighbours(numbers, first)
+                found.append(evidence.independence(name, pairs, self.level))
+        found.append(evidence.independence("a seed and the next", evidence.consecutive(numbers), self.level))
+        return Trial(first_seed, self.decodes, tuple(found), impossible, self._deviations(outcomes))
+
+    def reproduced(self, first_seed: int) -> int:
+        """How many of the first seeds give the same again."""
+        seeds = range(first_seed, first_seed + REPEATED)
+        return sum(self._decode(seed) == self._decode(seed) for seed in seeds)
+
+    def _decode(self, seed: int) -> tuple[int, ...] | str:
+        prompt_ids, (temperature, top_k, top_p) = self.law.prompt_ids, astuple(self.law.sampling)
+        given = self.sample(prompt_ids, seed, self.most, temperature, top_k, top_p)
+        if isinstance(given, str):
+            return given
+        token_ids = tuple(map(int, given))[: self.most]
+        ended = self.law.ended(token_ids, self.most)
+        return token_ids[: len(ended) + 1]  # with what ends it
+
+    def _outcome(self, said: tuple[int, ...] | str) -> Outcome:
+        outcome = said if isinstance(said, str) else self.law.ended(said, self.length)
+        return outcome if outcome in self.joint or not self.joint[OTHER] else OTHER
+
+    def _places(self, token_ids: tuple[int, ...], chance: np.ndarray) -> np.ndarray:
+        """Of one decode [tokens], by chance after its end: left out, they would choose pairs by it."""
+        law = self.law.after(token_ids[:-1])[: len(token_ids)]  # [its tokens, vocabulary]
+        numbers = evidence.places(law, np.array(token_ids, dtype=int), chance[: len(token_ids)])
+        return np.concatenate([numbers, chance[len(token_ids) :]])
+
+    def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
+        """Of each decode, in the joint law: [decodes, 1]."""
+        order = {outcome: i for i, outcome in enumerate(self.joint)}
+        outcomes = np.array([order.get(self._outcome(text), -1) for text in said])
+        law = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
+        return evidence.places(law, outcomes % law.shape[1], chance)[:, None]
+
+    def _deviations(self, outcomes: Counter[Outcome]) -> tuple[Deviation, ...]:
+        """The outcomes that are furthest from their probability, in standard deviations."""
+
+        def away(outcome: Outcome) -> float:
+            mass = self.joint.get(outcome, 0.0)
+            expected = mass * self.decodes
+            return abs(outcomes[outcome] - expected) / math.sqrt(max(expected * (1 - mass), 1e-9))
+
+        furthest = sorted({*self.joint, *outcomes}, key=away, reverse=True)[:_SHOWN]
+        shown = ((self._shown(outcome), outcome) for outcome in furthest)
+        return tuple(
+            Deviation(text, self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
+            for text, outcome in shown
+        )
+
+    def _shown(self, outcome: Outcome) -> str:
+        if isinstance(outcome, str):
+            return outcome
+        text = self.law.said(outcome) if self.law.pair.tokenizer is not None else ""
+        return f"{text} {list(outcome)}".strip()

@@ -1,0 +1,390 @@
+"""The referee: right engines pass, each wrong one is caught, and the verdict says what was found."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec.decoding.engine import Engine, RunSettings
+from specdec.exactness.audit import audit, evidence
+from specdec.exactness.audit.__main__ import main
+from specdec.exactness.audit.engines import assisted, completions, ours, transformers
+from specdec.exactness.audit.law import OTHER, TargetLaw
+from specdec.exactness.audit.report import BEYOND_DOUBT
+from specdec.exactness.faults import FAULTS
+from specdec.exactness.losslessness import joint_law
+from specdec.methods import verify_gsd
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from specdec.race import Stream, derived_seed, log_exponentials, uniform
+from specdec.topology import simple
+from tests.helpers.laws import distance, markov_pair, random_table
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+PAIR = markov_pair(6, seed=2)
+PLAIN = {"decodes": 600, "top_k": 0}
+
+
+def with_verifier(verifier, topology, pair):
+    """GSD whose rounds this verifier decides."""
+
+    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+        settings = RunSettings("gsd", max_new_tokens, Sampling(temperature, top_k, top_p), seed, False)
+        rounds = Engine(pair, settings, topology, prompt_ids, seed, verifier).rounds()
+        return [token.id for round in rounds for token in round.tokens]
+
+    return sample
+
+
+# ---------------------------------------------------------------- engines that keep the law
+
+
+@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+def test_our_engines_pass(method):
+    """False alarm 1e-6 each, over five tests."""
+    report = audit(ours(PAIR, method=method), PAIR, [0], **PLAIN)
+    report.check()
+    assert report.verdict == "no difference found"
+    assert report.reproduced == (10, 10)
+    assert len(report.trials) == 1
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"top_k": 3}, {"top_k": 0, "top_p": 0.7}, {"top_k": 4, "temperature": 0.5}]
+)
+def test_a_sampling_that_cuts_is_part_of_the_law(sampling):
+    """False alarm 1e-6 each. The control is the engine asked for another one."""
+    sample = ours(PAIR, method="gsd")
+    audit(sample, PAIR, [0], decodes=300, **sampling).check()
+    other = lambda ids, seed, most, *_: sample(ids, seed, most, 1.0, 0, 1.0)  # noqa: E731
+    assert audit(other, PAIR, [0], decodes=300, **sampling).verdict == "wrong"
+
+
+def test_texts_that_end_are_outcomes_too():
+    """False alarm 1e-6; the control is an engine that never ends them."""
+    pair = markov_pair(6, seed=2)
+    pair.eos_ids = frozenset({1, 4})
+    audit(ours(pair, method="gsd"), pair, [0], **PLAIN).check()
+    table = pair.target.log_table.exp()
+    table[:, [1, 4]] = 0
+    endless = specdec.ModelPair(MarkovModel(table / table.sum(-1, keepdim=True)))
+    assert audit(ours(endless, method="ar"), pair, [0], **PLAIN).verdict == "wrong"
+
+
+def test_an_engine_that_is_right_is_doubted_as_seldom_as_stated():
+    """A level of 1 in 2, 1 in 10 a test: of 20 audits, 1 to 17 are doubted but with a chance below 1e-3."""
+    doubted = [
+        bool(audit(categorical, PAIR, [0], decodes=100, top_k=0, false_alarm=0.5, seed=1000 * n).trials[1:])
+        for n in range(20)
+    ]
+    assert 1 <= sum(doubted) <= 17
+
+
+def categorical(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p, table=PAIR.target.log_table):
+    """Plain sampling with Python's own numbers: no code of the decoder."""
+    generator, last, tokens = random.Random(seed), prompt_ids[-1], []
+    for _ in range(max_new_tokens):
+        (last,) = generator.choices(range(len(table)), table[last].exp().tolist())
+        tokens.append(last)
+    return tokens
+
+
+# ---------------------------------------------------------------- the mistakes of public systems, and others
+
+
+def after_a_cut(drafted, log_p, log_e, uniforms):
+    """q is reported as it was before a cut that left four fifths of it: p / q is too large."""
+    log_q = [None if row is None else row + np.log(0.8) for row in drafted.log_q]
+    return verify_gsd(drafted.topology, drafted.token_ids, log_p, log_q, uniforms.test, uniforms.last)
+
+
+def own_sample(drafted, log_p, log_e, uniforms):
+    """The accept test compares with p of the target's own sample instead of the drafted token's."""
+    swapped = []
+    for row, p in enumerate(log_p[row] for row in range(len(drafted.token_ids))):
+        noise = log_exponentials(uniforms.seed, [uniforms.position + row], len(p), stream=Stream.RESIDUAL)
+        own, p = int((noise[0] - p).argmin()), p.clone()
+        p[[drafted.token_ids[child] for child in drafted.topology.children[row]]] = float(p[own])
+        swapped.append(p)
+    return verify_gsd(
+        drafted.topology, drafted.token_ids, swapped, drafted.log_q, uniforms.test, uniforms.last
+    )
+
+
+VERIFIERS = {
+    name: FAULTS[name].verifier for name in ("residual-from-race", "kept-target", "uniform-from-race")
+}
+VERIFIERS |= {"after-a-cut": after_a_cut, "own-sample": own_sample}
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_a_verifier_that_is_wrong_is_called_so(name):
+    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+    engine = with_verifier(VERIFIERS[name], simple(), pair)
+    decodes = 8000 if name == "residual-from-race" else 2000
+    report = audit(engine, pair, [0], decodes=decodes, length=1, top_k=0, max_new_tokens=2)
+    assert report.verdict == "wrong"
+    with pytest.raises(AssertionError, match=r"engine: wrong[\s\S]*first tokens: p = [\s\S]*probability 0\."):
+        report.check()
+
+
+def one_noise_for_two(prompt_ids, seed, max_new_tokens, *_):
+    """Every second token is sampled with the number of the token before it."""
+    tokens = [*prompt_ids]
+    for position in range(max_new_tokens):
+        p = PAIR.target.log_table[tokens[-1]].exp()
+        u = uniform(seed, position // 2, 0)
+        order = p.argsort(descending=True)
+        tokens.append(int(order[int((p[order].cumsum(0) < u).sum().clamp_max(len(p) - 1))]))
+    return tokens[len(prompt_ids) :]
+
+
+def failed(report):
+    return {each.name for each in report.trials[0].evidence if each.p_value < BEYOND_DOUBT}
+
+
+def test_dependence_of_later_tokens_is_found_where_each_by_itself_is_right():
+    report = audit(one_noise_for_two, PAIR, [0], decodes=500, length=1, top_k=0)
+    assert failed(report) == {"a token and the next"}
+    assert report.verdict == "wrong"
+
+
+def test_seeds_that_share_their_noise_are_found():
+    report = audit(
+        lambda ids, seed, *rest: categorical(ids, seed // 2, *rest), PAIR, [0], decodes=600, top_k=0
+    )
+    assert "a seed and the next" in failed(report)
+    assert "every token" not in failed(report)
+
+
+def test_an_engine_that_ignores_its_seed_does_not_reproduce():
+    generator = random.Random(5)
+    sample = lambda ids, seed, *rest: categorical(ids, generator.random(), *rest)  # noqa: E731
+    report = audit(sample, PAIR, [0], **PLAIN)
+    report.check()
+    assert report.reproduced[0] < 10
+
+
+def test_a_token_without_probability_is_enough():
+    table = PAIR.target.log_table.exp()
+    table[:, 5] = 0
+    pair = specdec.ModelPair(MarkovModel(table / table.sum(-1, keepdim=True)))
+    right = ours(pair, method="ar")
+    broken = lambda ids, seed, *rest: right(ids, seed, *rest) if seed % 100 else [5] * 6  # noqa: E731
+    report = audit(broken, pair, [0], decodes=300, top_k=0)
+    assert report.verdict == "wrong"
+    assert report.trials[0].impossible == 3
+    assert "3 decodes hold a token without probability" in report.text()
+
+
+def test_a_doubt_that_a_second_run_does_not_confirm_is_no_verdict():
+    """Wrong in the first run's seeds only."""
+    broken = lambda ids, seed, *rest: categorical(ids, seed, *rest) if seed > 1 << 20 else [0] * 6  # noqa: E731
+    report = audit(broken, PAIR, [0], **PLAIN)
+    assert report.verdict == "in doubt"
+    with pytest.raises(AssertionError, match="in doubt"):
+        report.check()
+
+
+# ---------------------------------------------------------------- laws and statistics
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_law_is_that_of_enumeration(length):
+    law = TargetLaw(PAIR, [0], Sampling()).joint(length, 0.0)
+    assert law.pop(OTHER) == 0
+    assert distance(law, joint_law(PAIR.target, [0], length)) < 1e-12
+
+
+def test_rare_outcomes_are_one():
+    law = TargetLaw(PAIR, [0], Sampling()).joint(2, 0.02)
+    assert min(law.values()) >= 0.02
+    assert law[OTHER] > 0.05
+    assert sum(law.values()) == pytest.approx(1)
+
+
+def test_places_are_uniform_under_the_law_and_not_under_another():
+    """20 bins, 20,000 tokens; false alarm 1e-6."""
+    generator = np.random.default_rng(0)
+    law = generator.dirichlet(np.ones(7), 20_000)
+    tokens = (law.cumsum(1) < generator.random((20_000, 1))).sum(1)
+    chance = generator.random(20_000)
+    assert evidence.uniformity("", evidence.places(law, tokens, chance), 1e-6).p_value > 1e-6
+    assert evidence.uniformity("", evidence.places(law**0.9, tokens, chance), 1e-6).p_value < 1e-6
+    assert evidence.uniformity("", evidence.places(law, tokens, chance / 2), 1e-6).p_value < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("count", "degrees_of_freedom", "level"), [(2000, 15, 1e-6), (500, 3, 1e-3), (9000, 35, 2e-7)]
+)
+def test_what_would_have_been_found_is_found_as_often_as_stated(count, degrees_of_freedom, level):
+    from scipy.stats import chi2, ncx2
+
+    smallest = evidence.detectable(count, degrees_of_freedom, level)
+    shift = count * (2 * smallest) ** 2
+    assert ncx2.sf(chi2.isf(level, degrees_of_freedom), degrees_of_freedom, shift) == pytest.approx(
+        0.99, abs=1e-4
+    )
+
+
+def test_power_by_simulation():
+    """A law at the stated total variation, all of it in one cell and out of the others: 200 tests find it."""
+    cells, count, level = 16, 2000, 1e-6
+    away = evidence.detectable(count, cells - 1, level)
+    law = dict.fromkeys(((i,) for i in range(cells)), 1 / cells)
+    other = np.full(cells, 1 / cells)
+    other[: cells // 2] += 2 * away / cells
+    other[cells // 2 :] -= 2 * away / cells
+    draws = np.random.default_rng(1).multinomial(count, other, 200)
+    found = [
+        evidence.of_counts("", {(i,): int(n) for i, n in enumerate(row)}, law, level).p_value < level
+        for row in draws
+    ]
+    assert sum(found) >= 190  # of 200 at 0.99: fewer with a chance below 1e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"decodes": 10}, "decodes = 10"),
+        ({"length": 0}, "length = 0"),
+        ({"max_new_tokens": 0}, "max_new_tokens = 0"),
+        ({"false_alarm": 0}, "false_alarm = 0"),
+        ({"seed": 1 << 31}, "seed = 2147483648"),
+        ({"top_p": 2}, "top_p = 2"),
+    ],
+)
+def test_mistakes_are_named(changes, names):
+    with pytest.raises(ValueError, match=names):
+        audit(categorical, PAIR, [0], **changes)
+
+
+# ---------------------------------------------------------------- engines of others
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return specdec.load_pair()
+
+
+ENGINES = {
+    "transformers": transformers,
+    "prompt lookup": lambda pair: transformers(pair, prompt_lookup_num_tokens=2),
+    "ours by custom_generate": lambda pair: transformers(pair, custom_generate=raced(pair)),
+}
+
+
+def raced(pair):
+    """What transformers calls a custom generate: ours."""
+
+    def decode(model, input_ids, generation_config, **_):
+        seed = int(torch.randint(1 << 40, (1,)))
+        g = specdec.generate(
+            pair,
+            input_ids[0],
+            max_new_tokens=generation_config.max_new_tokens,
+            top_k=generation_config.top_k,
+            seed=seed,
+        )
+        return torch.cat([input_ids, torch.tensor([g.token_ids])], 1)
+
+    return decode
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
+    """100 decodes of three tokens: that they run, end and reproduce; false alarm 1e-6."""
+    report = audit(ENGINES[name](embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
+    report.check()
+    assert report.reproduced == (10, 10)
+
+
+def test_assisted_generation_runs(embedded):
+    """What it is found to be is in the committed report; here, that its tokens have probability."""
+    report = audit(assisted(embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
+    assert report.reproduced == (10, 10)
+
+
+@pytest.fixture(scope="module")
+def served():
+    """A small server of the completions protocol; `answers` decides what it says."""
+    state = {}
+
+    class Completions(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.dumps({"choices": [state["answer"](asked)]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Completions)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", state
+    server.shutdown()
+    server.server_close()
+
+
+def answering(pair, form, change=lambda asked: asked):
+    """Our decoder behind the protocol: token ids in one of two forms, or the text alone."""
+
+    def answer(asked):
+        asked = change(asked)
+        g = specdec.generate(
+            pair,
+            asked["prompt"],
+            max_new_tokens=asked["max_tokens"],
+            method="ar",
+            **{name: asked[name] for name in ("seed", "temperature", "top_k", "top_p")},
+        )
+        return {"text": g.text} | ({form: g.token_ids} if form else {})
+
+    return answer
+
+
+@pytest.mark.parametrize("form", ["token_ids", "tokens", ""])
+def test_a_server_of_the_completions_protocol(embedded, served, form):
+    """The embedded target behind HTTP; false alarm 1e-6, and a server that samples otherwise is caught."""
+    url, state = served
+    asked = {"decodes": 150, "max_new_tokens": 2, "temperature": 0.3}
+    engine = completions(url, None if form else "The cat", model="embedded")
+    state["answer"] = answering(embedded, form)
+    report = audit(engine, embedded, "The cat", **asked)
+    report.check()
+    assert len(report.trials[0].evidence) == (5 if form else 2)
+    state["answer"] = answering(embedded, form, lambda asked: asked | {"temperature": 3, "top_k": 0})
+    assert audit(engine, embedded, "The cat", **asked).verdict == "wrong"
+
+
+def test_texts_that_several_tokenisations_have_are_one_outcome():
+    """A model of bytes and pairs of bytes that says "aa" in two ways; false alarm 1e-6."""
+    tokenizer = byte_level_tokenizer()
+    pair = specdec.ModelPair(MarkovModel(random_table(len(tokenizer), 0, 1)), tokenizer=tokenizer)
+    sample = ours(pair, method="ar")
+    texts = lambda *asked: TargetLaw(pair, asked[0], Sampling()).said(sample(*asked))  # noqa: E731
+    report = audit(texts, pair, "a", decodes=200, length=1, top_k=5)
+    report.check()
+    assert [each.name for each in report.trials[0].evidence] == ["first tokens", "a seed and the next"]
+
+
+def test_the_command_writes_its_report(tmp_path, capsys):
+    path = tmp_path / "audit.json"
+    for name in ("ours-gsd", "ours-ersd"):
+        assert main(["--engine", name, "--decodes", "100", "--tokens", "2", "--json", str(path)]) == 0
+    assert "ours-ersd: no difference found (torch" in capsys.readouterr().out
+    kept = json.loads(path.read_text())
+    assert [*kept] == ["ours-ersd", "ours-gsd"]
+    assert kept["ours-gsd"]["verdict"] == "no difference found"
+    assert derived_seed(0, 0) != kept["ours-gsd"]["trials"][0]["first_seed"] == 0
