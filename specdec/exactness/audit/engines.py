@@ -101,7 +101,7 @@ def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) ->
     import openvino
     import openvino_genai as genai
 
-    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
     arguments = {"draft_model": genai.draft_model(str(draft), "CPU", **exact)} if draft else {}
     pipeline = genai.LLMPipeline(str(folder), "CPU", **exact, **arguments)
 
