@@ -134,7 +134,7 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
         settings = VisitorSettings(**dict(zip(inputs, values, strict=True)))
         yield from run.updates(pair, settings, visitor=turns.visitor(request))
 
-    private = {"show_progress": "hidden", "api_visibility": "private"}
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
     ready = {"fn": lambda: _buttons(running=False), "inputs": None, "outputs": [generate, stop]}
     starts = [generate.click, inputs["prompt"].submit]
@@ -149,8 +149,8 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
         **private,
     )
     running.then(**ready, js="() => { window.specdec?.ended(); return []; }", **private)
-    measured = {"fn": None, "inputs": [inputs[name] for name in ("tree", *_MEASURED_FOR)]}
-    measured |= {"outputs": inputs["tree"], "js": _CHOSEN, **private}
+    chosen_for = [inputs[name] for name in ("tree", *_MEASURED_FOR)]
+    measured = {"fn": None, "inputs": chosen_for, "outputs": inputs["tree"], "js": _CHOSEN, **private}
     running.then(**measured)
     # Without a function of its own, or the browser would wait for that before it cancels.
     stopped = stop.click(

@@ -117,7 +117,7 @@ def _choice(access: Access, accordion: gr.Accordion) -> Fields:
         )
     about = gr.Markdown(elem_id="about-pair")
     # Gradio's own check of a choice breaks at a text that can't be sent back
-    quiet = {"show_progress": "hidden", "api_visibility": "private", "preprocess": False}
+    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "preprocess": False}
     own_fields = [target, draft]
     pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
     # not before it is opened: the page does not wait for what counts memory
@@ -141,6 +141,7 @@ def _connect(watch: _Watch, access: Access, fields: Fields, key: gr.Textbox | No
     if fields:
         load.click(begin, [*fields.values(), *keys], shown, preprocess=False, **quiet)
         cancel.click(None, keys, None, js=_CANCEL, api_visibility="private")
+    assert Context.root_block is not None, "fields are built inside Blocks"
     gr.on([Context.root_block.load, accordion.expand, watching.submit], watch.update, None, shown, **quiet)
 
 
@@ -187,7 +188,7 @@ def _about(name: str, device: str) -> str:
     if name == OWN:
         return "Both models need the same vocabulary. Weights are read from safetensors only."
     known = known_pairs.BY_NAME[name]
-    if known.target is None:
+    if known.target is None or known.draft is None:
         return "Small models of stories for children, part of this project; no download."
     from specdec.models import memory
 

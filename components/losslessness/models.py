@@ -62,3 +62,8 @@ def pair(draft: str) -> specdec.ModelPair:
     """The target with the draft of that name; ValueError lists the names there are."""
     table = DRAFTS[among("draft", draft, DRAFTS)].table
     return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(table, draft))
+
+
+def tables(draft: str) -> dict[str, list[list[float]]]:
+    """The probabilities of both models of `pair`, rows by today's weather."""
+    return {"target": _TARGET.tolist(), "draft": DRAFTS[draft].table.tolist()}

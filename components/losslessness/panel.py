@@ -24,7 +24,8 @@ _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
 
-_DEFAULT = CheckSettings(fault="kept-target")
+_FAULT = "kept-target"
+_DEFAULT = CheckSettings(fault=_FAULT)
 
 _TEMPLATE = f"""
 <div class="lossless">
@@ -109,10 +110,10 @@ def _method() -> dict[str, Any]:
 
 
 def _fault() -> dict[str, Any]:
-    words = FAULT_WORDS[_DEFAULT.fault][1]
+    words = FAULT_WORDS[_FAULT][1]
     broken = gr.Checkbox(False, label="Break the verifier on purpose", info=_BREAK)
     choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
-    fault = gr.Radio(choices, value=_DEFAULT.fault, label="What is done wrong", info=words, visible=False)
+    fault = gr.Radio(choices, value=_FAULT, label="What is done wrong", info=words, visible=False)
     return {"broken": broken, "fault": fault}
 
 
@@ -187,8 +188,8 @@ def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr
     def tell(event: str) -> str:
         return f"() => {{ window.specdec.lossless.{event}(); return []; }}"
 
-    private = {"show_progress": "hidden", "api_visibility": "private"}
-    both = {"inputs": None, "outputs": [start, stop]}
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    both: dict[str, Any] = {"inputs": None, "outputs": [start, stop]}
     started = start.click(lambda: _buttons(True), js=tell("begin"), **both, **private)
     running = started.then(
         check, list(inputs.values()), view, preprocess=False, concurrency_limit=None, **private

@@ -17,6 +17,7 @@ from components.server.settings import whole, words
 from specdec.checks import among
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
+from specdec.topology import Topology
 
 ALARM = 1e-4
 """A right decoder's check ends below this p-value once in ten thousand."""
@@ -32,15 +33,16 @@ _TURN = 0.02
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """One check as the visitor asked for it. fault: used if `broken`, and of `method`'s own."""
+    """One check as the visitor asked for it. fault: used if `broken`, and of `method`'s own. Until it is
+    `checked`, a field holds whatever the browser sent."""
 
     method: str = "gsd"
     draft: str = "climate"
     topology: str = "optimal"
-    k: int | None = 4
-    tokens: int | None = 2
-    decodes: int | None = 8000
-    seed: int | None = 1
+    k: int = 4
+    tokens: int = 2
+    decodes: int = 8000
+    seed: int = 1
     broken: bool = False
     fault: str | None = None
 
@@ -80,7 +82,7 @@ def new_check(settings: CheckSettings) -> Check:
         topology=topologies.topology(pair, name, settings.k, method=settings.method),
         length=settings.tokens,
         seed=settings.seed,
-        fault=FAULTS.get(settings.fault),
+        fault=None if settings.fault is None else FAULTS[settings.fault],
     )
 
 
@@ -103,14 +105,12 @@ def updates(
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
     """What is known before the first decode: the set-up, the tree and the law, outcomes in counting order."""
-    tables = {"target": check.asked.pair.target, "draft": check.asked.pair.draft}
+    tree = check.asked.topology
+    assert isinstance(tree, Topology), "a tree that is the same in each round"
     return {
         "setup": asdict(settings),
-        "tree": {
-            "k": check.asked.topology.num_draft_tokens,
-            "levels": [len(level) for level in check.asked.topology.levels[1:]],
-        },
-        "tables": {role: model.log_table.exp().tolist() for role, model in tables.items()},
+        "tree": {"k": tree.num_draft_tokens, "levels": [len(level) for level in tree.levels[1:]]},
+        "tables": models.tables(settings.draft),
         "law": list(check.law.values()),
     }
 

@@ -67,14 +67,13 @@ class Access:
         """
         if self.rule == FIXED:
             raise ValueError("the models of this server are fixed by who runs it")
-        settings = {"dtype": _text("dtype", dtype), "device": _text("device", device)}
+        dtype, device = _text("dtype", dtype), _text("device", device)
         if _text("pair", name) == OWN:
-            return self._own(target, draft, settings)
+            return self._own(target, draft, device, dtype)
         known = known_pairs.BY_NAME[among("pair", name, known_pairs.BY_NAME)]
-        ids = [model and model.hub_id for model in (known.target, known.draft)]
-        return Choice(known.title, *ids, **settings)
+        return Choice(known.title, *known.hub_ids, device, dtype)
 
-    def _own(self, target: str, draft: str, settings: Mapping[str, str]) -> Choice:
+    def _own(self, target: str, draft: str, device: str, dtype: str) -> Choice:
         if self.rule != OWN:
             raise ValueError("own models can't be loaded on this server, only the listed pairs")
         target, draft = _text("target", target).strip(), _text("draft", draft).strip()
@@ -82,9 +81,9 @@ class Access:
             raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, or a folder")
         if not draft:
             raise ValueError("draft is empty; give a smaller model with the target's vocabulary")
-        places = [self._place(name) for name in (target, draft)]
+        places = self._place(target), self._place(draft)
         shown = tuple(pair for pair in zip(places, (target, draft), strict=True) if pair[0] != pair[1])
-        return Choice(f"{target} with {draft}", *places, **settings, shown=shown)
+        return Choice(f"{target} with {draft}", *places, device, dtype, shown)
 
     def _place(self, name: str) -> str:
         """Where a name is: a folder below the root, if there is one, else the name as it is."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
@@ -38,10 +38,14 @@ thread runs Python code. With Python's own 5 ms, each update of the page held it
 class Decoding(Protocol):
     """A run that has begun, here or in another process; its rounds come one by one."""
 
-    pair: Pair
     topology: Topology | ContextTree
     prompt_ids: tuple[int, ...]
+    seed: int
     prefill_seconds: float
+
+    @property
+    def pair(self) -> Pair:
+        """Whose run it is."""
 
     def __iter__(self) -> Iterator[Round]: ...
     def __next__(self) -> Round: ...
@@ -52,11 +56,11 @@ class Decoding(Protocol):
 class Ahead:
     """A run that is begun, in steps, and decoded from now on, with the turns of this seat.
 
-    run: the run once it has begun. It is closed at its end and by `close`.
+    The run is closed at its end and by `close`.
     """
 
     def __init__(self, seat: Seat, beginning: Steps[Decoding]):
-        self.run: Decoding | None = None
+        self._run: Decoding | None = None
         self._seat, self._beginning = seat, beginning
         self._rounds: SimpleQueue[Round | None] = SimpleQueue()
         self._begun, self._stopped, self._ended = (threading.Event() for _ in range(3))
@@ -65,11 +69,17 @@ class Ahead:
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(self._decode,), name=THREAD, daemon=True).start()
 
+    @property
+    def run(self) -> Decoding:
+        """The run, which has begun."""
+        assert self._run is not None, "wait for its beginning first"
+        return self._run
+
     def beginning(self, every: float) -> Iterator[None]:
         """Until the run has begun, once in `every` seconds; raises what kept it from beginning."""
         while not self._begun.wait(every):
             yield
-        if self.run is None and self._error is not None:
+        if self._run is None and self._error is not None:
             raise self._error
 
     def batches(self, interval: float) -> Iterator[list[Round]]:
@@ -111,8 +121,8 @@ class Ahead:
             self._ended.set()
             self._begun.set()
 
-    def _advanced(self) -> Iterator[Round | None]:
+    def _advanced(self) -> Generator[Round | None, None, None]:
         """None after each step of its beginning, then the run's rounds."""
-        self.run = yield from self._seat.turns(self._beginning)
+        self._run = yield from self._seat.turns(self._beginning)
         self._begun.set()
         yield from self._seat.turns(self.run)

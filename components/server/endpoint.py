@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, closing
 
 import gradio as gr
@@ -61,7 +61,7 @@ def endpoint(pair: Pair) -> None:
     gr.api(generate, api_name="generate", concurrency_limit=None)
 
 
-async def _rounds(pair: Pair, settings: VisitorSettings, seat: turns.Seat) -> AsyncIterator[specdec.Round]:
+async def _rounds(pair: Pair, settings: VisitorSettings, seat: turns.Seat) -> AsyncGenerator[specdec.Round]:
     """Rounds, decoded ahead in a thread; who waits for a seat holds none."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)

@@ -49,6 +49,12 @@ class KnownPair:
     draft: Known | None = None
 
     @property
+    def hub_ids(self) -> tuple[str | None, str | None]:
+        """Target and draft, as `specdec.load_pair` takes them."""
+        target, draft = (None if model is None else model.hub_id for model in (self.target, self.draft))
+        return target, draft
+
+    @property
     def stored(self) -> int:
         """Bytes on the hub, where all of these are kept in bfloat16."""
         return 2 * sum(model.parameters for model in (self.target, self.draft) if model is not None)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from components.guard.limits import Limits
 from components.server.access import RULES
@@ -30,7 +31,7 @@ def _switch(text: str) -> bool:
 
 
 _YES_OR_NO = {"action": argparse.BooleanOptionalAction, "default": False}
-GROUPS = {
+GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
         "target": ("hub id or folder of the target (default: the embedded pair)", {}),
         "draft": ("hub id or folder of the draft", {}),

@@ -41,7 +41,8 @@ def updates(
 
 
 def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:
-    setup, note, phase = _setup(pair, settings), {}, topologies.first_phase(settings)
+    setup, phase = _setup(pair, settings), topologies.first_phase(settings)
+    note: dict[str, Any] = {}
     yield log.flush(phase, setup=setup)
     with closing(Ahead(seat, _lent_or_embedded(pair, settings, note))) as ahead:
         for _ in ahead.beginning(turns.TOLD_EVERY):
@@ -61,7 +62,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
 
 def _baseline(
     log: feed.Log, seat: turns.Seat, run: Decoding, settings: VisitorSettings
-) -> Generator[str, None, dict[str, str]]:
+) -> Generator[str, None, dict[str, Any]]:
     """Plain decoding beside a run that went well; what there is to say where it could not be measured."""
     yield log.flush("baseline")
     steps = starting(run.pair, replace(settings, method="ar"), detail=False, prompt_ids=run.prompt_ids)
@@ -74,7 +75,7 @@ def _baseline(
     return {}
 
 
-def _lent_or_embedded(pair: Pair, settings: VisitorSettings, note: dict[str, str]) -> Steps[Decoding]:
+def _lent_or_embedded(pair: Pair, settings: VisitorSettings, note: dict[str, Any]) -> Steps[Decoding]:
     """The run; by the embedded pair where no GPU is lent, of which `note` gets a message."""
     try:
         return (yield from starting(pair, settings))
@@ -95,6 +96,7 @@ def starting(
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
         return pair.start(settings, detail, prompt_ids)
+    assert isinstance(pair, specdec.ModelPair), "a pair in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
     sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
@@ -145,6 +147,7 @@ def _tree(topology: Any, measured: bool) -> dict[str, Any]:
 
 def models(pair: Pair) -> list[dict[str, str]]:
     """What the page says about each model: role, name, dtype, device, how it verifies, and a note if any."""
+    held: tuple[tuple[str, Any], ...] = (("target", pair.target), ("draft", pair.draft))
     return [
         {
             "role": role,
@@ -154,7 +157,7 @@ def models(pair: Pair) -> list[dict[str, str]]:
             "capability": str(model.capability),
         }
         | ({"note": model.note} if getattr(model, "note", "") else {})
-        for role, model in (("target", pair.target), ("draft", pair.draft))
+        for role, model in held
         if model is not None
     ]
 

@@ -16,16 +16,17 @@ from specdec.methods import METHODS
 class VisitorSettings:
     """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
     let the chat template write the prompt, where the models have one; tree: the one to take, as
-    `topologies.written`, instead of measuring."""
+    `topologies.written`, instead of measuring. Until it is `checked`, a field holds whatever the browser
+    sent."""
 
     prompt: str
     method: str = "ersd"
     topology: str = "sequence"
-    k: int | None = 4
-    max_new_tokens: int | None = 64
-    temperature: float | None = 1.0
-    top_k: int | None = 0
-    top_p: float | None = 1.0
+    k: int = 4
+    max_new_tokens: int = 64
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
     seed: int | None = None
     baseline: bool = False
     chat: bool = False

@@ -13,7 +13,7 @@ from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Steps, choosing, finished, measuring
 from specdec.decoding.engine import RunSettings
-from specdec.pair import Pair
+from specdec.pair import ModelPair
 from specdec.probs import Sampling
 
 NAMES = tuple(TOPOLOGIES)
@@ -36,12 +36,12 @@ def first_phase(settings: Any) -> str:
     return "choosing" if has_to_measure(settings) else "running"
 
 
-def topology(pair: Pair, name: str, k: int, **settings: Any) -> Any:
+def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
     """The topology that `steps` chooses."""
     return finished(steps(pair, name, k, **settings))
 
 
-def steps(pair: Pair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
+def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
     """Choose the topology of that name for `specdec.stream`, in small steps where that takes measuring.
 
     tree: for a measured topology, the very tree instead, as `written`; sampling: temperature, top_k and
@@ -57,7 +57,7 @@ def steps(pair: Pair, name: str, k: int, *, tree: str = "", method: str, **sampl
     return getattr(specdec.topology, name)(k)
 
 
-def _measured(pair: Pair, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
+def _measured(pair: ModelPair, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
     if tree:
         return read(tree)
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
@@ -98,7 +98,7 @@ def read(text: str) -> specdec.Topology:
     return specdec.Topology.from_parents(parents, indices)
 
 
-def _context_tree(pair: Pair, k: int, method: str) -> Any:
+def _context_tree(pair: ModelPair, k: int, method: str) -> Any:
     # what it expects was learnt at temperature 1; under any other it is no less exact
     if pair.target.name != "tiny/target" or method not in STAGES:
         raise ValueError(

@@ -33,7 +33,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from components.guard import addresses, limits
 
@@ -49,7 +49,15 @@ _RECENT = 16
 
 
 _T = TypeVar("_T")
-_R = TypeVar("_R")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Work(Protocol[_T_co]):
+    """What takes turns: a generator, or a run. A value that it returns is its StopIteration's."""
+
+    def __next__(self) -> _T_co: ...
+    def close(self) -> object:
+        """End it and free what it holds."""
 
 
 class Visitor(NamedTuple):
@@ -65,6 +73,7 @@ NOBODY = Visitor("")
 
 def visitor(request: Request) -> Visitor:
     """Whose request it is: by address, and by the browser's tab that sent it."""
+    assert request.request is not None, "a request that came through the network"
     return Visitor(addresses.address(request.request.scope), request.session_hash)
 
 
@@ -286,7 +295,7 @@ class Seat:
         finally:
             self._model.pass_on(self)
 
-    def turns(self, work: Generator[_T, None, _R] | Iterator[_T]) -> Generator[_T, None, _R | None]:
+    def turns(self, work: Work[_T]) -> Generator[_T, None, Any]:
         """What work yields, a turn of the model for each, and what it returns; it is closed with this.
 
         A step of a measurement, which yields None, passes the model on. Else it is kept from one turn to the

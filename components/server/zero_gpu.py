@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
@@ -50,8 +50,9 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
     To be called before the page is built. Runs are limited to what fits into `MOST` seconds.
     """
     if target is None:
-        known = known_pairs.BY_NAME[DEFAULT]
-        target, draft = known.target.hub_id, known.draft.hub_id
+        target, draft = known_pairs.BY_NAME[DEFAULT].hub_ids
+    from specdec.models import HFModel
+
     try:
         # what a model can do is found out on the CPU: here there is no GPU yet
         pair = specdec.load_pair(target, draft, device="cpu", dtype=dtype)
@@ -59,7 +60,7 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
         logging.warning("the embedded pair is used instead: %s", error)
         return embedded()
     for model in (pair.target, pair.draft):
-        if model is not None:
+        if isinstance(model, HFModel):
             model.to("cuda")
     most = limits.current()
     limits.use(replace(most, new_tokens=min(most.new_tokens, int((MOST - _BEGIN) / _PER_TOKEN))))
@@ -145,7 +146,7 @@ class BorrowedRun(Iterator[specdec.Round]):
 
     prefill_seconds = 0.0
 
-    def __init__(self, lender: Lender, updates: Iterator[Any]):
+    def __init__(self, lender: Lender, updates: Generator[Any, None, None]):
         self.pair, self._updates = lender, updates
         first = self._next()
         if isinstance(first, Refusal):
