@@ -12,12 +12,7 @@ from specdec.models.load import checked_device, checked_dtype
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.source import Progress, Report, Source, find_source, silent
 from specdec.pair import ModelPair
-
-_PACKAGE = Path(__file__).resolve().parent
-ASSETS = (_PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent) / "assets"
-"""Weights and prompts: in the package where it is installed, beside it in a checkout."""
-EMBEDDED = ASSETS / "tiny"
-"""The pair that ships with the project: folders `target` and `draft`."""
+from specdec.shipped import EMBEDDED
 
 
 def load_pair(

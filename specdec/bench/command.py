@@ -22,12 +22,12 @@ from specdec.bench.profile import profile
 from specdec.bench.report import machine, mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
-from specdec.loading import ASSETS, load_pair
+from specdec.loading import load_pair
 from specdec.models.load import DTYPES
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
+from specdec.shipped import PROMPTS
 
-PROMPTS = ASSETS / "prompts.txt"
 SYNTHETIC_PROMPT = 16
 """Tokens of a synthetic pair's prompts."""
 TRIAL_SEED = 1 << 20

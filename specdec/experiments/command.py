@@ -18,11 +18,12 @@ import torch
 
 from specdec.experiments.findings import VERDICTS
 from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
-from specdec.experiments.settings import PROMPTS, STRATEGIES, Settings, read_prompts, smoke_settings
+from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
 from specdec.loading import load_pair
 from specdec.pair import ModelPair
+from specdec.shipped import PROMPTS
 
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 

@@ -24,13 +24,14 @@ from tqdm import tqdm
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.decoding.run import generate
 from specdec.experiments.estimates import Estimate, Z, ratio
-from specdec.experiments.settings import PROMPTS, read_prompts
+from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
 from specdec.learn import learn_context
-from specdec.loading import EMBEDDED, load_pair
+from specdec.loading import load_pair
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
+from specdec.shipped import EMBEDDED, PROMPTS
 from specdec.topology import Topology
 from specdec.trace import Method
 

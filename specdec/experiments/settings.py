@@ -9,14 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specdec.loading import ASSETS
 from specdec.methods import DRAFTING
 from specdec.probs import Sampling
 from specdec.race import derived_seed
 from specdec.trace import Method
-
-PROMPTS = ASSETS / "prompts.txt"
-"""Story openings, one a line, written for this project."""
 
 STRATEGIES = ("sequence", "batch", "specinfer", "optimal")
 

@@ -32,8 +32,8 @@ from specdec.experiments.estimates import combined, mean, ratio
 from specdec.experiments.measure import counts, measure
 from specdec.experiments.plan import ContextJob, Plan
 from specdec.experiments.run import duration, estimated_seconds, header
-from specdec.experiments.settings import PROMPTS
 from specdec.models import MarkovModel
+from specdec.shipped import PROMPTS
 from tests.helpers.laws import markov_pair, random_table
 from tests.helpers.tiny_checkpoints import tiny_model
 

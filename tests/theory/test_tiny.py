@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specdec import theory
-from specdec.loading import EMBEDDED
+from specdec.shipped import EMBEDDED
 from specdec.tiny import training
 from specdec.tiny.__main__ import main
 from specdec.tiny.draft import gap, race_agreement

@@ -1,0 +1,13 @@
+"""What ships with the project, weights and prompts; knows no model: whoever only reads waits for none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+ASSETS = (_PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent) / "assets"
+"""In the package where it is installed, beside it in a checkout."""
+EMBEDDED = ASSETS / "tiny"
+"""The pair of story models: folders `target` and `draft`."""
+PROMPTS = ASSETS / "prompts.txt"
+"""Story openings, one a line, written for this project."""
