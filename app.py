@@ -68,6 +68,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 fields["lossless"] = losslessness.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments.panel()
+            with gr.Tab("Codecs", id="codecs"):
                 codecs.panel()
             with gr.Tab("Lessons", id="lessons"):
                 lessons.panel()

@@ -9,7 +9,7 @@ import { around, change, efficiency, reason, verdict } from "./diff.js";
 import { laneOf, reference, state } from "./state.js";
 
 const NOISE = 0.1; // two runs of the same thing easily lie that far apart
-const TILES = { efficiency: "tokens per call", time: "time", ratio: "relative speed" };
+const TILES = { efficiency: "tokens per target call", time: "time a token", ratio: "relative speed" };
 
 // Topology auto may find that no draft is worth its time.
 const undrafted = ({ asked, tree }) =>
@@ -20,8 +20,8 @@ function numbers(lane, plain) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return { efficiency: ["–", ""], time: ["–", ""], ratio: ["–", ""] };
   return {
-    efficiency: [efficiency(lane), `${totals.tokens} tokens in ${totals.rounds} target calls${undrafted(lane)}`],
-    time: [`${totals.decoding.toFixed(2)} s`, `${totals.speed.toFixed(0)} tokens/s`],
+    efficiency: [efficiency(lane), `${totals.tokens} in ${totals.rounds} calls${undrafted(lane)}`],
+    time: [`${(1000 / typicalSpeed(lane)).toFixed(1)} ms`, "median round"],
     ratio: plain ? ["1", "the measure of the others"] : compared(lane),
   };
 }
@@ -33,8 +33,9 @@ export function compared(lane) {
   return [ratio.toFixed(2), pace(ratio)];
 }
 
-// Tokens per second of the median round. Rounds of a run are alike; on a busy machine a few slow ones would decide.
-function typicalSpeed({ rounds, totals }) {
+// Tokens per second of the median round: the time a token and the relative speed are both from it, so that they agree.
+// Rounds of a run are alike; on a busy machine a few slow ones would decide.
+export function typicalSpeed({ rounds, totals }) {
   const seconds = rounds
     .map(({ seconds: { draft, evaluate, verify } }) => draft + evaluate + verify)
     .sort((a, b) => a - b);
@@ -43,7 +44,7 @@ function typicalSpeed({ rounds, totals }) {
 
 function pace(ratio) {
   const than = ratio > 1 + NOISE ? "faster than" : ratio < 1 - NOISE ? "slower than" : "about as fast as";
-  return `${than} autoregressive (median round, one run)`;
+  return `${than} autoregressive`;
 }
 
 const NOTHING_YET = "Press Run: the text grows here";
@@ -83,15 +84,15 @@ export class ColumnView {
     this.phase = "";
     this.controls = new Controls(column, choices, changed);
     this.element = make("article", "card column");
-    this.element.append(this.header(remove), this.controls.element, this.tiles(), this.judgement(), this.story());
+    this.element.append(this.header(remove), this.judgement(), this.story(), this.tiles(), this.reasons());
   }
 
   header(remove) {
     const header = make("header");
-    this.title = make("h3");
+    this.title = make("h3", "visually-hidden");
     this.remove = Object.assign(make("button", "remove", "×"), { type: "button" });
     this.remove.addEventListener("click", remove);
-    header.append(this.title, this.remove);
+    header.append(this.title, this.controls.element, this.remove);
     return header;
   }
 
@@ -109,13 +110,15 @@ export class ColumnView {
 
   judgement() {
     const box = make("div", "judgement");
-    this.parts = {
-      said: make("p", "said"),
-      places: make("dl", "places"),
-      reason: make("p", "reason"),
-      change: make("p", "change"),
-    };
+    this.parts = { said: make("p", "said"), change: make("p", "change") };
     box.append(...Object.values(this.parts));
+    return box;
+  }
+
+  reasons() {
+    const box = make("div", "reasons");
+    Object.assign(this.parts, { places: make("dl", "places"), reason: make("p", "reason") });
+    box.append(this.parts.places, this.parts.reason);
     return box;
   }
 

@@ -4,7 +4,7 @@ import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { quoted } from "../shared/labels.js";
 import { blockEfficiency } from "../shared/totals.js";
 
-const AROUND = 28; // characters shown before and after the place
+const AROUND = 18; // characters shown before and after the place: both excerpts begin alike and part at the mark
 const count = (n) => `${n} token${n === 1 ? "" : "s"}`;
 
 // The first place, counted from 0, at which one run has another token than the other; -1 where there is none.

@@ -11,11 +11,13 @@ import { fieldsOf, Shared } from "./shared.js";
 import {
   begin,
   ended,
+  forgetRecorded,
   isActive,
   laneOf,
   mayBegin,
   notify,
   reference,
+  showRecorded,
   stale,
   state,
   stop,
@@ -28,7 +30,7 @@ const SETTLED = 500; // milliseconds after the last change of a column until it 
 const ADDED = "ersd.batch.4.own";
 const CHANGED = "Prompt, seed, length or temperature is another one now: press Run to compare anew.";
 const CAPTION =
-  "One run each. Seconds: drafting, evaluating and verifying on this machine. Relative speed: tokens per second of the median round, autoregressive = 1.";
+  "One run each. Seconds: drafting, evaluating and verifying. A token’s time and the relative speed are of the median round, which a few slow ones do not change; autoregressive = 1.";
 
 class Comparison {
   constructor(element, props, trigger) {
@@ -48,6 +50,21 @@ class Comparison {
     this.setColumns(this.fields.columns.default);
     this.drawSoon = onFrame(() => this.draw());
     subscribe(this.drawSoon);
+    this.record = null;
+    this.fetchRecord();
+  }
+
+  async fetchRecord() {
+    this.record = await (await fetch(new URL("recorded.json", import.meta.url))).json();
+    this.open();
+  }
+
+  // Shows what was recorded where the set-up is that of the record.
+  open() {
+    const { record, columns } = this;
+    const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
+    if (record && this.shared.fits(record.shared) && state.columns.every(known))
+      showRecorded(record, (column) => columns.written(column));
   }
 
   connect() {
@@ -139,7 +156,10 @@ class Comparison {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       const columns = this.stale();
-      if (columns.length > 0 && this.canFollow()) this.start(columns, false);
+      if (columns.length === 0 || !this.canFollow()) return;
+      if (state.phase === "recorded")
+        this.run(); // its seconds are of another machine
+      else this.start(columns, false);
     }, SETTLED);
   }
 
@@ -169,7 +189,7 @@ class Comparison {
   drawWords() {
     const { views, shared } = this;
     const changed = mayBegin() && state.shared !== null && !shared.fits(state.shared);
-    setText(this.find(".run-status"), changed ? CHANGED : status(views));
+    setText(this.find(".standing"), changed ? CHANGED : status(views));
     setText(this.find(".run-error"), state.message);
     this.find(".run-error").hidden = state.message === "";
     setText(this.find(".beside"), beside(views));
@@ -196,8 +216,10 @@ class Comparison {
   set(texts) {
     const { values, messages } = readAll(texts, this.fields, (key) => `compare.${key}`);
     const { columns, ...shared } = values;
+    forgetRecorded();
     this.shared.values = shared;
     this.choose(columns);
+    this.open();
     return messages;
   }
 }

@@ -13,7 +13,7 @@ export const state = {
   ...FRESH,
   // place: in line for the model, { number, of, seconds }; run, seq: as in updates.js
   gone: null, // id of the run before
-  phase: "idle", // idle, waiting, running, stopping, stopped, done, error
+  phase: "idle", // idle, recorded, waiting, running, stopping, stopped, done, error
   setup: null, // seed and models
   shared: null, // what all columns were asked to go on from
   columns: [], // { id, method, topology, k, draft }, as the visitor wants them
@@ -37,6 +37,28 @@ export const reference = () => state.lanes.get(REFERENCE);
 // Columns whose run is not what they ask for; `written` says what a column asks for.
 export function stale(written) {
   return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
+}
+
+// What was decoded before, while nothing else is there: { shared, models, lanes }, lanes by what a column asks for.
+export function showRecorded({ shared, models, lanes }, written) {
+  if (state.phase !== "idle") return;
+  const decoded = (name, asked) => {
+    const { tree, rounds } = lanes[name];
+    const tokens = rounds.flatMap((round) => round.tokens);
+    return { ...newLane(asked, null), tree, rounds, tokens, totals: new Totals().addAll(rounds), phase: "finished" };
+  };
+  for (const column of state.columns)
+    if (column.method !== "ar") state.lanes.set(column.id, decoded(written(column), written(column)));
+  state.lanes.set(REFERENCE, decoded(REFERENCE, "ar"));
+  Object.assign(state, { phase: "recorded", shared, setup: { seed: shared.seed, models } });
+  notify();
+}
+
+export function forgetRecorded() {
+  if (state.phase !== "recorded") return;
+  state.lanes.clear();
+  Object.assign(state, { phase: "idle", shared: null, setup: null });
+  notify();
 }
 
 // Columns are to be run: all of them after the reference, or some of them beside the one that is there.

@@ -1,7 +1,7 @@
 // How the comparison stands, in words, and its numbers as rows of a table.
 
 import { place } from "../shared/waiting.js";
-import { compared, judged } from "./column.js";
+import { compared, judged, typicalSpeed } from "./column.js";
 import { efficiency } from "./diff.js";
 import { isActive, laneOf, REFERENCE, reference, state } from "./state.js";
 
@@ -12,8 +12,8 @@ export const HEAD = [
   "tokens",
   "target calls",
   "tokens per target call",
-  "seconds",
-  "tokens/s",
+  "seconds, all rounds",
+  "ms a token, median round",
   "relative speed",
   "text",
 ];
@@ -31,6 +31,8 @@ function running(views) {
 
 const STATUS = {
   idle: () => "Ready: press Run.",
+  recorded: () =>
+    "Recorded with the page’s small models. Press Run to decode it now, or change the draft, topology or k of a column.",
   waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
   running,
   done: () => `Done, seed ${state.setup.seed}. Change draft, topology or k of a column and it runs again by itself.`,
@@ -57,8 +59,8 @@ export function summary(views) {
 export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";
-  const { tokens, rounds, decoding, speed } = lane.totals;
-  return `Autoregressive decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${decoding.toFixed(2)} s, ${speed.toFixed(0)} tokens/s.`;
+  const { tokens, rounds } = lane.totals;
+  return `Autoregressive decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${(1000 / typicalSpeed(lane)).toFixed(1)} ms a token.`;
 }
 
 export const rows = (views) => views.map(row);
@@ -86,7 +88,7 @@ function measured(column, lane) {
     totals.rounds,
     efficiency(lane),
     totals.decoding.toFixed(2),
-    totals.speed.toFixed(0),
+    (1000 / typicalSpeed(lane)).toFixed(1),
     speed,
   ].map(String);
 }

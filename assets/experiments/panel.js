@@ -36,6 +36,23 @@ export function mountExperimentsLab(element, props, server) {
     }
     const shown = view.figures.filter((figure) => !figure.method || figure.method === method);
     find(".plots").replaceChildren(...shown.map(({ id }) => plots.get(id).element));
+    contents(shown);
+  }
+
+  // What there is to see, in sight all the time; the address has its own use for fragments.
+  function contents(shown) {
+    const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
+    if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
+    const items = entries.map(([title, target]) => {
+      target.dataset.slide = title;
+      const button = Object.assign(make("button", "", title), { type: "button" });
+      button.addEventListener("click", () => target.scrollIntoView({ block: "start" }));
+      const item = make("li");
+      item.append(button);
+      return item;
+    });
+    find(".contents ol").replaceChildren(...items);
+    dispatchEvent(new Event("slides"));
   }
 
   function choices() {
@@ -68,8 +85,8 @@ export function mountExperimentsLab(element, props, server) {
     if (!known.includes(method)) method = known[0];
     setText(find(".about"), [view.about, view.note].filter(Boolean).join(" "));
     choices();
-    draw();
     find(".findings").hidden = view.findings.length === 0;
+    draw();
     fillRows(find(".findings tbody"), view.findings, () => cells(4), finding);
   }
 

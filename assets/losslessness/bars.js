@@ -5,7 +5,7 @@ import { ticks } from "../shared/lab_view.js";
 import { setText } from "../shared/view.js";
 
 const MARGIN = { left: 44, right: 8, top: 10 };
-const HEIGHT = 250; // pixels of the bars
+const LEAST = 120; // pixels of the bars
 const LINE = 18; // pixels of a level of labels that lie
 const LETTER = 7.2; // pixels of a letter, at most
 const NARROWEST = 13; // pixels that a standing label needs
@@ -29,11 +29,11 @@ function ceiling(law, counts, n) {
 }
 
 // The labels below the bars: one level a token of the outcome, the last one nearest to the bars. A level whose
-// labels fit neither lying nor standing is left out.
+// labels fit neither lying nor standing is left out. y: from the foot of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];
-  let y = HEIGHT + MARGIN.top + 4;
+  let y = 4;
   for (let level = length - 1; level >= 0; level--) {
     const room = width / tokens.length ** (level + 1);
     const standing = room < longest + 4;
@@ -74,6 +74,7 @@ export class Bars {
   outcomes;
   rules;
   labels;
+  tall;
 
   constructor(element, tokens) {
     this.svg = element;
@@ -85,11 +86,13 @@ export class Bars {
   }
 
   // length: tokens of an outcome; lit: the outcome that is inspected. Returns how many levels have labels.
-  draw({ law, counts, decodes, length }, width, lit) {
+  draw({ law, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
-    const { planned, height } = levels(this.tokens, length, inner);
+    const { planned, height: below } = levels(this.tokens, length, inner);
+    this.tall = Math.max(LEAST, height - MARGIN.top - below);
+    for (const level of planned) level.y += MARGIN.top + this.tall;
     const end = ceiling(law, counts, decodes);
-    const y = (value) => MARGIN.top + HEIGHT * (1 - Math.min(1, value / end));
+    const y = (value) => MARGIN.top + this.tall * (1 - Math.min(1, value / end));
     setAll(this.svg, { width, height });
     this.drawGrid(end, y, width);
     this.drawOutcomes(law, counts, decodes, inner / law.length, y, lit);
@@ -120,7 +123,7 @@ export class Bars {
         class: `outcome${beyond(p, counts[i], n) ? " beyond" : ""}${i === lit ? " lit" : ""}`,
         "data-outcome": i,
       });
-      setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: HEIGHT });
+      setAll(reach, { x: x - gap / 2, y: MARGIN.top, width: step, height: this.tall });
       setAll(bar, {
         x: x + inset / 2,
         width: Math.max(1, width - inset),

@@ -7,7 +7,7 @@ import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
 import { Path } from "./path.js";
-import { begin, clearPast, ended, isActive, preview, state, stop, subscribe } from "./state.js";
+import { begin, clearPast, ended, isActive, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
 const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
@@ -31,12 +31,14 @@ class Lossless {
     this.bars = new Bars(this.find(".bars"), props.tokens);
     this.path = new Path(this.find(".path"), props.alarm);
     this.drawings = [
-      new Drawing(this.find(".bars-area"), (width) => this.drawBars(width)),
-      new Drawing(this.find(".path-area"), (width) => this.path.draw(state.path, state.setup.decodes, width)),
+      new Drawing(this.find(".bars-area"), (width, height) => this.drawBars(width, height)),
+      new Drawing(this.find(".path-area"), (width, height) =>
+        this.path.draw(state.path, state.setup.decodes, width, height),
+      ),
     ];
     this.listen();
     subscribe(onFrame(() => this.draw()));
-    preview(props.preview);
+    showRecorded(props.recorded);
   }
 
   listen() {
@@ -98,10 +100,10 @@ class Lossless {
       : `${made}; a draft accepted in ${share(accepting / calls)} of them`;
   }
 
-  drawBars(width) {
+  drawBars(width, height) {
     const { law, decodes, setup } = state;
     const counts = state.counts.length === law.length ? state.counts : law.map(() => 0);
-    this.levels = this.bars.draw({ law, counts, decodes, length: setup.tokens }, width, this.lit);
+    this.levels = this.bars.draw({ law, counts, decodes, length: setup.tokens }, [width, height], this.lit);
   }
 
   writeSpread() {

@@ -6,7 +6,6 @@ import { setText } from "../shared/view.js";
 import { count } from "./words.js";
 
 const MARGIN = { left: 52, right: 14, top: 12, bottom: 40 };
-const HEIGHT = 190;
 const DECADES = 12; // shown below 1; what is smaller stays at the bottom
 
 const superscript = (number) =>
@@ -21,6 +20,7 @@ function tickElement() {
 export class Path {
   rows;
   columns;
+  tall;
 
   constructor(element, alarm) {
     this.svg = element;
@@ -35,11 +35,12 @@ export class Path {
   }
 
   // points: [decodes, p-value]; most: decodes of the whole check.
-  draw(points, most, width) {
+  draw(points, most, width, height) {
+    this.tall = height - MARGIN.top - MARGIN.bottom;
     const inner = width - MARGIN.left - MARGIN.right;
     const x = (decodes) => MARGIN.left + (inner * decodes) / most;
-    const y = (p) => MARGIN.top + (HEIGHT * Math.min(DECADES, -Math.log10(Math.max(p, 10 ** -DECADES)))) / DECADES;
-    setAll(this.svg, { width, height: MARGIN.top + HEIGHT + MARGIN.bottom });
+    const y = (p) => MARGIN.top + (this.tall * Math.min(DECADES, -Math.log10(Math.max(p, 10 ** -DECADES)))) / DECADES;
+    setAll(this.svg, { width, height });
     this.drawAxes(x, y, most, width);
     const places = points.map(([decodes, p]) => `${x(decodes).toFixed(1)} ${y(p).toFixed(1)}`);
     setAll(this.line, { d: places.length > 0 ? `M${places.join("L")}` : "" });
@@ -57,7 +58,7 @@ export class Path {
       setAll(group.children[1], { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" });
       setText(group.children[1], power === 0 ? "p = 1" : `${power === -DECADES ? "≤ " : ""}10${superscript(power)}`);
     });
-    const bottom = MARGIN.top + HEIGHT;
+    const bottom = MARGIN.top + this.tall;
     fillMarks(this.columns, ticks(most, width < 500 ? 3 : 6), tickElement, (group, decodes) => {
       setAll(group.children[0], { x1: x(decodes), x2: x(decodes), y1: bottom, y2: bottom + 5 });
       setAll(group.children[1], { x: x(decodes), y: bottom + 18, "text-anchor": "middle" });

@@ -8,7 +8,7 @@ const MOST_PAST = 30;
 const empty = () => ({
   run: null, // id of the check
   seq: 0, // number of the next update
-  phase: "idle", // idle, waiting, running, done, stopped, error
+  phase: "idle", // idle, recorded, waiting, running, done, stopped, error
   message: "",
   place: null, // while waiting: { number, of, seconds }, the place in line
   setup: null,
@@ -31,9 +31,9 @@ let gone = null; // id of the check before
 
 export const isActive = () => ["waiting", "running"].includes(state.phase);
 
-// The law that the first check will be held to.
-export function preview(opening) {
-  if (state.run === null) Object.assign(state, opening);
+// A check that ran before the visitor's first one.
+export function showRecorded(check) {
+  if (state.run === null) Object.assign(state, check);
   notify();
 }
 

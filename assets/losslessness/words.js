@@ -22,11 +22,11 @@ const result = ([value, freedom, p]) =>
 
 export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 
+const RECORDED = "This check is a recorded one: press “Run the check” for your own.";
+
 // kind: how the verdict is marked; text: the sentence.
 export function verdict(state, { alarm, faults }) {
   const { phase, setup, decodes, chi_square } = state;
-  if (phase === "idle")
-    return { kind: "", text: "Nothing decoded yet. Below are the exact probabilities; press “Run the check”." };
   if (phase === "waiting")
     return {
       kind: "",
@@ -40,7 +40,15 @@ export function verdict(state, { alarm, faults }) {
     decodes < setup.decodes
       ? ` The server was busy: ended by the clock after ${count(decodes)} of ${count(setup.decodes)} decodes, which is no choice of a good moment.`
       : "";
-  return finished(result(chi_square), caught(state, alarm), setup.fault && faults[setup.fault], state, alarm, early);
+  const found = finished(
+    result(chi_square),
+    caught(state, alarm),
+    setup.fault && faults[setup.fault],
+    state,
+    alarm,
+    early,
+  );
+  return phase === "recorded" ? { ...found, text: `${found.text} ${RECORDED}` } : found;
 }
 
 function finished(numbers, alarmed, fault, { decodes }, alarm, early) {

@@ -1,13 +1,11 @@
 // The drawn race: one lane a token, bars up to e / q and e / p, and a ring at e that can be dragged.
 
 import { setAll, svg } from "../shared/drawing.js";
-import { onWidth, ticks } from "../shared/lab_view.js";
+import { onSize, ticks } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { fillRows, setText } from "../shared/view.js";
 import { arrival, first } from "./model.js";
 
-const LANE = 62;
-const BAR = 17;
 const AXIS = 42;
 const SMALLEST = 0.001;
 const STEP = 1.1; // an arrow key multiplies or divides e by this
@@ -22,9 +20,15 @@ function axisEnd(tokens) {
   return longest <= 2.5 * enough ? 1.02 * longest : enough;
 }
 
+// Lanes share the height that the style sheet gives the drawing: many are lower than few.
+function measures(element, count) {
+  const height = Math.min(86, (parseFloat(getComputedStyle(element).maxHeight) - AXIS) / count);
+  return { height, bar: Math.min(24, (height - 14) / 2) };
+}
+
 function lane() {
   const group = svg("g", { class: "lane" });
-  const bar = (law) => svg("rect", { class: `bar-${law}`, height: BAR, rx: 2 });
+  const bar = (law) => svg("rect", { class: `bar-${law}`, rx: 2 });
   const text = (name) => svg("text", { class: name });
   const handle = svg("g", {
     class: "handle",
@@ -68,7 +72,7 @@ export class Lanes {
     this.axis = svg("g", { class: "axis" });
     this.lanes = svg("g");
     element.append(defs, this.axis, this.lanes);
-    onWidth(element, (width) => this.resize(width));
+    onSize(element, (width) => this.resize(width));
     this.listen();
   }
 
@@ -85,17 +89,18 @@ export class Lanes {
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (this.dragged < 0) return;
+      if (this.dragged >= this.tokens().length) return this.drop(); // its token was removed meanwhile
       const at = this.local(event) - this.offset;
       this.set(this.dragged, ((at - this.left) / this.room) * this.end);
     });
-    const drop = () => {
-      if (this.dragged < 0) return;
-      this.dragged = -1;
-      this.draw();
-    };
-    this.svg.addEventListener("pointerup", drop);
-    this.svg.addEventListener("pointercancel", drop);
+    for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => this.drop());
     this.svg.addEventListener("keydown", (event) => this.key(event, index(event)));
+  }
+
+  drop() {
+    if (this.dragged < 0) return;
+    this.dragged = -1;
+    this.draw();
   }
 
   // Where the pointer is in the drawing's own pixels, which projector mode enlarges.
@@ -145,23 +150,28 @@ export class Lanes {
     this.room = this.width - this.left - 64; // for the time behind the longest bar
     if (this.dragged < 0) this.end = axisEnd(tokens);
     const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
-    setAll(this.svg, { height: LANE * tokens.length + AXIS, width: this.width });
+    this.measures = measures(this.svg, tokens.length);
+    const bottom = this.measures.height * tokens.length;
+    setAll(this.svg, { height: bottom + AXIS, width: this.width });
     fillRows(this.lanes, tokens, lane, (group, token, i) => this.drawLane(group, token, i, winners));
-    this.drawAxis(LANE * tokens.length + 4);
+    this.drawAxis(bottom + 4);
   }
 
   drawLane(group, token, i, winners) {
-    const top = i * LANE + 6;
+    const { height, bar } = this.measures;
+    const middle = (i + 0.5) * height;
     const part = (selector) => group.querySelector(selector);
     const most = Math.max(3, Math.floor((this.left - 10) / 8.5)); // characters that fit
     const characters = [...token.name];
     setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
-    setAll(part(".name"), { x: this.left - 8, y: top + 30, "text-anchor": "end" });
-    ["q", "p"].forEach((law, row) => this.drawBar(part, law, token, top + 4 + row * (BAR + 5), winners[law] === i));
+    setAll(part(".name"), { x: this.left - 8, y: middle + 5, "text-anchor": "end" });
+    ["q", "p"].forEach((law, row) =>
+      this.drawBar(part, law, token, middle - bar - 2 + row * (bar + 4), winners[law] === i),
+    );
     const x = this.x(token.e);
-    setAll(part(".shared"), { x1: x, x2: x, y1: top, y2: top + 2 * BAR + 13 });
+    setAll(part(".shared"), { x1: x, x2: x, y1: middle - bar - 6, y2: middle + bar + 6 });
     setAll(part(".handle"), {
-      transform: `translate(${x.toFixed(2)} ${top + BAR + 6.5})`,
+      transform: `translate(${x.toFixed(2)} ${middle.toFixed(1)})`,
       "aria-label": `e of ${token.name}`,
       "aria-valuenow": token.e.toFixed(3),
       "aria-valuemax": 100,
@@ -176,12 +186,17 @@ export class Lanes {
     setAll(part(`.bar-${law}`), {
       x: this.left,
       y,
+      height: this.measures.bar,
       width: Math.max(x - this.left, 1),
       class: `bar-${law}${Number.isFinite(time) ? "" : " never"}`,
     });
     const mark = wins ? (law === "q" ? "◆ " : "★ ") : "";
     setText(part(`.time-${law}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
-    setAll(part(`.time-${law}`), { x: x + 6, y: y + BAR - 4, class: `time-${law}${wins ? " wins" : ""}` });
+    setAll(part(`.time-${law}`), {
+      x: x + 6,
+      y: y + this.measures.bar / 2 + 4.5,
+      class: `time-${law}${wins ? " wins" : ""}`,
+    });
   }
 
   drawAxis(y) {

@@ -51,15 +51,20 @@ export function withEntry(base, i, value) {
   return base.map((entry, j) => (j === i ? set : (1 - set) * share(entry)));
 }
 
+const DUST = 1e-12; // what sums of probabilities leave by rounding
+
+/** @param {{ p: number, q: number }} token */
+export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);
+
 // normalise(max(p - q, 0)); null where nothing is left, P being Q.
 /**
  * @param {{ p: number, q: number }[]} tokens
  * @returns {number[] | null}
  */
 export function residual(tokens) {
-  const excess = tokens.map(({ p, q }) => Math.max(p - q, 0));
-  const mass = excess.reduce((sum, entry) => sum + entry, 0);
-  return mass > 1e-12 ? excess.map((entry) => entry / mass) : null;
+  const left = tokens.map(excess);
+  const mass = left.reduce((sum, entry) => sum + entry, 0);
+  return mass > 0 ? left.map((entry) => entry / mass) : null;
 }
 
 const MOST = 8;

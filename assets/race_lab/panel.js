@@ -5,12 +5,23 @@ import { digits, quoted, visible } from "../shared/labels.js";
 import { state as run, selectedRound, subscribe } from "../shared/store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { Lanes } from "./lanes.js";
-import { arrival, exponential, exponentials, first, fromStep, residual, START_SEED, withEntry } from "./model.js";
+import {
+  arrival,
+  excess,
+  exponential,
+  exponentials,
+  first,
+  fromStep,
+  residual,
+  START_SEED,
+  withEntry,
+} from "./model.js";
 import { Results } from "./results.js";
 import { setupOf } from "./setup.js";
 
 const [FEWEST, MOST] = [2, 8];
 const START_U = 0.5;
+const FIRST_SEED = 1; // of the 10,000 races that are there when the laboratory opens
 const LAWS = { p: "target P", q: "draft Q" };
 
 function tokenRow() {
@@ -33,7 +44,6 @@ function lawSlider(law) {
 }
 
 class RaceLab {
-  editor;
   race;
   gsd;
   many;
@@ -47,7 +57,7 @@ class RaceLab {
     this.base = null;
     this.asked = 0;
     this.find = (selector) => element.querySelector(selector);
-    [this.editor, this.race, this.gsd, this.many] = element.querySelectorAll("section");
+    [this.race, this.gsd, this.many] = ["drawn", "gsd", "many"].map((name) => this.find(`section.${name}`));
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;
     this.lanes = new Lanes(
@@ -60,7 +70,8 @@ class RaceLab {
     this.listenToEditor();
     this.listenToButtons();
     this.load(props.presets[0]);
-    offer("race", setupOf(this, START_U));
+    this.simulate(FIRST_SEED);
+    offer("race", setupOf(this, { u: START_U, many: FIRST_SEED }));
   }
 
   listenToPresets() {
@@ -115,7 +126,7 @@ class RaceLab {
     on(".add", () => this.add());
     on(".reroll", () => this.reroll(Math.floor(Math.random() * 2 ** 31)));
     on(".reroll-u", () => this.setU(Math.round(1000 * Math.random()) / 1000));
-    on(".many", () => this.simulate());
+    on(".run-many", () => this.simulate());
     this.slider = this.gsd.querySelector("input");
     this.slider.addEventListener("input", () => this.setU(Number(this.slider.value)));
   }
@@ -168,6 +179,7 @@ class RaceLab {
     if (this.tokens.length <= FEWEST) return;
     for (const law of Object.keys(LAWS)) this.setProbability(i, law, 0);
     this.tokens.splice(i, 1);
+    this.lanes.drop();
     this.own();
   }
 
@@ -193,8 +205,8 @@ class RaceLab {
 
   // seed: repeats a simulation; without one, it is drawn.
   simulate(seed = null) {
-    this.find(".many").disabled = true;
-    this.ask("simulated", { seed }).finally(() => (this.find(".many").disabled = false));
+    this.find(".run-many").disabled = true;
+    this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));
   }
 
   // One question at a time; of those that a drag asks meanwhile, only the last is kept.
@@ -284,12 +296,11 @@ class RaceLab {
       this.tokens,
       () => cells(5),
       (row, token, i) => {
-        const excess = Math.max(token.p - token.q, 0);
         setCells(row, [
           token.name,
           digits(token.p),
           digits(token.q),
-          digits(excess),
+          digits(excess(token)),
           left ? digits(left[i]) : "none: P = Q",
         ]);
         row.style.setProperty("--share", left ? left[i] : 0);

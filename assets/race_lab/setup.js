@@ -7,7 +7,7 @@ const MOST = 8;
 const SEEDS = { kind: "number", default: null, least: 0, most: 2 ** 31, whole: true };
 const WEIGHTS = { kind: "list", default: null, least: 0, most: 1, fewest: 2, longest: MOST };
 
-const fieldsOf = (presets, u) => ({
+const fieldsOf = (presets, { u, many }) => ({
   preset: { kind: "choice", default: presets[0].id, choices: presets.map(({ id }) => id) },
   tokens: { kind: "names", default: null, fewest: 2, longest: MOST },
   p: WEIGHTS,
@@ -15,7 +15,7 @@ const fieldsOf = (presets, u) => ({
   e: { kind: "list", default: null, least: 0.001, most: 100, fewest: 2, longest: MOST },
   seed: SEEDS, // of the drawn race
   u: { kind: "number", default: u, least: 0, most: 1 },
-  many: { ...SEEDS, least: 1 }, // of the 10,000 races
+  many: { ...SEEDS, default: many, least: 1 }, // of the 10,000 races
 });
 
 const column = (tokens, name) => tokens.map((token) => Number(token[name].toPrecision(5)));
@@ -44,8 +44,9 @@ function scaled(name, weights) {
   return weights.map((weight) => weight / sum);
 }
 
-export function setupOf(lab, u) {
-  const fields = fieldsOf(lab.presets, u);
+// start: { u, many } of a laboratory that was just opened.
+export function setupOf(lab, start) {
+  const fields = fieldsOf(lab.presets, start);
 
   function get() {
     const { tokens, preset, seed, moved, results } = lab;
@@ -54,7 +55,7 @@ export function setupOf(lab, u) {
       : { tokens: writtenNames(tokens.map(({ name }) => name)), p: column(tokens, "p"), q: column(tokens, "q") };
     const race = seed !== null && !moved ? { seed } : moved || !preset ? { e: column(tokens, "e") } : {};
     return differing(
-      { ...laws, ...race, u: lab.u, many: results.result?.measured ? results.result.seed : null },
+      { ...laws, ...race, u: lab.u, many: results.result?.measured ? results.result.seed : start.many },
       fields,
     );
   }
@@ -70,7 +71,7 @@ export function setupOf(lab, u) {
       lab.setRace(e);
     }
     lab.setU(values.u);
-    if (values.many !== null) lab.simulate(values.many);
+    lab.simulate(values.many);
     return messages;
   }
 

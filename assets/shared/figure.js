@@ -29,6 +29,8 @@ const GRID = "rgba(128, 128, 128, 0.25)";
 
 export class Figure {
   options;
+  width;
+  height;
 
   // skeleton: traces and layout without data; fill(skeleton, width) puts what is selected in.
   constructor(element, { skeleton, plotly, fill }) {
@@ -40,7 +42,7 @@ export class Figure {
     this.seen = false;
     this.Plotly = null;
     this.zoom = {}; // ranges that the visitor chose, by axis
-    this.width = element.clientWidth;
+    this.size();
     loadPlotly(plotly).then((Plotly) => {
       this.Plotly = Plotly;
       this.draw();
@@ -57,10 +59,16 @@ export class Figure {
     if (seen) this.draw();
   }
 
+  // Whether the element has another size than before. Its height is the style sheet's, or the skeleton's.
+  size() {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    const other = width !== this.width || height !== this.height;
+    Object.assign(this, { width, height });
+    return other;
+  }
+
   resized() {
-    if (this.element.clientWidth === this.width) return;
-    this.width = this.element.clientWidth;
-    this.draw();
+    if (this.size()) this.draw();
   }
 
   // Draws the newest data; while plotly is at work, requests merge into one.
@@ -109,7 +117,8 @@ export class Figure {
     const colourOf = (name) => style.getPropertyValue(name).trim();
     this.fill(this.skeleton, this.width);
     layout.width = this.width;
-    layout.font.color = style.color;
+    if (this.height > 0) layout.height = this.height;
+    Object.assign(layout.font, { color: style.color, family: style.fontFamily });
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: GRID, linecolor: GRID });
     for (const [axis, range] of Object.entries(this.zoom)) layout[axis].range = [...range];
     // plotly compares traces by identity: new objects say that something changed.

@@ -8,13 +8,14 @@ export function ticks(end, count) {
   return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
 }
 
-// Calls `draw(width)` now and whenever the element's width changes; never while it is hidden.
-export function onWidth(element, draw) {
-  let width = 0;
+// Calls `draw(width, height)` now and whenever the element's size changes; never while it is hidden.
+export function onSize(element, draw) {
+  let [width, height] = [0, 0];
   new ResizeObserver(() => {
-    if (element.clientWidth === width || element.clientWidth === 0) return;
-    width = element.clientWidth;
-    draw(width);
+    const { clientWidth, clientHeight } = element;
+    if (clientWidth === 0 || (clientWidth === width && clientHeight === height)) return;
+    [width, height] = [clientWidth, clientHeight];
+    draw(width, height);
   }).observe(element);
 }
 

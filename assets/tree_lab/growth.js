@@ -3,10 +3,9 @@
 import { setAll, svg } from "../shared/drawing.js";
 import { fillRows, setText } from "../shared/view.js";
 
-const MARGIN = { left: 16, right: 40, top: 24, bottom: 18 };
-const WIDEST = 120; // pixels between two depths, at most
-const TALLEST = 40; // and between two rows
-const LEAST = 200; // pixels of height
+const MARGIN = { left: 16, right: 40, top: 32, bottom: 18 };
+const WIDEST = 170; // pixels between two depths, at most
+const TALLEST = 96; // and between two rows
 const CLEAR = 22; // pixels above a labelled node without another one
 const LABEL = { width: 40, height: 14 };
 
@@ -111,23 +110,21 @@ export class Growth {
     this.meaning = new WeakMap();
   }
 
-  // Returns the height that the drawing has taken, at most `most`.
-  draw(nodes, decisions, width, most) {
+  draw(nodes, decisions, width, height) {
     const { terminals, rows, depth } = layout(nodes, decisions);
-    const height = Math.min(most, Math.max(LEAST, MARGIN.top + MARGIN.bottom + TALLEST * rows));
     setAll(this.svg, { width, height });
     const [across, down] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
     const step = { x: Math.min(WIDEST, across / Math.max(depth, 1)), y: Math.min(TALLEST, down / Math.max(rows, 1)) };
+    const first = MARGIN.top + (down - rows * step.y) / 2; // a low tree stands in the middle
     const seen = (item) =>
-      Object.assign(item, this.zoom.apply(MARGIN.left + item.depth * step.x, MARGIN.top + item.row * step.y));
+      Object.assign(item, this.zoom.apply(MARGIN.left + item.depth * step.x, first + item.row * step.y));
     nodes.forEach(seen);
     terminals.forEach(seen);
-    const size = Math.min(6, Math.max(1.6, (step.y * this.zoom.scale) / 4));
+    const size = Math.min(9, Math.max(1.6, (step.y * this.zoom.scale) / 4));
     this.drawEdges(nodes, terminals, decisions, size);
     this.drawTerminals(terminals, size);
     const within = ({ x, y }) => x > -40 && x < width + 40 && y > -20 && y < height + 20;
     this.drawNodes(nodes.filter(within), nodes.at(-1), size);
-    return height;
   }
 
   drawEdges(nodes, terminals, decisions, size) {

@@ -2,7 +2,7 @@
 
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
-import { onWidth, reducedMotion } from "../shared/lab_view.js";
+import { onSize, reducedMotion } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
@@ -15,7 +15,6 @@ import { setupOf } from "./setup.js";
 const MOST = 384;
 const TAIL = 24; // child indices beyond those with a slider
 const SMALLEST = 1e-7;
-const HEIGHT = 520;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
@@ -71,6 +70,9 @@ function rateRow() {
 }
 
 class TreeLab {
+  width = 0;
+  height = 0;
+
   constructor(element, props, server) {
     this.server = server;
     this.presets = props.presets;
@@ -81,7 +83,6 @@ class TreeLab {
     this.result = null;
     this.nodes = null;
     this.asked = 0;
-    this.width = 0;
     this.find = (selector) => element.querySelector(selector);
     this.canvas = this.find(".canvas");
     this.zoom = new Zoom(this.canvas, () => this.redraw());
@@ -93,8 +94,8 @@ class TreeLab {
       fill: (own) => this.result && fillCurve(own, this.result, this.k),
     });
     legend(this.find(".curve-legend"), props.curve.data, () => this.curve.draw());
-    onWidth(this.canvas, (width) => {
-      this.width = width;
+    onSize(this.canvas, (width, height) => {
+      Object.assign(this, { width, height });
       this.redraw();
     });
     this.listenToRates();
@@ -130,6 +131,8 @@ class TreeLab {
   listenToTree() {
     const [slider, number] = this.find(".grow").querySelectorAll("input");
     slider.addEventListener("input", () => this.setK(Number(slider.value)));
+    for (const input of [slider, number]) input.addEventListener("pointerdown", () => this.pause());
+    number.addEventListener("focus", () => this.pause()); // else what is typed is overwritten
     number.addEventListener("change", () => this.setK(Number(number.value)));
     this.find(".play").addEventListener("click", () => (this.playing ? this.pause() : this.play()));
     this.find(".decisions").addEventListener("change", (event) => {
@@ -246,8 +249,7 @@ class TreeLab {
     this.drawRates();
     if (!this.nodes || !this.width) return;
     const decisions = this.find(".decisions").checked;
-    const height = this.growth.draw(this.nodes, decisions, this.width, HEIGHT);
-    this.canvas.style.height = `${height + 2}px`; // its border
+    this.growth.draw(this.nodes, decisions, this.width, this.height);
     this.tell();
     this.drawTables();
   }

@@ -372,21 +372,21 @@ def _codebook(code: channel.TunstallCode) -> View:
 
 _TEMPLATE = f"""
 <section aria-labelledby="codec-title">
-  <header><h2 id="codec-title">Codecs</h2></header>
+  <h2 class="visually-hidden" id="codec-title">Codecs</h2>
   <p class="lead">Speculative decoding is akin to channel simulation, sending samples. Alice knows the
     target's law P of the next token, Bob only the draft's law Q; both draw the same proposals from Q with
     shared randomness. Alice sends the <b>index</b> of one proposal that is a sample of P, and Bob has the
     token from the index alone. In the paper: {paper.reference("Section 4, equations 6 to 8")}, and for
     Tunstall codes {paper.reference("Appendix C")}.</p>
-  <p class="message" role="alert" hidden></p>
+  <p class="message error-box" role="alert" hidden></p>
 
-  <div class="part">
+  <div class="part" data-slide="A sentence from Alice to Bob">
     <h3>A sentence from Alice to Bob</h3>
     <div class="fields">
       <label>Codec <select class="codec"></select></label>
       <label>Sentence <select class="sentence"></select></label>
-      <button type="button" class="step reseed">New shared randomness</button>
-      <button type="button" class="step recorded" hidden>Recorded randomness</button>
+      <button type="button" class="reseed">New shared randomness</button>
+      <button type="button" class="recorded" hidden>Recorded randomness</button>
     </div>
     <p class="note seed"></p>
     <p class="key">Under each token: the index that was sent, in bits. Choose a token to see its
@@ -402,7 +402,7 @@ _TEMPLATE = f"""
     </div>
   </div>
 
-  <div class="part">
+  <div class="part" data-slide="With and without replacement">
     <h3>With and without replacement</h3>
     <p class="key">Weights of P and Q; they are scaled to sum to 1. Choosing a token above puts its laws
       here.</p>
@@ -413,7 +413,7 @@ _TEMPLATE = f"""
     </div>
   </div>
 
-  <div class="part">
+  <div class="part" data-slide="Tunstall code">
     <h3>Tunstall code</h3>
     <p>Variable to fixed: the word is cut into phrases, the leaves of a tree whose inner nodes are the optimal
       draft tree, and each phrase becomes a codeword of equal length.</p>
@@ -423,7 +423,7 @@ _TEMPLATE = f"""
       <label class="wide">Word <input type="text" class="word" maxlength="400"
         value="aabacaaaabaaacabaaaaabaa" autocapitalize="off" spellcheck="false"></label>
     </div>
-    <p class="message word-message" role="alert" hidden></p>
+    <p class="message error-box word-message" role="alert" hidden></p>
     <p class="about-word"></p>
     <p class="phrases"></p>
     <div class="two">

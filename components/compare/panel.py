@@ -40,37 +40,37 @@ _OPTIONS = "".join(
 
 _TEMPLATE = f"""
 <section class="lab compare" aria-labelledby="compare-title">
-  <form class="card wide" novalidate>
-    <header><h2 id="compare-title">Compare</h2></header>
-    <p>Every column goes on from the same prompt and the same seed. ERSD writes what the target alone would
-      write, letter by letter, <b>whatever drafts</b>: change the draft, the topology or k of its column and
-      see. GSD writes another text, drawn from the same distribution.</p>
+  <form novalidate>
+    <h2 class="visually-hidden" id="compare-title">Compare</h2>
     <div class="shared">
       <label class="prompt"><span>Prompt</span>
         <textarea name="prompt" rows="1">{escape(controls.EXAMPLES[0])}</textarea></label>
       <label><span>Seed</span><span class="with-dice">
         <input name="seed" type="number" min="0" step="1" value="7">
         <button type="button" class="dice" aria-label="New seed">new</button></span></label>
-      <label><span>Length in tokens</span>
+      <label><span>Length, tokens</span>
         <input name="length" type="number" min="1" step="1" value="64"></label>
       <label><span>Temperature</span>
         <input name="temperature" type="number" min="0" max="2" step="0.05" value="1"></label>
-    </div>
-    <div class="buttons">
-      <button type="submit" class="run primary">Run</button>
-      <button type="button" class="stop" disabled>Stop</button>
-      <p class="run-status"></p>
-      <label class="start">Columns
+      <label><span>Columns</span>
         <select class="example"><option value="">own choice</option>{_OPTIONS}</select></label>
-      <button type="button" class="add">Add a column</button>
+      <div class="buttons">
+        <button type="button" class="add" aria-label="Add a column" title="Add a column">+</button>
+        <button type="submit" class="run primary">Run</button>
+        <button type="button" class="stop" disabled>Stop</button>
+      </div>
     </div>
+    <p class="standing"></p>
     <p class="run-error" role="alert" hidden></p>
-    <p class="unseen summary" role="status"></p>
+    <p class="visually-hidden summary" role="status"></p>
   </form>
-  <p class="beside wide"></p>
-  <div class="side wide"></div>
-  <div class="wide">{text.legend("rejected")}</div>
-  <details class="card wide"><summary>Table of these numbers</summary><div class="scroll">
+  <div class="side"></div>
+  <p class="beside"></p>
+  {text.legend("rejected")}
+  <p>Every column goes on from the same prompt and the same seed. ERSD writes what the target alone would
+    write, letter by letter, <b>whatever drafts</b>: change the draft, the topology or k of its column and
+    see. GSD writes another text, drawn from the same distribution.</p>
+  <details><summary>Table of these numbers</summary><div class="scroll">
     <p class="note">There are none yet: press Run.</p></div></details>
 </section>
 """

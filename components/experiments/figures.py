@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -31,7 +31,7 @@ def tokens_against_k(summary: Summary, method: str) -> go.Figure:
             ks = [row["k"] for row in rows]
             predicted = _column(rows, "prediction")
             figure.add_trace(line(f"{name}, predicted", colour(strategy), "dot", ks, predicted, name))
-            figure.add_trace(_measured(strategy, ks, rows))
+            figure.add_trace(_measured(_topology(strategy), ks, rows))
     bounds = summary["bounds"][method]
     for name, key, dash in (
         ("smallest upper bound", "minimal", "solid"),
@@ -44,7 +44,10 @@ def tokens_against_k(summary: Summary, method: str) -> go.Figure:
 
 
 def increments_against_k(summary: Summary, method: str) -> go.Figure:
-    """What each additional drafted token adds: measured, predicted, and by the bound with m fixed."""
+    """What each additional drafted token adds: measured, predicted, and to the bound with m fixed.
+
+    What a token adds to a bound is no bound of what it adds to the tree: marks may lie above that curve.
+    """
     figure = axes(
         "drafted tokens k",
         "tokens per target call, per drafted token",
@@ -58,12 +61,12 @@ def increments_against_k(summary: Summary, method: str) -> go.Figure:
             ks = [_middle(row["from"], row["to"]) for row in rows]
             predicted = _positive(_column(rows, "prediction"))
             figure.add_trace(line(f"{name}, predicted", colour(strategy), "dot", ks, predicted, name))
-            figure.add_trace(_measured(strategy, ks, rows, positive=True))
+            figure.add_trace(_measured(_topology(strategy), ks, rows, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
     ks = [_middle(a["k"], b["k"]) for a, b in steps]
-    figure.add_trace(line("upper bound, m fixed", BOUND, "dash", ks, _positive(changes)))
+    figure.add_trace(line("growth of the bound, m fixed", BOUND, "dash", ks, _positive(changes)))
     return log_axes(figure)
 
 
@@ -76,7 +79,8 @@ def acceptance_by_index(summary: Summary) -> go.Figure:
         indices = list(range(len(used)))
         figure.add_trace(line(f"{name}, as used", colour(method), dash, indices, _positive(used), name))
         rows = [row | {"value": row["rate"]} for row in acceptance["batch"] if row["rate"]]
-        figure.add_trace(_measured(method, _column(rows, "index"), rows, positive=True))
+        look = _Look(name, colour(method), METHODS[method].mark, dash)
+        figure.add_trace(_measured(look, _column(rows, "index"), rows, positive=True))
         if contexts := acceptance["contexts"]:
             computed = _positive(contexts["by_index"])
             indices = list(range(len(computed)))
@@ -91,29 +95,40 @@ def gsd_minus_ersd(summary: Summary) -> go.Figure:
     for strategy in STRATEGIES:
         rows = [row for row in summary["differences"] if row["strategy"] == strategy]
         if rows:
-            figure.add_trace(_measured(strategy, _column(rows, "k"), rows, lines=True))
+            figure.add_trace(_measured(_topology(strategy), _column(rows, "k"), rows, lines=True))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
     return log_axes(figure)
 
 
+class _Look(NamedTuple):
+    """How what is measured is told from the rest."""
+
+    name: str
+    hue: str
+    mark: str
+    dash: str
+
+
+def _topology(name: str) -> _Look:
+    entry = TOPOLOGIES[name]
+    return _Look(entry.long_name, colour(name), entry.mark, entry.dash)
+
+
 def _measured(
-    what: str, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
+    look: _Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
-    """Marks with intervals, of a method or a strategy; positive: on a logarithmic axis, where what is not
-    above 0 is left out."""
-    entry = METHODS.get(what) or TOPOLOGIES[what]
-    name = entry.name if what in METHODS else entry.long_name
+    """Marks with intervals; positive: on a logarithmic axis, where what is not above 0 is left out."""
     kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
     values = [row["value"] for _, row in kept]
     return go.Scatter(
-        name=name,
-        legendgroup=name,
+        name=look.name,
+        legendgroup=look.name,
         x=[at for at, _ in kept],
         y=values,
         mode="lines+markers" if lines else "markers",
-        marker={"symbol": entry.mark, "size": 9, "color": colour(what)},
-        line={"color": colour(what), "dash": entry.dash, "width": 1.5},
-        error_y=interval(colour(what))
+        marker={"symbol": look.mark, "size": 9, "color": look.hue},
+        line={"color": look.hue, "dash": look.dash, "width": 1.5},
+        error_y=interval(look.hue)
         | {
             "array": [_beyond(row["high"], row["value"]) for _, row in kept],
             "arrayminus": [_beyond(row["value"], row["low"], positive) for _, row in kept],

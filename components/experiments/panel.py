@@ -17,19 +17,22 @@ _RESULTS = f"{routes.API}/results"
 """Where a visitor's file is sent: `summaries` asks `opened` about it in another process."""
 
 _TEMPLATE = f"""
-<section aria-labelledby="experiments-title">
-  <header>
+<section class="report" aria-labelledby="experiments-title">
+  <div class="beside">
     <h2 id="experiments-title">Experiments</h2>
     <div class="choices" role="radiogroup" aria-label="Method"></div>
-    <label class="file">Own results <input type="file" accept=".json,.jsonl"></label>
-    <button type="button" class="step shipped" hidden>Shipped results</button>
-  </header>
+    <nav class="contents" aria-label="Contents"><ol></ol></nav>
+    <details class="source"><summary>Where the numbers are from</summary>
+      <p class="about"></p>
+      <label class="file">Own results <input type="file" accept=".json,.jsonl"></label>
+      <button type="button" class="shipped" hidden>Shipped results</button></details>
+  </div>
+  <div class="pages">
+  <p class="message error-box" role="alert" hidden></p>
   <p class="lead">Tokens per target call, measured beside theory: how much each way of drafting gains from
     more drafted tokens k. The figures are those of the paper, {paper.reference("Section 5")}.</p>
-  <p class="about"></p>
-  <p class="message" role="alert" hidden></p>
   <div class="plots"></div>
-  <div class="findings" hidden>
+  <div class="findings" id="findings" data-slide="Findings" hidden>
     <h3>The paper's findings, checked against these numbers</h3>
     <table>
       <caption>Intervals are 95%, clustered by prompt.</caption>
@@ -37,6 +40,7 @@ _TEMPLATE = f"""
         <th scope="col">paper</th></tr></thead>
       <tbody></tbody>
     </table>
+  </div>
   </div>
 </section>
 """

@@ -74,9 +74,11 @@ def _increments(summary: words.Summary, method: str) -> View:
         "id": "increments",
         "method": method,
         "title": "What one more drafted token adds",
-        "place": "Paper: Figure 4; bound of Lemma 4.2 with m fixed",
+        "place": "Paper: Figure 4; growth of Lemma 4.2's bound with m fixed",
         "sentence": words.about_increments(summary, method),
-        "key": f"{_MARKS} What is 0 or less has no place on a logarithmic axis: see the table.",
+        "key": "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey line: by how much "
+        "the upper bound grows; it bounds the tokens, not their growth, so marks may lie above. What is 0 or "
+        "less has no place on a logarithmic axis: see the table.",
         "figure": skeleton(figures.increments_against_k(summary, method)),
         "table": words.increments_table(summary, method),
     }

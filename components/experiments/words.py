@@ -82,7 +82,8 @@ def about_acceptance(summary: Summary) -> str:
     for method, acceptance in summary["acceptance"].items():
         first = [_percent(rate) for rate in acceptance["by_index"][:3]]
         parts.append(
-            f"under {METHODS[method].name} the first child is the accepted one in {first[0]} of the cases, "
+            f"in the texts of these runs, under {METHODS[method].name} the first child is the accepted one "
+            f"in {first[0]} of the cases, "
             f"the next ones in {' and '.join(first[1:]) or 'none'} (H[R] = "
             f"{_number(acceptance['entropy_of_mean'])} bits)"
         )

@@ -6,6 +6,7 @@ the verifier on purpose. `assets/losslessness/panel.js` draws what `run` streams
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import gradio as gr
 from components.losslessness import models
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
+from components.losslessness.record import RECORDED
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
 from components.page.catalogue import FIXED, method_menu, topology_menu
@@ -28,15 +30,11 @@ _FAULT = "kept-target"
 _DEFAULT = CheckSettings(fault=_FAULT)
 
 _TEMPLATE = f"""
-<div class="lossless">
-  <section class="card" aria-labelledby="lossless-title">
-    <header><h2 id="lossless-title">Is the decoder's law the target's?</h2></header>
-    <p>A tiny target model writes tomorrow's weather from today's, so the probability of each continuation is
-      known exactly. The real decoder writes thousands of short texts, each with a seed of its own. Their
-      shares may differ from the probabilities by chance only; χ² sums up how far they are apart, and p is the
-      probability that chance alone puts them at least as far apart.</p>
+<div class="lab lossless">
+  <section class="card result" aria-labelledby="lossless-title">
+    <h2 class="visually-hidden" id="lossless-title">Is the decoder's law the target's?</h2>
     <p class="verdict" role="status"></p>
-    <p class="lossless-error" role="alert" hidden></p>
+    <p class="error-box lossless-error" role="alert" hidden></p>
     <dl class="tiles">
       <div><dt>decodes</dt><dd class="decodes">–</dd><dd class="note decodes-of"></dd></div>
       <div><dt>χ²</dt><dd class="statistic">–</dd><dd class="note freedom"></dd></div>
@@ -45,27 +43,38 @@ _TEMPLATE = f"""
     </dl>
   </section>
 
-  <section class="card" aria-labelledby="lossless-bars-title">
+  <section class="card shares" aria-labelledby="lossless-bars-title">
     <header><h2 id="lossless-bars-title">What was written, and what should have been</h2></header>
-    <ul class="legend keys" aria-label="Marks">
-      <li><i class="swatch within"></i>observed share</li>
-      <li><i class="swatch beyond"></i>observed, beyond ± 2 standard errors</li>
-      <li><i class="exact"></i>exact probability ± 2 standard errors</li>
-    </ul>
     <div class="bars-area"><svg class="bars" role="img"
       aria-label="Observed shares beside exact probabilities; a table follows"></svg></div>
-    <p class="note spread"></p>
     <p class="note inspected" data-hint="Point at a bar, or tap it: its numbers.">&nbsp;</p>
-    <details class="outcome-table"><summary>As a table</summary>
-      <div class="scroll" tabindex="0" role="region" aria-labelledby="lossless-bars-title"></div></details>
+    <footer>
+      <ul class="legend keys" aria-label="Marks">
+        <li><i class="swatch within"></i>observed share</li>
+        <li><i class="swatch beyond"></i>observed, beyond ± 2 standard errors</li>
+        <li><i class="exact"></i>exact probability ± 2 standard errors</li>
+      </ul>
+      <p class="note spread"></p>
+      <details class="outcome-table"><summary>As a table</summary>
+        <div class="scroll" tabindex="0" role="region" aria-labelledby="lossless-bars-title"></div></details>
+    </footer>
   </section>
 
-  <section class="card" aria-labelledby="lossless-path-title">
+  <section class="card way-there" aria-labelledby="lossless-path-title">
     <header><h2 id="lossless-path-title">The p-value on its way</h2></header>
-    <p>Of {round(1 / ALARM):,} checks of a right decoder, one ends below the alarm level by chance. That holds
-      for the p-value at the number of decodes chosen before. Whoever looks all the time and stops at the
-      first dip below the level raises false alarms more often; so the verdict comes at the end.</p>
     <div class="path-area"><svg class="path" role="img" aria-label="p-value against decodes"></svg></div>
+    <p class="note">Of {round(1 / ALARM):,} checks of a right decoder, one ends below the alarm level by
+      chance. That holds for the p-value at the number of decodes chosen before. Whoever looks all the time
+      and stops at the first dip below the level raises false alarms more often; so the verdict comes at the
+      end.</p>
+  </section>
+
+  <section class="card how-it-works" aria-labelledby="lossless-how-title">
+    <header><h2 id="lossless-how-title">What is checked</h2></header>
+    <p>A tiny target model writes tomorrow's weather from today's, so the probability of each continuation is
+      known exactly. The real decoder writes thousands of short texts, each with a seed of its own. Their
+      shares may differ from the probabilities by chance only; χ² sums up how far they are apart, and p is the
+      probability that chance alone puts them at least as far apart.</p>
   </section>
 
   <section class="card history-card" aria-labelledby="lossless-history-title" hidden>
@@ -136,14 +145,13 @@ def _tree() -> dict[str, Any]:
 
 
 def _known() -> dict[str, Any]:
-    """What the view knows before any check: words, and the law that the default set-up would be held to."""
-    settings = _DEFAULT.checked()
+    """What the view knows before any check of the visitor's: words, and a recorded check."""
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
         "drafts": {name: draft.label for name, draft in models.DRAFTS.items()},
         "faults": {name: title for name, (title, _) in FAULT_WORDS.items()},
-        "preview": lossless_run.opening(settings, lossless_run.new_check(settings)),
+        "recorded": json.loads(RECORDED.read_text()),
     }
 
 

@@ -48,9 +48,12 @@ def term(name: str, text: str | None = None) -> str:
 
 # Gradio tells of the first tab as selected before the address was read: nothing is written until then.
 # Whatever else is in the address stays there; an unknown name opens the first tab. Gradio measures whether
-# the tabs fit before they have their final width, and again when the window is resized.
+# the tabs fit before they have their final width, and again when the window is resized. The codecs were a
+# part of the experiments' tab once: an address of them from then opens theirs.
 _TAB_FROM_URL = """() => {{
-  const wanted = new URLSearchParams(location.search).get("tab");
+  const asked = new URLSearchParams(location.search);
+  const ofCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));
+  const wanted = asked.get("tab") === "experiments" && ofCodecs ? "codecs" : asked.get("tab");
   window.tabFromUrl = true;
   const measure = () => window.dispatchEvent(new Event("resize"));
   const observer = new ResizeObserver(measure);

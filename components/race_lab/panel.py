@@ -212,38 +212,39 @@ _INDEX_TABLE = _table(
 
 _TEMPLATE = f"""
 <div class="lab race">
-  <section class="card" aria-labelledby="lab-distributions-title">
-    <header><h2 id="lab-distributions-title">Two distributions</h2></header>
-    <p>What the target would write next (P) and what the draft would (Q). Moving one token's slider scales the
-      other tokens of that distribution, so that each sum stays 1.
-      {reference("Paper, Section 3")}.</p>
-    <div class="presets"><label>Example <select></select></label>
-      <button type="button" class="from-run" disabled>From the Decode tab</button></div>
-    <p class="note preset-note" aria-live="polite"></p>
-    <div class="tokens"></div>
-    <div class="buttons"><button type="button" class="add">Add a token</button></div>
-    <p class="lab-error" role="alert" hidden></p>
-  </section>
-
-  <section class="card" aria-labelledby="lab-race-title">
+  <section class="card drawn" data-slide="One race" aria-labelledby="lab-race-title">
     <header><h2 id="lab-race-title">One race, run twice</h2>
       <button type="button" class="reroll">Draw a new race</button></header>
     <p>Each token has one random number e, the same for both models, and arrives at e / q under the draft and
       at e / p under the target: the likelier, the earlier. Drag a ring to change its e.
       {reference("Paper, Figure 2 and Algorithm 2")}.</p>
-    <ul class="legend keys" aria-label="Marks">
-      <li><i class="ring">○</i>e, shared</li>
-      <li><i class="swatch draft"></i>e / q, draft</li>
-      <li><i class="swatch target"></i>e / p, target</li>
-      <li><i class="winner draft">◆</i>first of the draft</li>
-      <li><i class="winner target">★</i>first of the target</li>
-    </ul>
     <p class="verdict" aria-live="polite"></p>
     <svg class="lanes" role="group" aria-label="Arrival times"></svg>
-    <details class="race-table"><summary>As a table</summary>{_RACE_TABLE}</details>
+    <footer>
+      <ul class="legend keys" aria-label="Marks">
+        <li><i class="ring">○</i>e, shared</li>
+        <li><i class="swatch draft"></i>e / q, draft</li>
+        <li><i class="swatch target"></i>e / p, target</li>
+        <li><i class="winner draft">◆</i>first of the draft</li>
+        <li><i class="winner target">★</i>first of the target</li>
+      </ul>
+      <details class="race-table"><summary>As a table</summary>{_RACE_TABLE}</details>
+    </footer>
   </section>
 
-  <section class="card" aria-labelledby="lab-gsd-title">
+  <section class="card laws" data-slide="One race" aria-labelledby="lab-distributions-title">
+    <header><h2 id="lab-distributions-title">Two distributions</h2></header>
+    <p>What the target would write next (P) and what the draft would (Q). Moving a slider scales the other
+      tokens of that distribution: each sum stays 1. {reference("Paper, Section 3")}.</p>
+    <div class="presets"><label>Example <select></select></label>
+      <button type="button" class="from-run" disabled>From the Decode tab</button></div>
+    <p class="note preset-note" aria-live="polite"></p>
+    <div class="tokens"></div>
+    <div class="buttons"><button type="button" class="add">Add a token</button></div>
+    <p class="error-box lab-error" role="alert" hidden></p>
+  </section>
+
+  <section class="card gsd" data-slide="One race" aria-labelledby="lab-gsd-title">
     <header><h2 id="lab-gsd-title">GSD on the same draft</h2>
       <button type="button" class="reroll-u">Draw a new u</button></header>
     <p>Greedy speculative decoding takes the same drafted token but tests it with a random number u of its
@@ -254,9 +255,9 @@ _TEMPLATE = f"""
     <div class="residual">{_RESIDUAL_TABLE}</div>
   </section>
 
-  <section class="card wide" aria-labelledby="lab-many-title">
+  <section class="card many wide" data-slide="{RACES:,} races" aria-labelledby="lab-many-title">
     <header><h2 id="lab-many-title">{RACES:,} races</h2>
-      <button type="button" class="many primary">Run {RACES:,} races</button></header>
+      <button type="button" class="run-many primary">Run {RACES:,} races</button></header>
     <p>The share of races in which the first draft is accepted approaches its exact value, which lies between
       its bounds. GSD accepts the first draft at least as often; ERSD's next children catch up.
       {reference("Paper, Lemma 3.1 with equations 1 and 2")}; the other lower bound,

@@ -98,7 +98,10 @@ def _measured() -> list[Preset]:
     except (OSError, KeyError, ValueError):
         logging.getLogger(__name__).warning("no measured acceptance in %s", _MEASURED.name)
         return []
-    note = f"Mean over {positions:,} positions of held-out stories; beyond index 7, a fixed ratio."
+    note = (
+        f"R of held-out stories, the mean over {positions:,} positions; the Experiments' R is counted in "
+        "texts that the pair itself writes, and differs. Beyond index 7, a fixed ratio."
+    )
     return [
         _padded(method, f"Embedded pair, {method.upper()}", note, vector, round(vector[-1] / vector[-2], 2))
         for method, vector in vectors.items()
@@ -174,9 +177,45 @@ _CURVE_TABLE = _table(
     "Expected tokens per target call",
     *("k", *(TOPOLOGIES[name].long_name for name in FIXED), "Lemma 4.2", "Theorem 4.1"),
 )
+_TREE = f"""
+  <section class="card drawn" aria-labelledby="lab-tree-title">
+    <header><h2 id="lab-tree-title">The best tree of k tokens</h2>
+      <div class="zoom" role="group" aria-label="Zoom">
+        <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
+        <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
+        <button type="button" data-zoom="reset" aria-label="Whole tree">all</button></div></header>
+    <div class="grow">
+      <button type="button" class="play primary">Play</button>
+      <label>k <input type="range" min="1" max="{MOST}" step="1"></label>
+      <input type="number" min="1" max="{MOST}" step="1" aria-label="k">
+      <label class="switch"><input type="checkbox" class="decisions">GSD's decisions</label>
+    </div>
+    <p class="verdict" role="status"></p>
+    <div class="canvas"><svg class="growth" role="img" aria-label="Tree"></svg></div>
+    <p class="note inspected" data-hint="Point at a node, or tap it: its path and acceptance.">&nbsp;</p>
+    <footer>
+      <ul class="legend keys" aria-label="Marks">
+        <li><i class="dot root">●</i>the text so far</li>
+        <li><i class="dot">●</i>drafted token, with its acceptance</li>
+        <li><i class="dot newest">●</i>the newest</li>
+      </ul>
+      <ul class="legend keys decision-keys" aria-label="GSD's decisions" hidden>
+        <li><i class="line accept"></i>accepted: on to the first child</li>
+        <li><i class="line reject"></i>rejected: on to the next sibling</li>
+        <li><i class="terminal">◆</i>sampled from the target (right) or from the residual (below)</li>
+        <li>as in the {reference("paper's Figure 1")}; ERSD does not decide in this order</li>
+      </ul>
+      <details class="node-table"><summary>As a table</summary>{_NODE_TABLE}</details>
+    </footer>
+    <p class="note">A node's acceptance is the product of R along its path; the queue always pops the most
+      acceptable node that is left, then offers its first child and its next sibling.
+      {reference("Paper, Algorithm 3 and equation 4")}. <span class="how"></span></p>
+  </section>
+"""
 _TEMPLATE = f"""
-<div class="lab">
-  <section class="card" aria-labelledby="lab-acceptance-title">
+<div class="lab trees">
+{_TREE}
+  <section class="card laws" aria-labelledby="lab-acceptance-title">
     <header><h2 id="lab-acceptance-title">Acceptance by child index</h2></header>
     <p>R(i) is the probability that the child with index i is the accepted one, the same at every node. A
       slider goes as far as the others leave room. {reference("Paper, Section 4, equation 3")}.</p>
@@ -185,45 +224,17 @@ _TEMPLATE = f"""
     <p class="note preset-note" aria-live="polite"></p>
     <div class="rates"></div>
     <p class="note left-over"></p>
-    <p class="lab-error" role="alert" hidden></p>
+    <p class="error-box lab-error" role="alert" hidden></p>
   </section>
 
-  <section class="card" aria-labelledby="lab-curve-title">
+  <section class="card gains" aria-labelledby="lab-curve-title">
     <header><h2 id="lab-curve-title">Tokens per target call</h2></header>
+    <div class="legend curve-legend"></div>
+    <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <p>The optimal tree keeps gaining with log k, where a sequence and a batch level off; no tree passes the
       bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}, the theorem for a vocabulary of
       {VOCABULARY:,}.</p>
-    <div class="legend curve-legend"></div>
-    <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>
-  </section>
-
-  <section class="card wide" aria-labelledby="lab-tree-title">
-    <header><h2 id="lab-tree-title">The best tree of k tokens</h2>
-      <div class="zoom" role="group" aria-label="Zoom">
-        <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
-        <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
-        <button type="button" data-zoom="reset">Whole tree</button></div></header>
-    <p>A node's acceptance is the product of R along its path; the queue always pops the most acceptable node
-      that is left, then offers its first child and its next sibling.
-      {reference("Paper, Algorithm 3 and equation 4")}.</p>
-    <div class="grow">
-      <button type="button" class="play primary">Play</button>
-      <label>k <input type="range" min="1" max="{MOST}" step="1"></label>
-      <input type="number" min="1" max="{MOST}" step="1" aria-label="k">
-      <label class="switch"><input type="checkbox" class="decisions">GSD's decisions</label>
-    </div>
-    <p class="verdict" role="status"></p>
-    <p class="note how"></p>
-    <ul class="legend keys decision-keys" aria-label="GSD's decisions" hidden>
-      <li><i class="line accept"></i>accepted: on to the first child</li>
-      <li><i class="line reject"></i>rejected: on to the next sibling</li>
-      <li><i class="terminal">◆</i>sampled from the target (right) or from the residual (below)</li>
-      <li>as in the {reference("paper's Figure 1")}; ERSD does not decide in this order</li>
-    </ul>
-    <div class="canvas"><svg class="growth" role="img" aria-label="Tree"></svg></div>
-    <p class="note inspected" data-hint="Point at a node, or tap it: its path and acceptance.">&nbsp;</p>
-    <details class="node-table"><summary>As a table</summary>{_NODE_TABLE}</details>
   </section>
 </div>
 """

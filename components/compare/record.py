@@ -1,0 +1,65 @@
+"""Record the comparison that the tab opens with: `python -m components.compare.record`.
+
+The texts follow from prompt and seed alone; the seconds are of the machine that recorded them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import specdec
+from components.compare import run as compare_run
+from components.compare.drafts import Drafts
+from components.compare.panel import EXAMPLES
+from components.decode import controls
+from components.page.assets import ASSETS
+
+RECORDED = ASSETS / "compare" / "recorded.json"
+SHARED = {"prompt": controls.EXAMPLES[0], "seed": 7, "length": 64, "temperature": 1}
+"""What the form says when the tab opens."""
+_SECONDS = ("draft", "evaluate", "verify", "rest")
+
+
+def main() -> None:
+    """Decode the first example's columns and write what their view needs."""
+    RECORDED.write_text(json.dumps(record(), separators=(",", ":")) + "\n")
+    print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
+
+
+def record() -> dict[str, Any]:
+    """shared: what all columns went on from; models; lanes: tree and rounds, by the column as the address
+    writes it."""
+    written = next(iter(EXAMPLES.values())).split(",")
+    drafted = [column for column in written if column != "ar"]
+    shared = {name: SHARED[name] for name in ("prompt", "seed", "temperature")}
+    request = shared | {
+        "max_new_tokens": SHARED["length"],
+        "columns": [{"name": column, **_parsed(column)} for column in drafted],
+        "reference": True,
+    }
+    updates = [json.loads(text) for text in compare_run.updates(Drafts(specdec.load_pair()), request)]
+    lanes = {name: _lane(updates, name) for name in (compare_run.REFERENCE, *drafted)}
+    return {"shared": SHARED, "models": updates[0]["setup"]["models"], "lanes": lanes}
+
+
+def _parsed(column: str) -> dict[str, Any]:
+    method, topology, k, draft = column.split(".")
+    return {"method": method, "topology": topology, "k": int(k), "draft": draft}
+
+
+def _lane(updates: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    own = [update for update in updates if update.get("column") == name]
+    tree = next(update["tree"] for update in own if "tree" in update)
+    return {"tree": tree, "rounds": [_round(round) for update in own for round in update["rounds"]]}
+
+
+def _round(round: Mapping[str, Any]) -> dict[str, Any]:
+    tokens = [{part: token[part] for part in ("id", "text", "kind")} for token in round["tokens"]]
+    seconds = {stage: float(f"{round['seconds'][stage]:.3g}") for stage in _SECONDS}
+    return {"tokens": tokens, "seconds": seconds, "nodes": [], "finish": round["finish"]}
+
+
+if __name__ == "__main__":
+    main()
