@@ -142,13 +142,12 @@ class TextView {
     this.mark();
   }
 
-  // On a phone the text grows below the controls: show where, once per run.
+  // Who pressed Generate further down sees the text grow.
   showStart() {
     const starts = state.phase === "waiting" && this.phase !== "waiting";
     this.phase = state.phase;
-    if (starts && this.story.parentElement.getBoundingClientRect().top > 0.85 * window.innerHeight) {
-      this.story.parentElement.scrollIntoView({ block: "start" });
-    }
+    const { top } = this.story.parentElement.getBoundingClientRect();
+    if (starts && (top < 0 || top > 0.85 * window.innerHeight)) window.scrollTo({ top: 0 });
   }
 
   reset() {

@@ -141,9 +141,7 @@ class TreeView {
     this.hint = this.detail.textContent;
     this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
     // few elements, however many edges: one for each state and width
-    this.edges = STATES.flatMap((status) =>
-      WIDTHS.map((width) => svg("path", { class: `edge ${status}`, "stroke-width": width })),
-    );
+    this.edges = STATES.flatMap((status) => WIDTHS.map(() => svg("path", { class: `edge ${status}` })));
     this.root = svg("path", { class: "mark root", d: SHAPES.square(SIZE.root) });
     this.nodes = svg("g");
     this.svg.append(...this.edges, this.root, this.nodes);
@@ -160,7 +158,7 @@ class TreeView {
     setAll(this.svg, { width, height });
     const { root, nodes, spacing, room } = layout(round, selectedDecision(), { width, height, zoom });
     setAll(this.root, { transform: `translate(${root.x.toFixed(1)} ${root.y.toFixed(1)})` });
-    this.drawEdges(nodes);
+    this.drawEdges(nodes, Math.min(1, spacing / CROWDED));
     this.drawNodes(
       nodes.filter(({ x, y }) => x > -30 && x < width + 30 && y > -20 && y < height + 20),
       spacing,
@@ -170,10 +168,12 @@ class TreeView {
     this.inspect(litNow());
   }
 
-  drawEdges(nodes) {
+  drawEdges(nodes, room) {
     const paths = this.edges.map(() => "");
     for (const item of nodes) paths[STATES.indexOf(item.status) * WIDTHS.length + thickness(item.node)] += edge(item);
-    paths.forEach((d, i) => setAll(this.edges[i], { d }));
+    paths.forEach((d, i) =>
+      setAll(this.edges[i], { d, "stroke-width": Math.max(1, WIDTHS[i % WIDTHS.length] * room) }),
+    );
   }
 
   drawNodes(shown, spacing, room) {

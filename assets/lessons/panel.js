@@ -38,7 +38,7 @@ function lookAt(selector) {
     const element = document.querySelector(selector);
     if (!element?.getBoundingClientRect().height) return requestAnimationFrame(wait);
     element.classList.add("lesson-look");
-    element.scrollIntoView({ block: isBelow() || element.clientHeight > 0.6 * innerHeight ? "start" : "center" });
+    element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
   };
   if (selector) wait();
 }

@@ -27,8 +27,8 @@ _TEMPLATE = f"""
     <li><i class="node last">◆</i>the target's own</li>
     <li><i class="thick"></i>thicker: likelier to the draft</li>
   </ul>
-  <p class="note inspected" aria-live="polite">Point at a node of a {frame.term("path")} for its numbers, or
-    use ↑ ↓ here.</p>
+  <p class="note inspected" aria-live="polite"
+    >Point at a node of a {frame.term("path")} for its numbers, or use ↑ ↓ here.</p>
 </section>
 """
 
