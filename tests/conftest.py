@@ -183,10 +183,8 @@ def settle(control):
 
 def within_reach(control):
     """Open the drawer of settings where a control of the Decode tab lies in it."""
-    opener = "button.open-settings[aria-expanded=false]"
-    in_drawer = "element => element.closest('#settings') !== null"
-    if control.evaluate(in_drawer) and control.page.locator(opener).count() > 0:
-        control.page.locator(opener).click()
+    if control.evaluate("element => element.closest('#settings') !== null"):
+        control.page.locator(".open-settings input").check(force=True)
 
 
 def enter(control, value):
@@ -220,8 +218,8 @@ def pick(control, option):
 
 def closed(page):
     """Close the drawer of settings."""
-    if page.locator("button.open-settings[aria-expanded=true]").count() > 0:
-        page.locator("button.open-settings").click()
+    if page.locator(".open-settings input").count() > 0:
+        page.locator(".open-settings input").uncheck(force=True)
 
 
 def generate(page, until="done"):

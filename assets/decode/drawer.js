@@ -1,15 +1,10 @@
-// The drawer with everything that can be set besides prompt and method.
+// The drawer with everything that can be set besides prompt and method. It opens without scripts; Escape closes it.
 
 export function mountDrawer(element) {
-  const button = element.querySelector("button");
-  const set = (open) => {
-    document.body.toggleAttribute("data-settings", open);
-    button.setAttribute("aria-expanded", String(open));
-  };
-  button.addEventListener("click", () => set(button.getAttribute("aria-expanded") !== "true"));
+  const box = element.querySelector("input");
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !document.body.hasAttribute("data-settings") || event.defaultPrevented) return;
-    set(false);
-    button.focus();
+    if (event.key !== "Escape" || !box.checked || event.defaultPrevented) return;
+    box.checked = false;
+    box.focus();
   });
 }

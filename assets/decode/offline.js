@@ -1,5 +1,7 @@
 // A saved page: the same panels, one run, no server.
 
+import { METHODS } from "../shared/catalogue.js";
+import { mountGlossary } from "../shared/glossary.js";
 import { select, show, state } from "../shared/store.js";
 import { parse, toRun } from "../shared/trace.js";
 import { play } from "./player.js";
@@ -16,17 +18,20 @@ const MOUNTS = {
   race: mountRace,
   statistics: mountStatistics,
 };
-const METHODS = { ar: "Autoregressive decoding", gsd: "GSD", ersd: "ERSD" };
 
 export function start() {
+  document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
   const run = toRun(parse(document.getElementById("trace").textContent));
+  run.baseline = JSON.parse(document.getElementById("baseline").textContent);
   const { method, seed, models } = run.setup;
+  document.body.dataset.method = method;
   const names = models.map(({ role, name }) => `${role} ${name}`).join(", ");
   document.querySelector(".about").textContent =
     `${METHODS[method]}, ${names}, seed ${seed}. This page needs no network.`;
   for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
+  mountGlossary();
   show(run, { name: "file", title: "", look: "", twin: null });
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
   else play();

@@ -12,9 +12,8 @@ export function remember(name, element) {
 
 const SHEETS = [
   ...["../shared/colours.css", "../shared/controls.css", "../page/page.css"],
-  ...["./stage.css", "./text.css", "./figures.css", "./player.css", "./statistics.css", "./offline.css"],
+  ...["./stage.css", "./text.css", "./figures.css", "./player.css", "./statistics.css", "./phone.css", "./offline.css"],
 ];
-const PANELS = ["text", "stepper", "tree", "race", "statistics"];
 const here = (path) => new URL(path, import.meta.url).href;
 
 async function fetched(address) {
@@ -56,9 +55,11 @@ async function offlinePage() {
     `data:text/javascript;charset=utf-8,${encodeURIComponent(withNames(source, address, root))}`,
   ]);
   const styles = await Promise.all(SHEETS.map(here).map(fetched));
-  const panels = PANELS.map((name) => `<div id="${name}" class="block panel">${templates.get(name)}</div>`);
+  const panel = (name) => `<div id="${name}" class="block panel">${templates.get(name)}</div>`;
   // A script element ends at the first "</", whatever it holds: model text must not end it.
-  const data = traceText().replaceAll("<", "\\u003c");
+  const harmless = (text) => text.replaceAll("<", "\\u003c");
+  const data = harmless(traceText());
+  const baseline = harmless(JSON.stringify(state.baseline));
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A recorded run of speculative decoding</title>
@@ -66,9 +67,15 @@ async function offlinePage() {
 <script type="importmap">${JSON.stringify({ imports: Object.fromEntries(imports) })}</script>
 </head><body><div class="gradio-container"><main class="contain">
 <header class="introduction"><h1>Speculative decoding, a recorded run</h1><p class="about"></p></header>
-${panels.join("\n")}
+<div id="page">
+${panel("text")}
+<div id="figures">${panel("tree")}${panel("race")}</div>
+${panel("stepper")}
+${panel("statistics")}
+</div>
 </main></div>
 <script type="application/json" id="trace">${data}</script>
+<script type="application/json" id="baseline">${baseline}</script>
 <script type="module">import { start } from "decode/offline.js"; start();</script>
 </body></html>
 `;

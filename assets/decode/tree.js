@@ -27,6 +27,8 @@ const SIZE = { root: 8, unvisited: 7, rejected: 7, accepted: 9, last: 8 }; // ra
 const REACH = 14; // and of what a finger meets
 const PILL = 22; // height of a label's pill
 const CHARACTER = 8; // pixels of a label for each of its characters
+const BETWEEN = 30; // pixels of a column that marks and margins take from a label
+const NARROW = 8; // characters; labels with less leave out the space before a word
 const CROWDED = 30; // rows nearer than this have room for no pills
 const FAR = 84; // rows are no further apart
 const LINE = 13; // pixels that a label without one needs downwards
@@ -93,7 +95,7 @@ export function layout(round, decision, { width, height, zoom }) {
       const status = node.status === "last" ? "last" : statusAt(node, decision, round);
       return { node, status, ...at(node.path), from: at(node.path.slice(0, -1)) };
     });
-  const room = Math.max(4, Math.floor((inner.x * zoom.scale - 44) / CHARACTER));
+  const room = Math.max(3, Math.floor((inner.x * zoom.scale - BETWEEN) / CHARACTER));
   return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
 }
 
@@ -184,7 +186,9 @@ class TreeView {
       const { node, status, x, y } = item;
       const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
       const [, pill, mark, label] = group.children;
-      const words = labelled.has(item) ? shortened(node.text, Math.min(room, 12)) : "";
+      const words = labelled.has(item)
+        ? shortened(room < NARROW ? node.text.trim() || node.text : node.text, Math.min(room, 12))
+        : "";
       setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
       setAll(label, { x: size + (withPills ? 8 : 4) });

@@ -32,7 +32,7 @@ SEED_INFO = "Same seed, same text."
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
 _SETTINGS = """
-<button type="button" class="open-settings" aria-expanded="false" aria-controls="settings">Settings</button>
+<label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
 """
 
 Inputs = dict[str, Any]

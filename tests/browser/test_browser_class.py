@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     told = page.locator("#setup .told")
     for part in (
         "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 8 is used",
-        "give one of ersd, gsd, ar; ersd is used instead",
+        "give one of ersd, gsd, traversal, specinfer, spectr, ar; ersd is used instead",
         "“\u2068temprature\u2069” in the address is no setting of this page",
         "baseline = “\u2068constructor\u2069” in the address does not fit: give 1 or 0",
         "race.p = “0.5,0.6” adds up to 1.1",

@@ -43,7 +43,7 @@ def shown(page, selector, text):
 def test_a_visitor_loads_a_pair_and_it_answers(page):
     shown(page, "#models-accordion", "Models: tiny/target with tiny/draft")
     expect(page.locator("#loads")).to_be_hidden()  # a script alone: no empty box below the models
-    page.locator("button.open-settings").click()
+    page.locator(".open-settings input").check(force=True)
     page.locator("#models-accordion > .label-wrap").click()
     shown(page, "#models .now", "tiny/draft")
     pick(page.get_by_label("Pair to load"), "Own models")

@@ -24,7 +24,7 @@ from tests.conftest import let_closed_runs_end
 ROOT = Path(app.__file__).parent
 PANELS = {
     "controls": "decode.controls",
-    "results": "decode",
+    "page": "decode",
     "projector": "page.projector",
     "race": "decode.race",
     "race_lab": "race_lab",
