@@ -1,0 +1,265 @@
+"""Tokens per second of many runs at once, against turns: `python -m specdec.bench.batch`.
+
+Turns: one round of each run after the other, each run on the tree that is fastest for one. Together: one
+forward for all, on the tree that a trial found fastest for so many. Texts are ERSD's and as long on both
+sides; both are timed right after one another, and their ratio is of such a pair. Prefills are part of it.
+Beside the clock's time stands the processor time of all threads, which other work on the machine leaves
+alone; trees are chosen by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+
+from specdec.bench.report import aligned, machine
+from specdec.bench.synthetic import PRESETS, synthetic_pair
+from specdec.checks import whole
+from specdec.decoding.batch import Batch
+from specdec.decoding.run import Run, stream
+from specdec.loading import load_pair
+from specdec.models.load import DTYPES
+from specdec.pair import ModelPair
+from specdec.topology import sequence
+
+SIZES = (1, 2, 4, 8, 16, 40)
+KS = (0, 1, 2, 3, 4, 6, 8)
+PROMPTS = ("Once upon a time", "The weather that morning was", "One day, her best friend asked", "Tom had")
+
+
+class Timed(NamedTuple):
+    """Some runs to their ends. cpu_seconds: processor time of all threads. first: seconds until the last one
+    had its first round. ends: seconds until each ended. tokens: of all."""
+
+    seconds: float
+    cpu_seconds: float
+    first: float
+    ends: list[float]
+    tokens: int
+
+
+def runs_of(pair: ModelPair, prompts: Sequence[Sequence[int]], number: int, k: int, tokens: int) -> list[Run]:
+    """Runs that have not begun, on sequence(k); autoregressive ones where k is 0."""
+    method = "ersd" if k else "ar"
+    return [
+        stream(
+            pair,
+            prompts[seed % len(prompts)],
+            method=method,
+            topology=sequence(max(k, 1)),
+            max_new_tokens=tokens,
+            seed=seed,
+            detail=False,
+        )
+        for seed in range(number)
+    ]
+
+
+def turns(runs: Sequence[Run]) -> Timed:
+    """A round of each run after the other, until all have ended."""
+    waiting = list(runs)
+
+    def step() -> list[Run]:
+        waiting[:] = [run for run in waiting if next(run).finish is None]
+        return [run for run in runs if run not in waiting]
+
+    return _timed(runs, step)
+
+
+def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
+    """All of them in one batch."""
+    batch, ended = Batch(pair), []
+    for run in runs:
+        batch.add(run)
+
+    def step() -> list[Run]:
+        for progress in batch.step():
+            if progress.error is not None:
+                raise progress.error
+            if progress.round.finish is not None:
+                ended.append(progress.run)
+        return ended
+
+    return _timed(runs, step)
+
+
+def _timed(runs: Sequence[Run], step: Callable[[], Sequence[Run]]) -> Timed:
+    start, cpu_start, first, ends = time.perf_counter(), time.process_time(), None, {}
+    while len(ends) < len(runs):
+        ended = step()
+        now = time.perf_counter() - start
+        if first is None and all(run.rounds for run in runs):
+            first = now
+        ends |= {run: now for run in ended if run not in ends}
+    cpu_seconds = time.process_time() - cpu_start
+    tokens = sum(len(run.generation.token_ids) for run in runs)
+    return Timed(max(ends.values()), cpu_seconds, first, list(ends.values()), tokens)
+
+
+def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: int, repeats: int) -> dict:
+    """The figures of one pair."""
+    pair.eos_ids = frozenset()
+    prompts = [[7 * i % pair.vocab_size for i in range(8)]]
+    if pair.tokenizer is not None:
+        prompts = [pair.encode(text) for text in PROMPTS]
+    together(pair, runs_of(pair, prompts, 2, ks[-1], 8))  # what is made at the first use
+    memory = _bytes_per_run(pair, prompts, sizes[-1], tokens)  # before there is any to be used again
+    by_k = _by_k(pair, prompts, sizes, ks, tokens, repeats)
+    rates = {
+        size: {row["k"]: row["per_processor_second"] for row in by_k if row["runs"] == size} for size in sizes
+    }
+    best = {size: max(found, key=found.get) for size, found in rates.items()}
+    rows = [_row(pair, prompts, size, best[sizes[0]], best[size], tokens, repeats) for size in sizes]
+    return {
+        "arithmetic": pair.arithmetic,
+        "rows": rows,
+        "by_k": by_k,
+        "bytes_per_run": memory,
+    }
+
+
+def _by_k(
+    pair: ModelPair,
+    prompts: Sequence[Sequence[int]],
+    sizes: Sequence[int],
+    ks: Sequence[int],
+    tokens: int,
+    repeats: int,
+) -> list[dict[str, Any]]:
+    """Tokens per second together by size and k, all of them in turn: medians."""
+    found: dict[tuple[int, int], list[Timed]] = {(size, k): [] for size in sizes for k in ks}
+    for _ in range(repeats):
+        for (size, k), samples in found.items():
+            samples.append(together(pair, runs_of(pair, prompts, size, k, tokens)))
+    return [{"runs": size, "k": k, **_rates(samples)} for (size, k), samples in found.items()]
+
+
+def _rates(samples: Sequence[Timed]) -> dict[str, float]:
+    return {
+        "tokens_per_second": median(each.tokens / each.seconds for each in samples),
+        "per_processor_second": median(each.tokens / each.cpu_seconds for each in samples),
+    }
+
+
+def _row(
+    pair: ModelPair,
+    prompts: Sequence[Sequence[int]],
+    size: int,
+    k_alone: int,
+    k_together: int,
+    tokens: int,
+    repeats: int,
+) -> dict[str, Any]:
+    pairs = []
+    for _ in range(repeats):
+        alone = turns(runs_of(pair, prompts, size, k_alone, tokens))
+        pairs.append((alone, together(pair, runs_of(pair, prompts, size, k_together, tokens))))
+    one, both = zip(*pairs, strict=True)
+    return {
+        "runs": size,
+        "k_turns": k_alone,
+        "k_together": k_together,
+        "turns": _rates(one),
+        "together": _rates(both),
+        "ratio": _ratio([a.seconds / b.seconds for a, b in pairs]),
+        "processor_time_ratio": _ratio([a.cpu_seconds / b.cpu_seconds for a, b in pairs]),
+        "first_round_of_the_last": median(each.first for each in both),
+        "slowest_to_median": median(max(each.ends) / median(each.ends) for each in both),
+    }
+
+
+def _ratio(ratios: Sequence[float]) -> dict[str, float]:
+    return {"median": median(ratios), "low": min(ratios), "high": max(ratios)}
+
+
+def _bytes_per_run(pair: ModelPair, prompts: Sequence[Sequence[int]], size: int, tokens: int) -> int:
+    """What the process grows by for each run in the middle of its text, beyond the first two."""
+    batch = Batch(pair)
+    runs = runs_of(pair, prompts, size + 2, 2, 2 * tokens)
+    for run in runs[:2]:
+        batch.add(run)
+    batch.step()
+    before = _resident()
+    for run in runs[2:]:
+        batch.add(run)
+    while not all(len(run.rounds) > 3 for run in runs):
+        batch.step()
+    return max(0, _resident() - before) // size
+
+
+def _resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+_RATIOS = ("ratio", "processor_time_ratio")
+
+
+def table(found: dict[str, Any]) -> str:
+    """The rows of one pair, and tokens per second by k."""
+    head = ["runs", "k", "turns", "together", "ratio", "processor time", "first round", "slowest"]
+    lines = [
+        [
+            f"{row['runs']}",
+            f"{row['k_turns']}, {row['k_together']}",
+            f"{row['turns']['tokens_per_second']:.0f}",
+            f"{row['together']['tokens_per_second']:.0f}",
+            *("{median:.2f} ({low:.2f} to {high:.2f})".format(**row[name]) for name in _RATIOS),
+            f"{row['first_round_of_the_last']:.2f} s",
+            f"{row['slowest_to_median']:.2f}",
+        ]
+        for row in found["rows"]
+    ]
+    ks = sorted({row["k"] for row in found["by_k"]})
+    rates = {(row["runs"], row["k"]): row["per_processor_second"] for row in found["by_k"]}
+    sizes = sorted({size for size, _ in rates})
+    by_k = [[f"{size}", *(f"{rates[size, k]:.0f}" for k in ks)] for size in sizes]
+    head_by_k = ["runs; tokens per second of processor time", *(f"k = {k}" for k in ks)]
+    return f"{aligned([head, *lines])}\n\n{aligned([head_by_k, *by_k])}"
+
+
+def _pair(name: str, dtype: str) -> ModelPair:
+    if name == "embedded":
+        return load_pair(dtype=dtype)
+    return synthetic_pair(PRESETS[name], getattr(torch, dtype))[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m specdec.bench.batch", description=__doc__)
+    parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
+    parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
+    parser.add_argument("--tokens", type=int, default=48, help="of each text (default: 48)")
+    parser.add_argument("--repeats", type=int, default=3, help="of everything (default: 3)")
+    parser.add_argument("--json", type=Path, help="write the figures here, beside those of other pairs")
+    options = parser.parse_args(arguments)
+    try:
+        tokens, repeats, threads = (
+            whole(name, getattr(options, name), 1) for name in ("tokens", "repeats", "threads")
+        )
+    except ValueError as error:
+        parser.error(str(error))
+    torch.set_num_threads(threads)
+    found = measure(_pair(options.pair, options.dtype), SIZES, KS, tokens, repeats)
+    print(
+        f"{found['arithmetic']}\n\n{table(found)}\n\nmemory of a run: {found['bytes_per_run'] / 1e6:.1f} MB"
+    )
+    if options.json:
+        name = f"{options.pair}, {options.dtype}, {found['arithmetic'].split(',')[0].split(': ')[-1]}"
+        settings = {"tokens": tokens, "repeats": repeats, "threads": threads, "load": os.getloadavg()[0]}
+        results = json.loads(options.json.read_text()) if options.json.exists() else {}
+        results[name] = {"machine": machine(torch.device("cpu")), "settings": settings, **found}
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
