@@ -84,7 +84,7 @@ def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
         for progress in batch.step():
             if progress.error is not None:
                 raise progress.error
-            if progress.round.finish is not None:
+            if progress.ended:
                 ended.append(progress.run)
         return ended
 
@@ -92,11 +92,12 @@ def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
 
 
 def _timed(runs: Sequence[Run], step: Callable[[], Sequence[Run]]) -> Timed:
-    start, cpu_start, first, ends = time.perf_counter(), time.process_time(), None, {}
+    start, cpu_start, first = time.perf_counter(), time.process_time(), 0.0
+    ends: dict[Run, float] = {}
     while len(ends) < len(runs):
         ended = step()
         now = time.perf_counter() - start
-        if first is None and all(run.rounds for run in runs):
+        if not first and all(run.rounds for run in runs):
             first = now
         ends |= {run: now for run in ended if run not in ends}
     cpu_seconds = time.process_time() - cpu_start
@@ -116,7 +117,7 @@ def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: in
     rates = {
         size: {row["k"]: row["per_processor_second"] for row in by_k if row["runs"] == size} for size in sizes
     }
-    best = {size: max(found, key=found.get) for size, found in rates.items()}
+    best = {size: max(found, key=found.__getitem__) for size, found in rates.items()}
     rows = [_row(pair, prompts, size, best[sizes[0]], best[size], tokens, repeats) for size in sizes]
     return {
         "arithmetic": pair.arithmetic,

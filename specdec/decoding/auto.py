@@ -10,18 +10,17 @@ decode meanwhile. What is accepted is a function of pair, method and sampling; w
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 
+from specdec.decoding.costs import RoundCost, Steps, forward_costs, undisturbed
 from specdec.decoding.engine import RunSettings
 from specdec.decoding.on_device import engine_for
-from specdec.models import Model, Session
+from specdec.models import Model
 from specdec.optimal import optimal_topology
 from specdec.race import derived_seed
 from specdec.stats import acceptance_vector, index_counts
@@ -50,17 +49,13 @@ _TRIAL_SEED = 0x7472_6961_6C73
 """Trials must not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
 _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
+_MOST_ROWS = 96
+"""Rows of the largest forward of many runs that is measured."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-_PREFIX = 32
-"""Cached tokens while forwards are timed."""
-_REPEATS = 12
-"""Times that each forward is timed."""
 _REMEMBERED = 16
 """Methods with their sampling whose trials and topologies a pair keeps."""
 
 _T = TypeVar("_T")
-Steps = Generator[None, None, _T]
-"""Work in small steps: it stops after each, and returns what it found at its end."""
 
 
 def finished(steps: Steps[_T]) -> _T:
@@ -84,17 +79,21 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
     return models
 
 
-def choosing(pair: ModelPair, settings: RunSettings) -> Steps[Topology]:
+def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[Topology]:
     """The topology with the most expected tokens per second, chosen on first use.
+
+    at_once: runs that are decoded together (`batch`). The more there are, the less is a row free, and the
+    smaller is the tree; a power of two is measured for all numbers up to it.
 
     It depends on how long forwards took: the same seed gives the same text again under ERSD, and under GSD
     where the tree is the same, which `Generation.paths` tells.
     """
-    key = (settings.method, settings.sampling, settings.draft_sampling)
+    at_once = 1 << (at_once - 1).bit_length()
+    key = (settings.method, settings.sampling, settings.draft_sampling, at_once)
     found = pair.measured_topologies.get(key)
     if found is None:
         trial = yield from measuring(pair, settings)
-        found = yield from _fastest(pair, trial)
+        found = yield from _fastest(pair, trial, at_once)
         _remember(pair.measured_topologies, key, found)
     return found
 
@@ -156,8 +155,8 @@ def _told(rounds: Sequence[Round], topology: Topology) -> Measurement:
         acceptance = np.array([_RARE])
     return Measurement(
         acceptance=acceptance,
-        draft=_undisturbed([round.seconds.draft for round in rounds]),
-        rest=_undisturbed([round.seconds.verify + round.seconds.rest for round in rounds]),
+        draft=undisturbed([round.seconds.draft for round in rounds]),
+        rest=undisturbed([round.seconds.verify + round.seconds.rest for round in rounds]),
     )
 
 
@@ -183,12 +182,17 @@ def _trial_rounds(
         yield from engine.rounds()
 
 
-def _fastest(pair: ModelPair, trial: Measurement) -> Steps[Topology]:
-    forwards = yield from _forward_costs(pair)
-    acceptance, costs = trial.acceptance, _Costs(pair, trial, forwards)
+def _fastest(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[Topology]:
+    acceptance, most = trial.acceptance, _most_tokens(pair)
+    models = (pair.target, pair.drafting)
+    alone = yield from forward_costs(models, most)
+    costs = RoundCost.of(trial.draft, trial.rest, alone, _trial_topology(pair))
+    if at_once > 1:
+        most = max(2, min(most, _MOST_ROWS // at_once))
+        costs = costs.together((yield from forward_costs(models, most, at_once)), at_once)
     candidates = [Topology([])]
     for k in _SIZES:
-        if 1 + k <= _most_tokens(pair):
+        if 1 + k <= most:
             candidates += [optimal_topology(acceptance, k), sequence(k)]
     allowed = [tree for tree in candidates if tree.is_sequence or not _only_sequences(pair)]
     return max(allowed, key=lambda tree: expected_tokens(acceptance, tree) / costs.seconds(tree))
@@ -205,73 +209,3 @@ def _only_sequences(pair: ModelPair) -> bool:
 def _most_tokens(pair: ModelPair) -> int:
     """Tokens of the largest forward worth measuring; it must fit into both contexts."""
     return min(1 + max(_SIZES), pair.target.context_length, pair.drafting.context_length)
-
-
-class _Costs:
-    """Seconds of a round by topology: forwards as measured, bookkeeping as in the trial."""
-
-    def __init__(self, pair: ModelPair, trial: Measurement, forwards: Sequence[_ForwardCost]):
-        self.target, self.draft = forwards
-        self.rest, tree = trial.rest, _trial_topology(pair)
-        # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
-        self.level = max(trial.draft - self._draft_forwards(tree), 0) / tree.depth
-
-    def seconds(self, topology: Topology) -> float:
-        drafting = self._draft_forwards(topology) + self.level * topology.depth
-        return drafting + self.target.seconds(1 + topology.num_draft_tokens) + self.rest
-
-    def _draft_forwards(self, topology: Topology) -> float:
-        inner = [sum(bool(topology.children[row]) for row in level) for level in topology.levels]
-        return sum(self.draft.seconds(count) for count in inner if count)
-
-
-class _ForwardCost:
-    """Seconds of a cached forward over n tokens, measured at a few n, linear in between.
-
-    They never fall with n: where they seem to, the machine was busy at that moment.
-    """
-
-    def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
-        self._counts = sorted(seconds_by_count)
-        self._seconds = np.maximum.accumulate([_undisturbed(seconds_by_count[n]) for n in self._counts])
-
-    def seconds(self, count: int) -> float:
-        return float(np.interp(count, self._counts, self._seconds))
-
-
-def _forward_costs(pair: ModelPair) -> Steps[list[_ForwardCost]]:
-    """Of target and draft. All sizes take turns: a busy moment then falls on all of them alike."""
-    most = _most_tokens(pair)
-    counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
-    models = (pair.target, pair.drafting)
-    sessions = [_prefilled(model, most) for model in models]
-    seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
-    for _ in range(_REPEATS):
-        for model, session, found in zip(models, sessions, seconds, strict=True):
-            for count in counts:
-                found[count].append(_forward_seconds(session, model.device, count))
-        yield
-    return [_ForwardCost(found) for found in seconds]
-
-
-def _prefilled(model: Model, count: int) -> Session:
-    """A session with some text, and room for `count` tokens after it."""
-    session = model.session()
-    if prefix := min(_PREFIX, model.context_length - count):
-        session.prefill([0] * prefix)
-    return session
-
-
-def _forward_seconds(session: Session, device: torch.device, count: int) -> float:
-    tokens = torch.zeros(count, dtype=torch.int64, device=device)
-    start = time.perf_counter()
-    logits = session.forward(tokens, range(-1, count - 1))
-    logits[-1, 0].item()  # waits for a GPU
-    seconds = time.perf_counter() - start
-    session.keep(())
-    return seconds
-
-
-def _undisturbed(seconds: Sequence[float]) -> float:
-    """The lower quartile: other work on the machine only adds to the time."""
-    return float(np.quantile(seconds, 0.25))

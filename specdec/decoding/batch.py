@@ -44,6 +44,11 @@ class Progress(NamedTuple):
     round: Round | None
     error: Exception | None = None
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was the run's last, so that it has left the batch."""
+        return self.round is None or self.round.finish is not None
+
 
 class Batch:
     """Runs of one pair that are advanced together.
@@ -90,7 +95,7 @@ class Batch:
         _answer([seat for seat in waiting if seat.forward is not None])
         found = [seat.progress for seat in waiting if seat.progress is not None]
         for progress in found:
-            if progress.error is not None or progress.round.finish is not None:
+            if progress.ended:
                 del self._seats[progress.run]
         return found
 
@@ -181,9 +186,11 @@ def generate_many(
     most = len(prompts) if at_once is None else whole("at_once", at_once, 1)
     several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
     several["seed"] = _each("seeds", None if seeds is None else list(seeds), len(prompts))
+    each = [{name: values[number] for name, values in several.items()} for number in range(len(prompts))]
+    beside = max(1, min(most, len(prompts)))
     runs = [
-        stream(pair, prompt, detail=detail, **{name: values[number] for name, values in several.items()})
-        for number, prompt in enumerate(prompts)
+        stream(pair, prompt, detail=detail, at_once=beside, **own)
+        for prompt, own in zip(prompts, each, strict=True)
     ]
     batch, waiting = Batch(pair), iter(runs)
     while True:

@@ -46,6 +46,7 @@ def stream(
     detail: bool = True,
     drafter: Proposer | Estimator | None = None,
     draft_temperature: float | None = None,
+    at_once: int = 1,
 ) -> Run:
     """Decode round by round; yields one `Round` per target evaluation.
 
@@ -58,13 +59,14 @@ def stream(
     nodes and the races of every verified position, which costs time.
     drafter: who drafts instead of the pair's draft, which may then be missing: `specdec.drafters.NGram()`,
     `Suffix()`, or what `specdec.drafters.proposed` describes. draft_temperature: the draft's own, None for
-    the target's. Both change the speed and never the law; under ERSD, not even the text.
+    the target's. Both change the speed and never the law; under ERSD, not even the text. at_once: runs that
+    will be decoded together (`batch`), this one included, for `"auto"`.
 
     ValueError, before anything is computed, names the argument that does not fit and what would.
     """
     sampling = Sampling(temperature, top_k, top_p)
     settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
-    return Run(pair, prompt, settings, topology)
+    return Run(pair, prompt, settings, topology, at_once)
 
 
 def generate(
@@ -129,12 +131,13 @@ class Run(Iterator[Round]):
         prompt: str | Sequence[int],
         settings: RunSettings,
         topology: Topology | ContextTree | str | None,
+        at_once: int = 1,
     ):
         self.pair, self.settings = _checked_pair(pair), _checked(settings)
         self.prompt = prompt if isinstance(prompt, str) else None
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
-        self.topology = _chosen_topology(pair, self.settings, topology)
+        self.topology = _chosen_topology(pair, self.settings, topology, whole("at_once", at_once, 1))
         if self.settings.drafter is None:
             _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
@@ -223,7 +226,7 @@ def _checked_draft_temperature(settings: RunSettings) -> float | None:
 
 
 def _chosen_topology(
-    pair: ModelPair, settings: RunSettings, topology: Topology | ContextTree | str | None
+    pair: ModelPair, settings: RunSettings, topology: Topology | ContextTree | str | None, at_once: int
 ) -> Topology | ContextTree:
     if settings.method == "ar":
         return Topology([])
@@ -231,7 +234,7 @@ def _chosen_topology(
     if settings.drafter is not None:
         _check_fits_drafter(settings.method, topology)
     if isinstance(topology, str) and topology == "auto":
-        return finished(choosing(pair, settings))
+        return finished(choosing(pair, settings, at_once))
     topology = sequence(4) if topology is None else topology
     if not isinstance(topology, Topology | ContextTree):
         raise ValueError(f"topology = {topology!r} is neither a Topology, a ContextTree nor 'auto'")

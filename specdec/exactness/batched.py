@@ -118,8 +118,7 @@ def _decoded(
         for progress in company.step():
             if progress.error is not None:
                 raise progress.error
-            ended = progress.round.finish is not None
-            if not ended and len(progress.run.rounds) == leaving[progress.run].leaves:
+            if not progress.ended and len(progress.run.rounds) == leaving[progress.run].leaves:
                 company.remove(progress.run)
     return runs, most
 

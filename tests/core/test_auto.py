@@ -10,7 +10,7 @@ import torch
 
 import specdec
 from specdec import stats, topology
-from specdec.decoding import auto, engine
+from specdec.decoding import auto, costs, engine
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from tests.helpers.laws import random_table
@@ -32,9 +32,9 @@ def at_once(found):
 
 def chosen(monkeypatch, draft_seconds: float, target_seconds) -> specdec.Topology:
     """What auto takes of a draft that is always right, at these costs and no others."""
-    target = auto._ForwardCost({n: [target_seconds(n)] for n in COUNTS})
-    draft = auto._ForwardCost({n: [draft_seconds] for n in COUNTS})
-    monkeypatch.setattr(auto, "_forward_costs", lambda pair: at_once([target, draft]))
+    target = costs.ForwardCost({n: [target_seconds(n)] for n in COUNTS})
+    draft = costs.ForwardCost({n: [draft_seconds] for n in COUNTS})
+    monkeypatch.setattr(auto, "forward_costs", lambda models, most: at_once([target, draft]))
     generation = specdec.generate(
         pair_of_twins(), [0], method="ersd", topology="auto", max_new_tokens=2, seed=0
     )
@@ -54,13 +54,31 @@ def test_the_tree_follows_the_costs(monkeypatch, draft_seconds, target_seconds, 
     assert fits(chosen(monkeypatch, draft_seconds, target_seconds))
 
 
+def test_the_tree_shrinks_as_more_runs_share_a_forward(monkeypatch):
+    """Up to eight rows cost the same, and each further one an eighth of that."""
+
+    def forward_costs(models, most, at_once=1):
+        target = costs.ForwardCost({n: [1e3 * max(1.0, n * at_once / 8)] for n in range(1, most + 1)})
+        return steps([target, free()])
+
+    steps = at_once
+    monkeypatch.setattr(auto, "forward_costs", forward_costs)
+    pair = specdec.ModelPair(*(MarkovModel(random_table(6, 1, seed)) for seed in (1, 2)))
+    settings = engine.RunSettings("ersd", 8, Sampling(), 0, False)
+    sizes = [auto.finished(auto.choosing(pair, settings, runs)).num_draft_tokens for runs in (1, 2, 3, 4, 8)]
+    assert sizes[0] > sizes[1] > sizes[3] == 1
+    assert sizes[4] == 0
+    assert sizes[2] == sizes[3]  # one measurement up to a power of two
+    assert len(pair.measured_topologies) == 4
+
+
 def test_a_busy_moment_does_not_make_a_forward_dear():
-    cost = auto._ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
+    cost = costs.ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
     assert (cost.seconds(1), cost.seconds(3), cost.seconds(5)) == (1.0, 1.5, 2.0)
 
 
 def test_more_tokens_never_cost_less():
-    cost = auto._ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
+    cost = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
     assert [cost.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
 
 
@@ -85,7 +103,7 @@ GRID = [
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     """Nodes have as many children as q has support: rates over the nodes that have one need not sum to 1."""
     monkeypatch.setattr(auto, "_TRIAL_TOKENS", 64)
-    monkeypatch.setattr(auto, "_REPEATS", 1)
+    monkeypatch.setattr(costs, "REPEATS", 1)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     rose = 0
     for sampling in GRID:
@@ -116,7 +134,7 @@ def test_a_child_that_is_accepted_where_the_first_never_is(monkeypatch):
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     for method in ("gsd", "ersd"):
         assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
-        monkeypatch.setattr(auto, "_forward_costs", lambda pair: at_once([one_second(), free()]))
+        monkeypatch.setattr(auto, "forward_costs", lambda models, most: at_once([one_second(), free()]))
         g = specdec.generate(pair, [0], method=method, topology="auto", max_new_tokens=20, seed=0)
         assert g.block_efficiency >= 2.0
         assert g.paths[:2] == ((0,), (1,))
@@ -126,11 +144,11 @@ def test_a_child_that_is_accepted_where_the_first_never_is(monkeypatch):
 
 
 def one_second():
-    return auto._ForwardCost({n: [1.0] for n in COUNTS})
+    return costs.ForwardCost({n: [1.0] for n in COUNTS})
 
 
 def free():
-    return auto._ForwardCost({n: [1e-9] for n in COUNTS})
+    return costs.ForwardCost({n: [1e-9] for n in COUNTS})
 
 
 def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough():

@@ -9,6 +9,7 @@ import specdec
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.context.acceptance import STAGES, Hazards
 from specdec.context.features import WIDTH
+from specdec.decoding import auto, costs, run
 from specdec.decoding import batch as batch_module
 from specdec.decoding.batch import PIECE, Batch
 from specdec.exactness.batched import compared, plans
@@ -260,3 +261,25 @@ def test_an_error_of_one_run_ends_generate_many():
     pair = specdec.ModelPair(broken)
     with pytest.raises(ValueError, match="leaves no room"):
         specdec.generate_many(pair, [[0], [0] * 8], method="ar")
+
+
+def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
+    asked = []
+
+    def choosing(pair, settings, at_once):
+        asked.append(at_once)
+        return sequence(1)
+        yield
+
+    monkeypatch.setattr(run, "choosing", choosing)
+    settings = {"topology": "auto", "max_new_tokens": 4}
+    specdec.generate_many(pair, [[3], [4], [5]], **settings)
+    specdec.generate_many(pair, [[3], [4], [5]], at_once=2, **settings)
+    specdec.generate(pair, [3], **settings)
+    assert asked == [3, 3, 3, 2, 2, 2, 1]
+
+
+def test_forwards_of_many_runs_can_be_timed(pair):
+    found = costs.forward_costs((pair.target, pair.draft), most=3, at_once=3)
+    target, draft = auto.finished(found)
+    assert 0 < draft.seconds(1) <= target.seconds(3)

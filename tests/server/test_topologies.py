@@ -12,7 +12,7 @@ import specdec
 from components.guard import limits
 from components.server import topologies
 from components.server.settings import VisitorSettings
-from specdec.decoding import auto
+from specdec.decoding import auto, costs
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from tests.helpers.laws import markov_pair, random_table
@@ -99,7 +99,7 @@ SAMPLINGS = [
 def test_every_topology_decodes_at_every_sampling(name, method, monkeypatch):
     """48 samplings each; under ERSD and at temperature 0 the text is that of autoregressive decoding."""
     monkeypatch.setattr(auto, "_TRIAL_TOKENS", 48)
-    monkeypatch.setattr(auto, "_REPEATS", 1)
+    monkeypatch.setattr(costs, "REPEATS", 1)
     pair = specdec.ModelPair(*(MarkovModel(random_table(12, 1, seed)) for seed in (1, 2)))
     for sampling in SAMPLINGS:
         tree = topologies.topology(pair, name, 5, method=method, **sampling)

@@ -1,0 +1,131 @@
+"""What a round costs on this machine: forwards of one run or of many at once, timed in small steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from specdec.models import Model, Session
+from specdec.models.together.forwards import Forward
+from specdec.topology import Topology
+
+_PREFIX = 32
+"""Cached tokens while forwards are timed."""
+REPEATS = 12
+"""Times that each forward is timed; those of many runs a third as often."""
+
+_T = TypeVar("_T")
+Steps = Generator[None, None, _T]
+"""Work in small steps: it stops after each, and returns what it found at its end."""
+
+
+class ForwardCost:
+    """Seconds of a cached forward over n tokens, measured at a few n, linear in between.
+
+    They never fall with n: where they seem to, the machine was busy at that moment.
+    """
+
+    def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
+        self._counts = sorted(seconds_by_count)
+        self._seconds = np.maximum.accumulate([undisturbed(seconds_by_count[n]) for n in self._counts])
+
+    def seconds(self, count: int) -> float:
+        """Of so many tokens."""
+        return float(np.interp(count, self._counts, self._seconds))
+
+
+@dataclass(frozen=True)
+class RoundCost:
+    """Seconds of a round of `runs` runs by topology.
+
+    target, draft: of forwards over n tokens of each run. level, rest: ours for each run, for a level of its
+    tree and for the round.
+    """
+
+    target: ForwardCost
+    draft: ForwardCost
+    rest: float
+    level: float = 0.0
+    runs: int = 1
+
+    @classmethod
+    def of(cls, draft: float, rest: float, forwards: Sequence[ForwardCost], tree: Topology) -> RoundCost:
+        """Of one run whose rounds on this tree took so many seconds to draft, and for the rest."""
+        cost = cls(*forwards, rest)
+        # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
+        return replace(cost, level=max(draft - cost._draft_forwards(tree), 0) / tree.depth)
+
+    def together(self, forwards: Sequence[ForwardCost], runs: int) -> RoundCost:
+        """Of so many runs at once, whose forwards take this."""
+        target, draft = forwards
+        return replace(self, target=target, draft=draft, runs=runs)
+
+    def seconds(self, topology: Topology) -> float:
+        """All runs on this tree."""
+        ours = self.level * topology.depth + self.rest
+        forwards = self._draft_forwards(topology) + self.target.seconds(1 + topology.num_draft_tokens)
+        return forwards + self.runs * ours
+
+    def _draft_forwards(self, topology: Topology) -> float:
+        inner = [sum(bool(topology.children[row]) for row in level) for level in topology.levels]
+        return sum(self.draft.seconds(count) for count in inner if count)
+
+
+def forward_costs(models: Sequence[Model], most: int, at_once: int = 1) -> Steps[list[ForwardCost]]:
+    """Of each model, up to `most` tokens of each of so many runs at once.
+
+    All sizes take turns: a busy moment then falls on all of them alike.
+    """
+    counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
+    sessions = [[_prefilled(model, most) for _ in range(at_once)] for model in models]
+    seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
+    for _ in range(REPEATS if at_once == 1 else -(-REPEATS // 3)):
+        for model, those, found in zip(models, sessions, seconds, strict=True):
+            for count in counts:
+                found[count].append(_forward_seconds(those, model.device, count))
+        yield
+    return [ForwardCost(found) for found in seconds]
+
+
+def _prefilled(model: Model, count: int) -> Session:
+    """A session with some text, and room for `count` tokens after it."""
+    session = model.session()
+    if prefix := min(_PREFIX, model.context_length - count):
+        session.prefill([0] * prefix)
+    return session
+
+
+def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: int) -> float:
+    tokens = torch.zeros(count, dtype=torch.int64, device=device)
+    forwards = [Forward(session, tokens, range(-1, count - 1)) for session in sessions]
+    start = time.perf_counter()
+    logits = _answered(forwards)
+    logits[-1, 0].item()  # waits for a GPU
+    seconds = time.perf_counter() - start
+    for session in sessions:
+        session.keep(())
+    return seconds
+
+
+def _answered(forwards: Sequence[Forward]) -> torch.Tensor:
+    """The last one's logits."""
+    if len(forwards) == 1:
+        found = forwards[0].answer()
+    else:
+        from specdec.models.together.answers import together  # which waits for transformers
+
+        found = together(forwards)[-1]
+    if isinstance(found, Exception):
+        raise found
+    assert found is not None
+    return found
+
+
+def undisturbed(seconds: Sequence[float]) -> float:
+    """The lower quartile: other work on the machine only adds to the time."""
+    return float(np.quantile(seconds, 0.25))
