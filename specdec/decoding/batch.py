@@ -36,6 +36,8 @@ PIECE = 64
 PIECES = 128
 """Tokens of all prompts in one step, beyond which further ones wait for the next: rounds are not to."""
 
+_Work = Generator[Forward | Round, Tensor | None, None]
+
 
 class Progress(NamedTuple):
     """What a step did for one run. round: its new one. error: why it has none; the run has left the batch."""
@@ -92,7 +94,7 @@ class Batch:
             seat.resume()
         while drafting := [seat for seat in waiting if seat.drafts]:
             _answer(drafting)
-        _answer([seat for seat in waiting if seat.forward is not None])
+        _answer(waiting)
         found = [seat.progress for seat in waiting if seat.progress is not None]
         for progress in found:
             if progress.ended:
@@ -137,8 +139,7 @@ class _Seat:
     def take(self, answer: Answer) -> None:
         """Go on with this answer, to the next forward or to the end of the round."""
         try:
-            failed = isinstance(answer, Exception)
-            reached = self._work.throw(answer) if failed else self._work.send(answer)
+            reached = _resumed(self._work, answer)
         except Exception as error:
             self.forward, self.progress = None, Progress(self.run, None, error)
             return
@@ -149,7 +150,7 @@ class _Seat:
             self.progress = Progress(self.run, reached)
 
 
-def _work(engine: Engine) -> Generator[Forward | Round, Tensor | None, None]:
+def _work(engine: Engine) -> _Work:
     """All of a run: the forwards that it needs, to be answered, and its rounds."""
     # a model that can't take several tokens at once takes all of a prompt or one by one
     most = None if engine.pair.target.capability == "ar" else PIECE
@@ -161,8 +162,16 @@ def _work(engine: Engine) -> Generator[Forward | Round, Tensor | None, None]:
         yield round
 
 
+def _resumed(work: _Work, answer: Answer) -> Forward | Round:
+    if isinstance(answer, Exception):
+        return work.throw(answer)
+    return work.send(answer)
+
+
 def _answer(seats: Sequence[_Seat]) -> None:
-    for seat, answer in zip(seats, together([seat.forward for seat in seats]), strict=True):
+    waiting = [(seat, seat.forward) for seat in seats if seat.forward is not None]
+    answers = together([forward for _, forward in waiting])
+    for (seat, _), answer in zip(waiting, answers, strict=True):
         seat.take(answer)
 
 

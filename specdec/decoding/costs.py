@@ -56,7 +56,8 @@ class RoundCost:
     @classmethod
     def of(cls, draft: float, rest: float, forwards: Sequence[ForwardCost], tree: Topology) -> RoundCost:
         """Of one run whose rounds on this tree took so many seconds to draft, and for the rest."""
-        cost = cls(*forwards, rest)
+        of_target, of_draft = forwards
+        cost = cls(of_target, of_draft, rest)
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
         return replace(cost, level=max(draft - cost._draft_forwards(tree), 0) / tree.depth)
 
@@ -115,7 +116,7 @@ def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: i
 def _answered(forwards: Sequence[Forward]) -> torch.Tensor:
     """The last one's logits."""
     if len(forwards) == 1:
-        found = forwards[0].answer()
+        found: torch.Tensor | Exception | None = forwards[0].answer()
     else:
         from specdec.models.together.answers import together  # which waits for transformers
 

@@ -32,7 +32,7 @@ TREES = (
     specinfer(8),
     Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
 )
-SAMPLINGS = (
+SAMPLINGS: tuple[dict[str, Any], ...] = (
     {},
     {"temperature": 0.7},
     {"temperature": 1.3, "top_k": 20},
@@ -127,10 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compare and print."""
     parser = argparse.ArgumentParser(prog="python -m specdec.exactness.batched", description=__doc__)
     parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
-    parser.add_argument("--tokens", type=int, default=300, help="of a run on average (default: 300)")
+    parser.add_argument("--tokens", type=int, default=360, help="of a run on average (default: 360)")
     parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--json", type=Path, help="write the figures here, beside those of other arithmetic")
     options = parser.parse_args(arguments)
     try:
         settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens", "threads")}
@@ -149,8 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{found.different_tokens} differ from those of the same runs alone"
     )
     if options.json:
-        result = {"settings": settings | {"seed": seed}, "arithmetic": pair.arithmetic, **found._asdict()}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        results = json.loads(options.json.read_text()) if options.json.exists() else {}
+        results[pair.arithmetic] = {"settings": settings | {"seed": seed}, **found._asdict()}
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
