@@ -30,8 +30,6 @@ from specdec.models.load import DTYPES
 from specdec.pair import ModelPair
 from specdec.topology import sequence
 
-SIZES = (1, 2, 4, 8, 16, 40)
-KS = (0, 1, 2, 3, 4, 6, 8)
 PROMPTS = ("Once upon a time", "The weather that morning was", "One day, her best friend asked", "Tom had")
 
 
@@ -239,6 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
     parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
+    parser.add_argument("--runs", default="1,2,4,8,16,40", help="at once (default: 1,2,4,8,16,40)")
+    parser.add_argument("--k", default="0,1,2,3,4,6,8", help="drafted tokens (default: 0,1,2,3,4,6,8)")
     parser.add_argument("--tokens", type=int, default=48, help="of each text (default: 48)")
     parser.add_argument("--repeats", type=int, default=3, help="of everything (default: 3)")
     parser.add_argument("--json", type=Path, help="write the figures here, beside those of other pairs")
@@ -247,10 +247,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tokens, repeats, threads = (
             whole(name, getattr(options, name), 1) for name in ("tokens", "repeats", "threads")
         )
+        sizes = [whole("runs", int(size), 1) for size in options.runs.split(",")]
+        ks = [whole("k", int(k), 0) for k in options.k.split(",")]
     except ValueError as error:
         parser.error(str(error))
     torch.set_num_threads(threads)
-    found = measure(_pair(options.pair, options.dtype), SIZES, KS, tokens, repeats)
+    found = measure(_pair(options.pair, options.dtype), sizes, ks, tokens, repeats)
     print(
         f"{found['arithmetic']}\n\n{table(found)}\n\nmemory of a run: {found['bytes_per_run'] / 1e6:.1f} MB"
     )
