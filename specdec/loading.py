@@ -8,7 +8,7 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from specdec.models import HFModel, load_hf_model
-from specdec.models.load import checked_device, checked_dtype
+from specdec.models.load import ROUNDED, checked_device, checked_dtype
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.source import Progress, Report, Source, find_source, silent
 from specdec.pair import ModelPair
@@ -30,7 +30,8 @@ def load_pair(
 
     device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
     `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
-    `float16`. draft_device, draft_dtype: those of the draft, by default the target's. Only safetensors
+    `float16`. draft_device, draft_dtype: those of the draft, by default the target's; `int8` rounds its
+    matrices, which changes no law and not ERSD's text. Only safetensors
     are loaded, and never remote code. A target without a draft decodes autoregressively. cuda_graphs: replay
     forwards as CUDA graphs, which was never tried on a GPU: both models on CUDA devices, and such that they
     run on our lean forward. report: is told how far loading is (`models.source.Progress`), and may
@@ -46,6 +47,8 @@ def load_pair(
             )
         target, draft = EMBEDDED / "target", EMBEDDED / "draft"
         dtype = "float32" if dtype == "auto" else dtype
+    if dtype == ROUNDED:
+        raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype, cuda_graphs)]
     if draft is not None:
         parts.append(_Part(draft, draft_device or device, draft_dtype or dtype, cuda_graphs))
@@ -79,6 +82,7 @@ class _Part:
         except ValueError as error:
             raise ValueError(f"{self.source.name!r}: {error}") from error
         dtype = stored_dtype(config) if self.dtype == "auto" else self.dtype
+        dtype = "float32" if dtype == ROUNDED else dtype
         return Placement(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:

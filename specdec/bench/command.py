@@ -23,7 +23,7 @@ from specdec.bench.report import machine, mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
 from specdec.loading import load_pair
-from specdec.models.load import DTYPES
+from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.shipped import PROMPTS
@@ -189,7 +189,7 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
     if options.dtype == "auto":
         names = ["float32", "bfloat16"] if device == "cpu" else ["bfloat16"]
     for name in (*names, options.draft_dtype or names[0]):
-        if name not in DTYPES:
+        if name not in DTYPES and not (name == options.draft_dtype == ROUNDED):
             raise ValueError(f"dtype = {name!r} is none of auto, {', '.join(DTYPES)}")
     pairs: dict[str, ModelPair] = {}
     about: dict[str, Any] = {}
@@ -198,6 +198,8 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
             pair = _loaded(options, device, name)
             about = {"target": pair.target.name, "draft": pair.draft and pair.draft.name}
         else:
+            if options.draft_dtype == ROUNDED:
+                raise ValueError(f"draft-dtype = {ROUNDED!r} is for pairs that are loaded")
             draft_dtype = options.draft_dtype and DTYPES[options.draft_dtype]
             preset = _preset(options)
             place = "cuda" if device == "auto" else device

@@ -146,7 +146,7 @@ class HFModel:
         """Whether our own forward follows the weights, where it is used."""
         if self.lean is None:
             return True
-        lean = lean_decoder(self.module)
+        lean = lean_decoder(self.module, pack=self.compiled is None)
         compiled = self.compiled and compiled_decoder(self.module, lean)
         if lean is None or (compiled is None) != (self.compiled is None):
             return False
@@ -227,10 +227,17 @@ class HFModel:
 
     @torch.inference_mode()
     def _add_compiled(self, checker: Checker, walk: Walk) -> None:
-        """Open sessions on the compiled forward from now on, where there is one that scores the same."""
-        opened, self.compiled = self._open, compiled_decoder(self.module, self.lean)
-        if self.compiled is not None and self._fault(checker, walk, COMPILED) is not None:
-            self.compiled, self._open = None, opened
+        """Open sessions on the compiled forward from now on, where there is one that scores the same.
+
+        It has packed weights of its own: the lean forward then keeps no copies.
+        """
+        opened, lean = self._open, self.lean
+        self.compiled = compiled_decoder(self.module, lean)
+        if self.compiled is None:
+            return
+        self.lean = lean_decoder(self.module, pack=False)
+        if self._fault(checker, walk, COMPILED) is not None:
+            self.compiled, self._open, self.lean = None, opened, lean
 
     @torch.inference_mode()
     def _add_graphs(self, checker: Checker) -> None:

@@ -63,11 +63,11 @@ class LeanDecoder:
     """A decoder's weights, and its forward over nodes that see what their mask says.
 
     kv_shape: (layers, 2 x key-value heads, head size), what a cache holds per token. packed: whether it has
-    copies of the weights in oneDNN's order, or transposed.
+    copies of the weights in oneDNN's order, or transposed: pack=False leaves them out.
     Raises ValueError where the model is not one of `KNOWN`, or in parts not as its class makes it.
     """
 
-    def __init__(self, model: PreTrainedModel):
+    def __init__(self, model: PreTrainedModel, pack: bool = True):
         _check(model)
         config = model.config
         decoder: Any = model.model  # its parts are those of `KNOWN`, which have no types
@@ -78,7 +78,7 @@ class LeanDecoder:
         self._embedding: Tensor = decoder.embed_tokens.weight
         self._rotary = decoder.rotary_emb
         self._turns = self._embedding.new_empty(0, 2, 1, self.size)
-        pack = self.packed = _packs(model)
+        pack = self.packed = pack and _packs(model)
         self._norm = _norm(decoder.norm, pack)
         self._layers = [_lean_layer(layer, pack) for layer in decoder.layers]
         self._head = _projection([model.lm_head], pack)

@@ -16,6 +16,7 @@ from transformers.utils.logging import set_tqdm_hook
 
 from specdec.models.graphs import check_device
 from specdec.models.hf import HFModel
+from specdec.models.kernels.packing import round_matrices
 from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
 
 _reading = threading.Lock()
@@ -28,6 +29,8 @@ _BROKEN = (
 """What transformers and the file formats raise where files do not fit; what a report raises passes by."""
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
+ROUNDED = "int8"
+"""float32 whose matrices are rounded to 255 multiples of a step for each row: for drafts, which are free."""
 
 
 def load_hf_model(
@@ -41,10 +44,12 @@ def load_hf_model(
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
-    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16" or a torch dtype. revision: of a hub
-    id. report: is told how far loading is, and may raise to end it. cuda_graphs: as for `HFModel`.
+    dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED` or a torch dtype.
+    revision: of a hub id. report: is told how far loading is, and may raise to end it. cuda_graphs: as for
+    `HFModel`.
     Raises ValueError naming what does not fit.
     """
+    rounded = dtype == ROUNDED
     placement, dtype = checked_device(device, cuda_graphs), checked_dtype(dtype)
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
     source.config()  # what can't be meant is refused before anything is fetched
@@ -57,6 +62,8 @@ def load_hf_model(
         model = _read(source.name, folder, options)
     if placement is not None:
         model.to(placement)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    if rounded:
+        round_matrices(model)
     report(Progress("checking", source.name))
     return HFModel(model, _shown_name(source.name), cuda_graphs)
 
@@ -87,7 +94,9 @@ def _placement(device: str | torch.device) -> torch.device | None:
 
 
 def checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
-    """ "auto", or a dtype of `DTYPES`; ValueError lists them."""
+    """ "auto", or a dtype of `DTYPES`, float32 for `ROUNDED`; ValueError lists them."""
+    if dtype == ROUNDED:
+        return torch.float32
     if dtype == "auto" or dtype in DTYPES.values():
         return dtype
     if dtype not in DTYPES:

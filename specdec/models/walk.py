@@ -182,10 +182,10 @@ def _verdicts(module: PreTrainedModel) -> dict[str, Any]:
     return _known.setdefault((type(module), config._attn_implementation, text), {})
 
 
-def lean_decoder(model: PreTrainedModel) -> LeanDecoder | None:
+def lean_decoder(model: PreTrainedModel, pack: bool = True) -> LeanDecoder | None:
     """The lean forward of a model; None where it has none, or its parts are others than its class makes."""
     try:
-        return LeanDecoder(model)
+        return LeanDecoder(model, pack)
     except Exception as error:  # what was put into its parts may lack anything
         reraise_out_of_memory(error)
         return None

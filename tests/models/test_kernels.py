@@ -291,3 +291,27 @@ def test_rows_of_many_runs_are_one_call(monkeypatch):
     monkeypatch.setattr(CompiledDecoder, "forward", counted)
     batch.step()
     assert calls == [[4, 4, 4]]
+
+
+def test_a_draft_of_int8_changes_no_text_of_ersd():
+    """Its weights are others, and so are its drafts: what is decoded is not."""
+    pair = specdec.load_pair(device="cpu", draft_dtype="int8")
+    plain = specdec.load_pair(device="cpu")
+    assert (pair.draft.compiled.kind, pair.target.compiled.kind) == ("int8", "float16")
+    assert not torch.equal(pair.draft.module.lm_head.weight, plain.draft.module.lm_head.weight)
+    for seed in range(3):
+        options = {"max_new_tokens": 40, "seed": seed}
+        tree = specdec.topology.sequence(4)
+        have = specdec.generate(pair, "Once upon a time", method="ersd", topology=tree, **options)
+        want = specdec.generate(plain, "Once upon a time", method="ar", **options)
+        assert have.token_ids == want.token_ids
+
+
+def test_a_target_is_not_rounded():
+    with pytest.raises(ValueError, match="draft_dtype"):
+        specdec.load_pair(dtype="int8")
+
+
+def test_where_it_is_compiled_the_lean_forward_keeps_no_copies():
+    model = HFModel(tiny_model("llama"))
+    assert not model.lean.packed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from specdec.models.kernels.layout import KINDS, LANES, PART
@@ -77,6 +77,13 @@ def row_steps(weight: Tensor) -> Tensor:
     are exact."""
     largest = weight.float().abs().amax(1)
     return torch.where(largest > 0, (largest / STEPS).bfloat16().float(), 1.0)
+
+
+def round_matrices(model: nn.Module) -> None:
+    """Round the weights of all linear layers; what is tied to them follows."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            round_rows(module.weight)
 
 
 @torch.no_grad()

@@ -1,0 +1,125 @@
+"""Products of a few rows with a matrix: the compiled ones beside torch's, as shares of a copy's bandwidth.
+
+On one thread, in its processor time, which other work on the machine disturbs least; the best of many, all
+in turn.
+
+    python -m specdec.bench.kernels --json assets/results/kernels.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specdec.bench.report import machine
+from specdec.models.kernels import compiled, layout
+from specdec.models.kernels.packing import pack, row_steps
+
+SHAPES = ((2048, 8192), (768, 32000))
+"""Inputs and outputs."""
+ROWS = (1, 2, 3, 5, 9, 17)
+EMULATION = ("NUMBA_CPU_NAME", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+"""Variables by which a processor plays an older one; told beside the figures."""
+
+
+def main() -> None:
+    """Measure and print; with `--json`, write."""
+    parser = argparse.ArgumentParser(prog="python -m specdec.bench.kernels", description=__doc__)
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    parser.add_argument("--times", type=int, default=12, help="how often each product is timed")
+    options = parser.parse_args()
+    crew = compiled.crew()
+    if crew is None:
+        parser.error("there is no compiled forward: pip install numba, and SPECDEC_KERNELS not 0")
+    torch.set_num_threads(1)
+    rows = [row for shape in SHAPES for row in _measured(crew.multiply, shape, options.times)]
+    for row in rows:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+    if options.json:
+        emulated = {name: os.environ[name] for name in EMULATION if name in os.environ}
+        about = machine(torch.device("cpu")) | {"emulated": emulated}
+        options.json.write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
+
+
+def _measured(multiply: int, shape: tuple[int, int], times: int) -> list[dict[str, Any]]:
+    inputs, outputs = shape
+    weight = torch.randn(outputs, inputs)
+    source = weight.bfloat16()
+    copy = source.clone()
+    work: dict[Any, Callable[[], object]] = {"copy": lambda: copy.copy_(source)}
+    for kind in layout.KINDS:
+        stored = weight.to(getattr(torch, kind)) if kind != "int8" else _rounded(weight)
+        for count in ROWS:
+            work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
+            if kind != "int8":
+                x = torch.randn(count, inputs, dtype=stored.dtype)
+                work["torch", kind, count] = lambda x=x, w=stored: F.linear(x, w)  # type: ignore[misc]
+    seconds = _best(work, times)
+    bandwidth = 2 * source.nbytes / seconds["copy"]
+    return [
+        _row(shape, kind, count, seconds, bandwidth, layout.BYTES[kind] * inputs * outputs)
+        for kind in layout.KINDS
+        for count in ROWS
+    ]
+
+
+def _rounded(weight: Tensor) -> Tensor:
+    steps = row_steps(weight)[:, None]
+    return (weight / steps).round().clamp(-127, 127) * steps
+
+
+def _ours(multiply: int, weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:
+    function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(multiply)
+    packed = pack(weight, None, kind)
+    out, block = torch.empty(len(x), layout.PART), packed.weights[0].nbytes
+    most, blocks = layout.PART // layout.LANES, len(packed.weights)
+
+    def run() -> None:
+        for first in range(0, blocks, most):
+            place = packed.weights.data_ptr() + first * block
+            count = min(most, blocks - first)
+            number = layout.KINDS.index(kind)
+            function(number, place, block, x.shape[1], x.data_ptr(), len(x), out.data_ptr(), count)
+
+    return run
+
+
+def _best(work: dict[Any, Callable[[], object]], times: int) -> dict[Any, float]:
+    found = dict.fromkeys(work, float("inf"))
+    for _ in range(times):
+        for name, run in work.items():
+            start = time.thread_time()
+            run()
+            found[name] = min(found[name], time.thread_time() - start)
+    return found
+
+
+def _row(
+    shape: tuple[int, int], kind: str, count: int, seconds: dict[Any, float], bandwidth: float, size: int
+) -> dict[str, Any]:
+    ours, torchs = seconds["ours", kind, count], seconds.get(("torch", kind, count))
+    return {
+        "inputs": shape[0],
+        "outputs": shape[1],
+        "weights": kind,
+        "rows": count,
+        "ms": round(1e3 * ours, 3),
+        "times_one_row": round(ours / seconds["ours", kind, 1], 2),
+        "gigabytes_per_second": round(size / ours / 1e9, 1),
+        "share_of_copy": round(size / ours / bandwidth, 2),
+        "torch_ms": torchs and round(1e3 * torchs, 3),
+    }
+
+
+if __name__ == "__main__":
+    main()
