@@ -22,6 +22,7 @@ from specdec.bench.ratios import median_rate, paired_ratio
 from specdec.bench.report import profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.decoding.run import generate
+from specdec.methods import DRAFTING, METHODS
 from specdec.models import HFModel
 from specdec.models.markov import MarkovSession
 from specdec.probs import Sampling
@@ -284,7 +285,7 @@ def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, 
     arguments = ["--vocabulary", "64", "--tokens", "12", "--repeats", "1"]
     overhead.main([*arguments, "--json", str(tmp_path / "overhead.json")])
     found = json.loads((tmp_path / "overhead.json").read_text())["milliseconds"]
-    names = [f"{method} {tree}" for method in ("ERSD", "GSD") for tree in ("sequence(4)", "optimal(8)")]
+    names = [f"{METHODS[method].name} {tree}" for method in DRAFTING for tree in ("sequence(4)", "optimal(8)")]
     assert [row["name"] for row in found] == names
     assert all(name in capsys.readouterr().out for name in names[:1])
     # a round has five forwards of 40 ms, after each of which a processor is slow to find its way again
