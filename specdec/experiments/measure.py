@@ -86,7 +86,10 @@ def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
     record |= {"seed": text.seed, "tokens": len(text.token_ids), "positions": len(p), "k": k}
     record["kl"] = _finite_sum(theory.kl_divergence(p, q))
     for method in settings.methods:
-        rates = getattr(theory, f"{method}_acceptance_by_index")(p, q, k)
+        by_index = getattr(theory, f"{method}_acceptance_by_index", None)
+        if by_index is None:  # rules of others have no such form
+            continue
+        rates = by_index(p, q, k)
         law = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
         # simulated rates may sum to a little more than 1
         bits = theory.entropy(law / law.sum(-1, keepdim=True))

@@ -134,7 +134,7 @@ def _calibration_runs(plan: Plan, point: Point) -> list[Record]:
 
 def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
     """What was computed at moments of the target's texts; entropies and D_KL in bits."""
-    runs = [run for key, run in sorted(plan.finished.items()) if key[0] == "contexts"]
+    runs = [run for key, run in sorted(plan.finished.items()) if key[0] == "contexts" and method in run]
     if not runs:
         return None
     positions = sum(run["positions"] for run in runs)

@@ -285,7 +285,9 @@ def test_overhead_is_measured_for_both_methods_without_their_forwards(tmp_path, 
     arguments = ["--vocabulary", "64", "--tokens", "12", "--repeats", "1"]
     overhead.main([*arguments, "--json", str(tmp_path / "overhead.json")])
     found = json.loads((tmp_path / "overhead.json").read_text())["milliseconds"]
-    names = [f"{METHODS[method].name} {tree}" for method in DRAFTING for tree in ("sequence(4)", "optimal(8)")]
+    names = [
+        f"{METHODS[method].name} {tree}" for method in DRAFTING for tree in ("sequence(4)", "optimal(8)")
+    ]
     assert [row["name"] for row in found] == names
     assert all(name in capsys.readouterr().out for name in names[:1])
     # a round has five forwards of 40 ms, after each of which a processor is slow to find its way again
