@@ -44,7 +44,8 @@ class SuffixAutomaton:
             self._extend(token_id)
 
     def _extend(self, token_id: int) -> None:
-        new, state = Occurring(self.whole.length + 1), self.whole
+        new = Occurring(self.whole.length + 1)
+        state: Occurring | None = self.whole
         while state is not None and token_id not in state.next:
             state.next[token_id], state = new, state.shorter
         new.shorter = self.empty if state is None else _of_length(state, token_id)
@@ -63,7 +64,8 @@ def _of_length(state: Occurring, token_id: int) -> Occurring:
     split = Occurring(
         state.length + 1, longer.shorter, dict(longer.next), longer.count, longer.last, longer.before
     )
-    longer.shorter, above = split, state
+    longer.shorter = split
+    above: Occurring | None = state
     while above is not None and above.next.get(token_id) is longer:
         above.next[token_id], above = split, above.shorter
     return split

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,24 @@ SECONDS = 60
 def ours(pair: ModelPair, **options: Any) -> Sample:
     """`specdec.generate` with these options: method, topology, drafter."""
 
-    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
-        asked = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-        return generate(pair, prompt_ids, seed=seed, **asked, **options).token_ids
+    def sample(
+        prompt_ids: Sequence[int],
+        seed: int,
+        max_new_tokens: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+    ) -> Sequence[int] | str:
+        return generate(
+            pair,
+            prompt_ids,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            **options,
+        ).token_ids
 
     return sample
 
@@ -37,13 +53,22 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
 
     The seed is torch's, which is put back afterwards.
     """
-    model = pair.target.module
+    model: Any = getattr(pair.target, "module", None)
+    if model is None:
+        raise ValueError(f"{pair.target.name} is no model of transformers")
 
-    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+    def sample(
+        prompt_ids: Sequence[int],
+        seed: int,
+        max_new_tokens: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+    ) -> Sequence[int] | str:
         ids = torch.tensor([list(prompt_ids)], device=model.device)
-        sampling = {"do_sample": temperature > 0, "temperature": temperature, "top_k": top_k, "top_p": top_p}
-        if temperature == 0:
-            sampling = {"do_sample": False}
+        sampling: dict[str, Any] = {"do_sample": False}
+        if temperature > 0:
+            sampling = {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(seed)
             output = model.generate(
@@ -61,7 +86,9 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
 
 def assisted(pair: ModelPair, k: int = 3) -> Sample:
     """transformers' assisted generation with the pair's draft, k drafted tokens in every round."""
-    draft = pair.draft.module
+    draft: Any = getattr(pair.draft, "module", None)
+    if draft is None:
+        raise ValueError("assisted generation needs a draft of transformers, and this pair has none")
     config = draft.generation_config
     config.num_assistant_tokens, config.num_assistant_tokens_schedule = k, "constant"
     config.assistant_confidence_threshold = 0.0
@@ -76,7 +103,14 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
     `tokens`, as llama.cpp gives them with return_tokens), and its text where not.
     """
 
-    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+    def sample(
+        prompt_ids: Sequence[int],
+        seed: int,
+        max_new_tokens: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+    ) -> Sequence[int] | str:
         asked = {
             "prompt": list(prompt_ids) if prompt is None else prompt,
             "seed": seed,
@@ -98,14 +132,20 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
 
 def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) -> Sample:
     """openvino-genai on a converted model of this folder, with a draft of k tokens where there is one."""
-    import openvino
-    import openvino_genai as genai
+    openvino, genai = import_module("openvino"), import_module("openvino_genai")
 
     exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
     arguments = {"draft_model": genai.draft_model(str(draft), "CPU", **exact)} if draft else {}
     pipeline = genai.LLMPipeline(str(folder), "CPU", **exact, **arguments)
 
-    def sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p):
+    def sample(
+        prompt_ids: Sequence[int],
+        seed: int,
+        max_new_tokens: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+    ) -> Sequence[int] | str:
         config = pipeline.get_generation_config()
         config.do_sample, config.temperature = temperature > 0, temperature
         config.top_k, config.top_p = top_k or 1 << 30, top_p
@@ -139,7 +179,7 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
     if kind == "ours":
         return ours(pair, method=method)
     if kind == "transformers":
-        lookup = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
+        lookup: dict[str, Any] = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
         return assisted(pair) if method == "assisted" else transformers(pair, **lookup)
     if kind == "openai":
         return completions(url)
@@ -149,8 +189,12 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
 def versions(name: str) -> dict[str, str]:
     """Of the packages that this engine is made of, and of Torch where it computes."""
     kind = name.partition("-")[0]
-    packages = {"ours": ("torch",), "openai": (), "openvino": ("openvino", "openvino-genai")}
-    found = {}
+    packages: dict[str, tuple[str, ...]] = {
+        "ours": ("torch",),
+        "openai": (),
+        "openvino": ("openvino", "openvino-genai"),
+    }
+    found: dict[str, str] = {}
     for package in packages.get(kind, (kind, "torch")):
         try:
             found[package] = version(package)

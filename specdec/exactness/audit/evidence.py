@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,7 +112,7 @@ def _shifted_tail(degrees_of_freedom: int, shift: float, x: float) -> float:
     return float((weights * tails).sum())
 
 
-def _bisected(holds, low: float, high: float) -> float:
+def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
     """The least number from which on `holds`, between these."""
     while high - low > 1e-6 * max(high, 1.0):
         middle = (low + high) / 2

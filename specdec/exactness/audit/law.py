@@ -45,7 +45,7 @@ class TargetLaw:
         law: Counter[Outcome] = Counter()
         begun: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(length):
-            longer = {}
+            longer: dict[tuple[int, ...], float] = {}
             for outcome, mass in begun.items():
                 row = mass * self.after(outcome)[-1]  # [vocabulary]
                 law[OTHER] += float(row[row < least].sum())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from specdec.exactness.audit.evidence import POWER, Evidence
 
@@ -83,11 +84,11 @@ class Report:
         """The verdict with its numbers, some lines."""
         return "\n".join([self._headline(), self._levels(), *self._tests(), *self._example(), self._seeds()])
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """All of it, and the verdict, as plain data."""
         return asdict(self) | {"verdict": self.verdict}
 
-    def save(self, path) -> None:
+    def save(self, path: Path) -> None:
         """Put it into a file of reports by engine, in the place of an older one."""
         known = json.loads(path.read_text()) if path.exists() else {}
         known[self.engine] = self.to_json()
