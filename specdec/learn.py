@@ -80,7 +80,10 @@ def learn_context(
 
 
 def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator) -> Samples:
-    """One race, and for GSD one set of uniforms, at each position of log_p, log_q [n, vocabulary]."""
+    """What to learn from n positions, on a race drawn at each, for GSD on uniforms too.
+
+    log_p, log_q: [n, vocabulary].
+    """
     e = torch.empty(log_q.shape, dtype=torch.float64).exponential_(generator=noise).log_()
     width = min(WIDTH, log_q.shape[-1])
     times, tokens = (e - log_q).topk(min(WIDTH + 1, log_q.shape[-1]), -1, largest=False)

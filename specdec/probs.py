@@ -75,7 +75,7 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
 def unchecked_log_probs(
     logits: Tensor, sampling: Sampling, vocab_size: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """`log_probs` for a device that nobody waits for, and what `check_sound` has to see of it, [...]."""
+    """`log_probs` unchecked, as a look at it waits for the device; second, what `check_sound` sees, [...]."""
     logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:
         return _greedy(logits), torch.log_softmax(logits, -1)[..., 0]

@@ -1,6 +1,6 @@
 """Whose request it is: a visitor's address, also behind proxies, by which limits count.
 
-    from components import addresses
+    from components.guard import addresses
     visitor = addresses.address(request.scope)  # of a Starlette request
     visitor = addresses.address(request.request.scope)  # of a `gr.Request`
 

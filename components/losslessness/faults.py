@@ -1,4 +1,4 @@
-"""What a visitor reads about the faults of `specdec.faults`: a title, what is wrong, why it matters."""
+"""What a visitor reads about the faults of `specdec.exactness`: a title, what is wrong, why it matters."""
 
 from __future__ import annotations
 

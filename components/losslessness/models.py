@@ -1,7 +1,7 @@
 """The small models of the losslessness check: tomorrow's weather from today's, and drafts that guess it.
 
-The table of the default draft is made so that every fault of `specdec.faults` shows in some thousand decodes:
-two faults need a draft that bets on an unlikely token, and alternatives that share what is left.
+The table of the default draft is made so that every fault of `specdec.exactness` shows in some thousand
+decodes: two faults need a draft that bets on an unlikely token, and alternatives that share what is left.
 """
 
 from __future__ import annotations

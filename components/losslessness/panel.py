@@ -156,7 +156,7 @@ def _known() -> dict[str, Any]:
 
 
 def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple[Any, ...]:
-    """What the choices leave open: updates of switch, faults, topology and k."""
+    """Which controls these choices leave to be set: updates of the switch, the faults, topology and k."""
     own = [name for name, of in FAULTS.items() if of.method == method]
     fault = fault if fault in own else next(iter(own), None)
     breakable, acts = bool(own), FAULTS[fault].siblings if fault else False

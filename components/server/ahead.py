@@ -76,16 +76,16 @@ class Ahead:
         return self._run
 
     def beginning(self, every: float) -> Iterator[None]:
-        """Until the run has begun, once in `every` seconds; raises what kept it from beginning."""
+        """Yield once in `every` seconds until the run has begun; raises what kept it from beginning."""
         while not self._begun.wait(every):
             yield
         if self._run is None and self._error is not None:
             raise self._error
 
     def batches(self, interval: float) -> Iterator[list[Round]]:
-        """All rounds that are there, at least one, `interval` seconds after the batch before it was taken.
+        """The run's rounds in lists: all that are there, at least one, `interval` seconds after the last.
 
-        The first batch comes with the first round, the last one as soon as the run has ended. An error of
+        The first list comes with the first round, the last one as soon as the run has ended. An error of
         the run is raised after the rounds before it.
         """
         due, ended = time.monotonic(), False

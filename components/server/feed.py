@@ -70,7 +70,7 @@ def missing(request: Any) -> list[str]:
 
 
 def waits(place: turns.Place) -> str:
-    """The update of somebody who waits: no number of the run's, since one that is lost is not missed."""
+    """The update for a visitor in line. It has no sequence number: a lost one is never asked for again."""
     # the browser is not told of a value that is the same as the one before
     return json.dumps({"phase": "waiting", "place": asdict(place), "report": next(_reports)})
 

@@ -53,7 +53,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Work(Protocol[_T_co]):
-    """What takes turns: a generator, or a run. A value that it returns is its StopIteration's."""
+    """What takes turns: a generator, or a run."""
 
     def __next__(self) -> _T_co: ...
     def close(self) -> object:
@@ -96,7 +96,7 @@ class Place:
 
 
 class Model:
-    """What one seat at a time has; when it is free, the asking address with the least of it is next."""
+    """The model, which one seat holds at a time; next is one whose address has held it for the least time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,14 +106,17 @@ class Model:
         self._used: dict[str, float] = {}
 
     def enter(self, address: str) -> None:
-        """One more seat of this address. It is not behind others for what it had long ago, nor far ahead."""
+        """Count one more seat of this address.
+
+        A newcomer begins `CREDIT` seconds ahead of the others at most, however little it had before.
+        """
         with self._lock:
             self._here[address] += 1
             least = min((self._used[other] for other in self._here if other in self._used), default=0.0)
             self._used[address] = max(self._used.get(address, 0.0), least - CREDIT)
 
     def leave(self, address: str) -> None:
-        """One seat of this address less. What it used is remembered as long as it would put it behind."""
+        """Count one seat of this address less; its time is forgotten once it puts it behind nobody."""
         with self._lock:
             self._here[address] -= 1
             self._here += Counter()  # drops those with none
@@ -140,8 +143,10 @@ class Model:
             self._used[address] = self._used.get(address, 0.0) + seconds
 
     def pass_on(self, seat: Seat, again: bool = False) -> bool:
-        """Give the model to the next, if somebody asks. again: unless this seat, which goes on at once, comes
-        before all who ask; returns whether it keeps the model."""
+        """Give the model to the next seat that asks for it; returns whether this one keeps it.
+
+        again: this seat wants its next turn at once, and keeps the model where it comes before all who ask.
+        """
         with self._lock:
             following = min(self._asking, key=self.right, default=None)  # the first of those that are alike
             if again and following is not None and self.right(seat) < self.right(following):
@@ -153,7 +158,7 @@ class Model:
             return False
 
     def right(self, seat: Seat) -> float:
-        """Seconds that this seat's address has had: the fewer, the sooner it is next."""
+        """Seconds for which this seat's address has held the model: the fewer, the sooner it is next."""
         return self._used.get(seat.visitor.address, 0.0)
 
 
@@ -296,11 +301,11 @@ class Seat:
             self._model.pass_on(self)
 
     def turns(self, work: Work[_T]) -> Generator[_T, None, Any]:
-        """What work yields, a turn of the model for each, and what it returns; it is closed with this.
+        """Do this work, a turn of the model for each thing that it yields; what it returns is returned.
 
-        A step of a measurement, which yields None, passes the model on. Else it is kept from one turn to the
-        next while others ask who come after this run: whoever takes what it yields must not stand still in
-        between (`ahead`).
+        After a step of a measurement, which yields None, the model is passed on. After anything else it is
+        kept for the next turn as long as all who ask come after this run: so whoever takes what is yielded
+        must ask for the next without delay (`ahead`). The work is closed when this ends.
         """
         assert self.seated.is_set(), "wait for the seat first"
         kept = False

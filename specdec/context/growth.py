@@ -44,7 +44,11 @@ class Branch:
     children: list[Branch] | None = None
 
     def drafted(self, token_ids: Sequence[int], rates: Sequence[float]) -> list[Branch]:
-        """Give it these children, accepted with these probabilities where it is; never rising."""
+        """Hang these tokens under the node, [n] in order of arrival, and return them as branches.
+
+        rates: [n] or more, the chance of each to be the accepted child where the node is accepted; a later
+        child is given no more than an earlier one, as Algorithm 3 needs it.
+        """
         self.children, most = [], 1.0
         for index, (token_id, rate) in enumerate(zip(token_ids, rates, strict=False)):
             most = min(most, rate)
@@ -81,7 +85,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     theirs are among the k. Where the second list is empty, the first is the tree.
     """
     queue, unscored = _Queue(average, depth), {}
-    taken: list[Branch] = []
+    taken: list[Branch] = []  # at most k
     _push_children(queue, root)
     for _ in range(k):
         if not queue.heap:
@@ -127,8 +131,8 @@ def child_counts(
     that will test them; those of index i are used after all children i are decided. most: children that
     a node can have. depth: levels that there is room for.
     """
-    counts, left = [0] * len(reach), list(reach)
-    decided: list[float] = []
+    counts, left = [0] * len(reach), list(reach)  # [n] each
+    decided: list[float] = []  # reach of the children that are decided, of all nodes
     for index in range(WIDTH):
         chosen = _chosen(index, counts, left, decided, untested, most, k, _Queue(average, depth))
         if not chosen:

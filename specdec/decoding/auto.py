@@ -59,7 +59,7 @@ _T = TypeVar("_T")
 
 
 def finished(steps: Steps[_T]) -> _T:
-    """What steps find, taken one after the other."""
+    """Take all the steps; returns what they find."""
     while True:
         try:
             next(steps)
@@ -100,7 +100,7 @@ def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is kept of some hundred rounds on a wide tree; the rounds themselves take half a megabyte.
+    """What a trial of some hundred rounds on a wide tree told; the rounds are not kept, half a megabyte.
 
     acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. draft: seconds that drafting
     took in a round. rest: seconds of a round beside its forwards and its drafting.
@@ -114,8 +114,9 @@ class Measurement:
 def measuring(
     pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None
 ) -> Steps[Measurement]:
-    """What rounds of this pair say, decoded on first use, round by round; after `prompt_ids`, or else after
-    fixed prompts.
+    """Acceptance and timings of this pair, from a trial that is decoded on first use, a round a step.
+
+    prompt_ids: what the trial's texts go on from; None takes a few fixed prompts.
 
     Length and seeds are the trial's own: what is chosen by it must not depend on the user's. ValueError where
     the pair can't draft.

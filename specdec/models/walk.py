@@ -117,7 +117,7 @@ class Walk:
 
     @property
     def shortfall(self) -> int:
-        """Tokens by which a text must stay below the context that the configuration states."""
+        """How many tokens shorter than the stated context a text must stay."""
         if "shortfall" not in self._known:
             self._known["shortfall"] = 0 if self.copy is None else self.copy.shortfall
         return self._known["shortfall"]

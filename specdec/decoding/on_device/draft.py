@@ -21,15 +21,14 @@ from specdec.topology import Topology
 class DraftedThere(NamedTuple):
     """A drafted tree on the device, with all nodes of the topology.
 
-    tokens: int64 [1 + k], the root's first. supported: bool [1 + k], whether q, where it was drafted from,
-    had so many tokens; else the token means nothing. log_q: [inner nodes, vocabulary], in level order; sound:
-    what `probs.check_sound` has to see of it, [inner nodes].
+    tokens: the root's first. supported: whether q, where the token was drafted from, had so many tokens; else
+    the token means nothing. log_q: in level order. sound: what `probs.check_sound` has to see of it.
     """
 
-    tokens: Tensor
-    supported: Tensor
-    log_q: Tensor
-    sound: Tensor
+    tokens: Tensor  # int64 [1 + k]
+    supported: Tensor  # bool [1 + k]
+    log_q: Tensor  # [inner nodes, vocabulary]
+    sound: Tensor  # [inner nodes]
 
     @classmethod
     def root(cls, token_id: int, vocab_size: int, device: torch.device) -> DraftedThere:
@@ -64,7 +63,7 @@ class DeviceDrafter(Drafter):
         return DraftedThere(*map(torch.cat, (tokens, supported, log_q, sound)))
 
     def leave(self, topology: Topology, rows: Sequence[int]) -> Topology:
-        """The tree of these rows of a launched one, in which `keep` counts from now on."""
+        """The launched tree without the rows that q had no support for; `keep` takes rows of this one."""
         return self._keep_rows(topology, rows)
 
 

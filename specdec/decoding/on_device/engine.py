@@ -45,21 +45,24 @@ def engine_for(pair: ModelPair, topology: Topology | ContextTree, method: Method
 
 
 class Launched(NamedTuple):
-    """A round on its way.
+    """A round that was launched and is not read yet.
 
-    packed: what the host must know, float64 [1 + k, 7]; see `_packed`. The rest stays, for the record's
-    details: log_p [1 + k, vocabulary], log_q [inner nodes, vocabulary], log_e [depth + 1, vocabulary].
+    packed: what the host must know, the columns of `Table`. The rest stays on the device; the record's
+    details are made of it.
     """
 
     plan: DeviceTree
-    packed: Tensor
-    log_p: Tensor
-    log_q: Tensor
-    log_e: Tensor
+    packed: Tensor  # float64 [1 + k, 7]
+    log_p: Tensor  # [1 + k, vocabulary]
+    log_q: Tensor  # [inner nodes, vocabulary]
+    log_e: Tensor  # [depth + 1, vocabulary]
 
 
 class Table(NamedTuple):
-    """What the host reads, by row of the topology."""
+    """What the host reads of a round: a column a field, an entry for each row of the topology.
+
+    winners, p, q: as in `Outcomes`. p_sound, q_sound: what `probs.check_sound` has to see of each row.
+    """
 
     token_ids: list[int]
     supported: list[bool]

@@ -14,32 +14,33 @@ from specdec.topology import Topology
 
 
 class Level(NamedTuple):
-    """One depth of the tree that has children.
+    """One depth of the tree, and how to find its children among the arrivals of its races.
 
-    inner: its rows that have some. places: where these stand in the level, int64 [inner]. most: children of
-    one of them. slots: of each child, its place in the flattened arrivals [inner, most], int64 [children].
+    inner: the rows of this depth that have children. places: of these, counted within the depth. most: the
+    most children that one of them has. slots: of each child, its place in the arrivals [inner, most], laid
+    out flat.
     """
 
     inner: tuple[int, ...]
-    places: Tensor
+    places: Tensor  # int64 [inner]
     most: int
-    slots: Tensor
+    slots: Tensor  # int64 [children]
 
 
 class Tests(NamedTuple):
-    """The inner nodes for GSD, those with the most children first: the n-th tests then concern the first so
-    many of them.
+    """GSD's tests of all nodes at once: first of all first children, then of all second ones, and so on.
 
-    places: where each stands among the inner nodes in level order, int64 [inner]. rows: their rows, likewise.
-    children: by child index, the rows of these children. by_row, winners_by_row: where the root followed by
-    all children so ordered, and all inner nodes followed by the leaves, have each row; int64 [1 + k].
+    The inner nodes are sorted by falling number of children, so that those with a child i are the first few.
+    places, rows: of these nodes, the place among all inner nodes in level order, and the row of the topology.
+    children: by child index, the rows of the children with it. by_row: where [root, first children, second
+    children, ...] has each row. winners_by_row: where [inner nodes, leaves] has each row.
     """
 
-    places: Tensor
-    rows: Tensor
-    children: tuple[Tensor, ...]
-    by_row: Tensor
-    winners_by_row: Tensor
+    places: Tensor  # int64 [inner]
+    rows: Tensor  # int64 [inner]
+    children: tuple[Tensor, ...]  # int64 [nodes with that child] each
+    by_row: Tensor  # int64 [1 + k]
+    winners_by_row: Tensor  # int64 [1 + k]
 
 
 class DeviceTree:

@@ -1,6 +1,6 @@
 """Verification of all nodes at once, and the walk down the tree through what came out.
 
-The decisions of `specdec.verify` on the same noise. That sums over a vocabulary one row at a time; here
+The decisions of `specdec.methods` on the same noise. Those sum over a vocabulary one row at a time; here
 several rows are summed at once, in the device's own order, and q is conditioned in logarithms. So p and q of
 a GSD test after a rejection may differ in their last places, and the decision only where its uniform falls
 between.
@@ -23,13 +23,15 @@ from specdec.topology import Topology
 
 
 class Outcomes(NamedTuple):
-    """What verification found at every row: the token to emit there if no child is accepted or none is there,
-    int64 [1 + k]; for GSD p and q of the row's own test, float64 [1 + k].
+    """What verification found at every row of the tree, wherever the walk will go.
+
+    winners: the token to emit after this row if none of its children is accepted, or it has none. p, q: of
+    the test of the row's own token; GSD's alone.
     """
 
-    winners: Tensor
-    p: Tensor
-    q: Tensor
+    winners: Tensor  # int64 [1 + k]
+    p: Tensor  # float64 [1 + k]
+    q: Tensor  # float64 [1 + k]
 
 
 def outcomes_ersd(plan: DeviceTree, log_p: Tensor, log_e: Tensor) -> Outcomes:
@@ -80,7 +82,7 @@ def _after_all_tests(tests: Tests, drafted: DraftedThere, log_p: Tensor) -> tupl
 
 
 def _sample(weights: Tensor, uniforms: Tensor) -> Tensor:
-    """`verify.sampled` of each row [n, vocabulary] with its uniform [n]."""
+    """`methods.gsd.sampled` of each row [n, vocabulary] with its uniform [n]."""
     sums = weights.cumsum(-1)  # [n, vocabulary]
     total = sums[:, -1:].contiguous()  # [n, 1]
     beyond = torch.searchsorted(sums, uniforms[:, None] * total, right=True)  # [n, 1]

@@ -43,7 +43,7 @@ Asking = Generator[Forward, Any, _T]
 
 
 def alone(work: Asking[_T]) -> _T:
-    """What work finds whose forwards are answered one by one."""
+    """Do this work to its end, each of its forwards answered by its own session; returns what it returns."""
     answer = None
     while True:
         try:
