@@ -128,7 +128,7 @@ def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.nda
 
 @dataclass(frozen=True, slots=True)
 class BlockEfficiency:
-    """Tokens per target evaluation over several independent runs, with its standard error.
+    """Tokens per target call over several independent runs, with its standard error.
 
     standard_error: of the ratio tokens / rounds, from how the runs differ; NaN for a single run.
     """
@@ -157,7 +157,7 @@ def estimate_block_efficiency(runs: Iterable[Iterable[Round]]) -> BlockEfficienc
     counts = [[len(round.tokens) for round in run] for run in runs]
     tokens, rounds, n = sum(map(sum, counts)), sum(map(len, counts)), len(counts)
     if not rounds:
-        raise ValueError("no rounds: block efficiency needs at least one target evaluation")
+        raise ValueError("no rounds: block efficiency needs at least one target call")
     excess = (sum(run) - tokens / rounds * len(run) for run in counts)
     squares = math.fsum(x * x for x in excess)
     error = math.sqrt(squares * n / (n - 1)) / rounds if n > 1 else math.nan

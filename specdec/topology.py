@@ -3,7 +3,7 @@
 A topology says how many children each node gets, never which tokens. Nodes are kept in level order
 (by depth, then by path), so that one level is one contiguous slice and parents come before
 children. Functions that need the root too number *rows*: row 0 is the root, row i + 1 is
-`paths[i]`; this is the order of the rows of a target evaluation.
+`paths[i]`; this is the order of the rows of a target call.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
                                                └─ row 2 (1,)

@@ -1,6 +1,6 @@
 """Frozen records of what happened during decoding, to and from JSON.
 
-One trace, many views: `specdec.stream` yields one `Round` per target evaluation, and the page, the
+One trace, many views: `specdec.stream` yields one `Round` per target call, and the page, the
 statistics, the exports and the API all read that record, so that no two of them can disagree.
 
 Records are plain data (no tensors). What is only collected with `detail=True` is optional here:
@@ -155,7 +155,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One target evaluation and what it yielded.
+    """One target call and what it yielded.
 
     number: 0-based. position: absolute index of the first token that the round emitted. text: what
     the round adds to the text (the concatenation of its tokens' texts). nodes: the drafted tree in
@@ -228,12 +228,12 @@ class Generation:
 
     @property
     def num_target_calls(self) -> int:
-        """Target evaluations, the prefill of the prompt aside: one per round."""
+        """Target calls, the prefill of the prompt aside: one per round."""
         return len(self.rounds)
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens per target evaluation; 0 where there was none."""
+        """Tokens per target call; 0 where there was none."""
         return len(self.token_ids) / len(self.rounds) if self.rounds else 0.0
 
     @property

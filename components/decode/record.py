@@ -165,7 +165,7 @@ WANTED = [
     Wanted(
         "long-run",
         "A long accepted run: eight in a row",
-        "The whole sequence is accepted and a bonus comes on top: nine tokens for one target evaluation.",
+        "The whole sequence is accepted and a bonus comes on top: nine tokens for one target call.",
         specdec.topology.sequence(8),
         ("ersd",),
         long_run,

@@ -1,4 +1,4 @@
-"""Speculative decoding: draft, evaluate, verify, one `Round` per target evaluation.
+"""Speculative decoding: draft, evaluate, verify, one `Round` per target call.
 
     for round in stream(pair, "Once upon a time", method="ersd", topology=sequence(4), seed=0):
         print(round.text, end="")
@@ -48,7 +48,7 @@ def stream(
     draft_temperature: float | None = None,
     at_once: int = 1,
 ) -> Run:
-    """Decode round by round; yields one `Round` per target evaluation.
+    """Decode round by round; yields one `Round` per target call.
 
     prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`, `"auto"`
     (measures and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not

@@ -3,7 +3,7 @@
 weights    every parameter once, in its dtype
 packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
 cache      keys and values of `TOKENS` tokens, twice: a buffer that grows is copied
-round      logits, probabilities and noise of one target evaluation over `ROWS` tokens
+round      logits, probabilities and noise of one target call over `ROWS` tokens
 """
 
 from __future__ import annotations
