@@ -27,7 +27,7 @@ class Pair(Protocol):
     target: Model
     draft: Model | None
     tokenizer: Any | None
-    trials: dict[Any, Any]
+    measurements: dict[Any, Any]
     measured_topologies: dict[Any, Any]
 
     @property
@@ -79,7 +79,7 @@ class ModelPair:
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
         # what `auto` measured of this pair, by method and sampling
-        self.trials: dict[Any, Any] = {}
+        self.measurements: dict[Any, Any] = {}
         self.measured_topologies: dict[Any, Any] = {}
 
     @property

@@ -95,7 +95,7 @@ class Ending(NamedTuple):
     """What is known after its last, and what the pair learnt about itself in the other process."""
 
     prefill_seconds: float
-    trials: dict[Any, Any]
+    measurements: dict[Any, Any]
     measured_topologies: dict[Any, Any]
 
 
@@ -125,7 +125,7 @@ class Lender:
         return trial + min(MOST, max(LEAST, round(seconds)))
 
     def _has_to_measure(self, settings: VisitorSettings) -> bool:
-        known = any(key[0] == settings.method for key in self.pair.trials)
+        known = any(key[0] == settings.method for key in self.pair.measurements)
         return topologies.has_to_measure(settings) and not known
 
     def _work(self, settings: VisitorSettings, *details: Any) -> Iterator[Any]:
@@ -138,7 +138,7 @@ class Lender:
         with closing(run):
             yield Beginning(run.topology, run.prompt_ids, run.seed)
             yield from run
-            yield Ending(run.prefill_seconds, self.pair.trials, self.pair.measured_topologies)
+            yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.measured_topologies)
 
 
 class BorrowedRun(Iterator[specdec.Round]):
@@ -158,7 +158,7 @@ class BorrowedRun(Iterator[specdec.Round]):
         if not isinstance(update, Ending):
             return update
         self.prefill_seconds = update.prefill_seconds
-        self.pair.trials.update(update.trials)
+        self.pair.measurements.update(update.measurements)
         self.pair.measured_topologies.update(update.measured_topologies)
         raise StopIteration
 

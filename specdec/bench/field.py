@@ -110,7 +110,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
     trees: dict[tuple[str, Method], Any] = {}
     if _has_draft(field):
         # measured on the chosen number of threads, not on those of a trial before
-        pair.trials.clear()
+        pair.measurements.clear()
         pair.measured_topologies.clear()
         for method in DRAFTING:
             trees |= _trees(field, pair, method)

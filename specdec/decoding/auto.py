@@ -53,7 +53,7 @@ _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _REMEMBERED = 16
-"""Methods with their sampling whose trials and topologies a pair keeps."""
+"""Methods with their sampling whose measurements and topologies a pair keeps."""
 
 _T = TypeVar("_T")
 
@@ -125,11 +125,11 @@ def measuring(
     prompts = _fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling)
     decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0
-    while (found := pair.trials.get(key)) is None:  # nor has somebody else measured it meanwhile
+    while (found := pair.measurements.get(key)) is None:  # nor has somebody else measured it meanwhile
         rounds.append(round := next(decoding))
         tokens += len(round.tokens)
         if tokens >= _TRIAL_TOKENS:
-            _remember(pair.trials, key, _told(rounds, _trial_topology(pair)))
+            _remember(pair.measurements, key, _told(rounds, _trial_topology(pair)))
         yield
     return found
 

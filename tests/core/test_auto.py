@@ -87,8 +87,8 @@ def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeyp
     pair = pair_of_twins()
     for temperature in (0.5, 0.6, 0.7, 0.8, 0.9):
         specdec.measure_acceptance(pair, [0], temperature=temperature)
-    assert [sampling.temperature for _, sampling, *_ in pair.trials] == [0.7, 0.8, 0.9]
-    assert len(pickle.dumps(pair.trials)) < 4096  # what was found, and not the rounds
+    assert [sampling.temperature for _, sampling, *_ in pair.measurements] == [0.7, 0.8, 0.9]
+    assert len(pickle.dumps(pair.measurements)) < 4096  # what was found, and not the rounds
 
 
 GRID = [

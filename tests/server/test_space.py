@@ -124,7 +124,7 @@ def pairs():
 def lent(spaces, pairs):
     """A pair that borrows a GPU for each of its runs, and has measured nothing yet."""
     pair = pairs[0]
-    pair.trials.clear()
+    pair.measurements.clear()
     return zero_gpu.Lender(pair, run.start)
 
 
@@ -166,7 +166,7 @@ def test_acceptance_is_measured_in_the_first_run_only(lent, spaces):
         updates(lent, topology="optimal", k=4)
     first, second = spaces.asked
     assert first > second
-    assert lent.trials
+    assert lent.measurements
 
 
 def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):

@@ -81,7 +81,7 @@ def test_a_tree_that_is_given_is_not_measured(name):
     pair = markov_pair(6)
     tree = topologies.topology(pair, name, 4, tree="2.1", method="gsd", temperature=0.5, top_k=0, top_p=0.9)
     assert tree.paths == ((0,), (1,), (0, 0))
-    assert not pair.trials
+    assert not pair.measurements
     assert not topologies.has_to_measure(VisitorSettings("", "gsd", name, tree="2.1"))
     assert topologies.has_to_measure(VisitorSettings("", "gsd", name))
 
@@ -116,7 +116,7 @@ def test_neighbours_share_a_measurement(monkeypatch):
     for temperature, top_p in itertools.product((0.66, 0.7, 0.72, 0.74), (0.88, 0.9, 0.91)):
         sampling = {"temperature": temperature, "top_k": 0, "top_p": top_p}
         topologies.topology(pair, "optimal", 4, method="ersd", **sampling)
-    assert len(pair.trials) == 1
+    assert len(pair.measurements) == 1
 
 
 @pytest.mark.parametrize(
