@@ -88,6 +88,35 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     return IndexCounts(*([count[index] for index in range(size)] for count in (offered, reached, accepted)))
 
 
+@dataclass(frozen=True, slots=True)
+class DepthAcceptance:
+    """How often a token was accepted at one depth of the tree.
+
+    depth: 1 for the children of the root. offered: rounds that came so far, all tokens above accepted, and
+    had drafted tokens there. accepted: those of them where one was accepted, so accepted / offered is the
+    chance given that all before were.
+    """
+
+    depth: int
+    accepted: int
+    offered: int
+
+    @property
+    def rate(self) -> float:
+        """accepted / offered; NaN where nothing was offered."""
+        return self.accepted / self.offered if self.offered else math.nan
+
+
+def acceptance_by_depth(rounds: Iterable[Round]) -> list[DepthAcceptance]:
+    """Acceptance by depth over all verified nodes, from depth 1 to the largest that was offered."""
+    offered, accepted = Counter[int](), Counter[int]()
+    for round in rounds:
+        for parent, taken, _ in _verified(round):
+            offered[len(parent) + 1] += 1
+            accepted[len(parent) + 1] += taken is not None
+    return [DepthAcceptance(depth, accepted[depth], offered[depth]) for depth in sorted(offered)]
+
+
 def _decided(round: Round) -> Iterator[Node]:
     """The children of the root and of accepted nodes, the last one's not where the text ended with it.
 

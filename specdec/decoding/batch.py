@@ -67,6 +67,10 @@ class Batch:
         """Runs that are not at their end."""
         return len(self._seats)
 
+    def __contains__(self, run: Run) -> bool:
+        """Whether this run is in here, and not at its end."""
+        return run in self._seats
+
     def add(self, run: Run) -> Run:
         """Take over a run that has not begun; it joins the next step.
 

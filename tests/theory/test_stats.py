@@ -14,7 +14,9 @@ from specdec import theory
 from specdec.models import MarkovModel
 from specdec.stats import (
     BlockEfficiency,
+    DepthAcceptance,
     IndexAcceptance,
+    acceptance_by_depth,
     acceptance_by_index,
     estimate_block_efficiency,
 )
@@ -53,6 +55,15 @@ def test_acceptance_by_index_counts_verified_nodes():
     ]
     assert acceptance_by_index(rounds) == [IndexAcceptance(0, 1, 4), IndexAcceptance(1, 1, 2)]
     assert acceptance_by_index([]) == []
+
+
+def test_acceptance_by_depth_counts_rounds_that_came_so_far():
+    rounds = [
+        round_of(2, {(0,): "accepted", (1,): "rejected", (0, 0): "rejected", (1, 0): "unvisited"}),
+        round_of(1, {(0,): "rejected", (1,): "rejected", (0, 0): "unvisited", (1, 0): "unvisited"}),
+    ]
+    assert acceptance_by_depth(rounds) == [DepthAcceptance(1, 1, 2), DepthAcceptance(2, 0, 1)]
+    assert acceptance_by_depth([]) == []
 
 
 @pytest.mark.parametrize(("accepted", "offered"), [(0, 7), (7, 7), (3, 10), (4000, 9000)])
