@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from specdec.context import ContextTree
     from specdec.decoding.batch import generate_many
     from specdec.decoding.run import generate, measure_acceptance, stream
+    from specdec.ecosystem.custom_generate import custom_generate
     from specdec.loading import load_pair
     from specdec.optimal import optimal_topology
     from specdec.pair import ModelPair
@@ -22,6 +23,7 @@ __version__ = "0.6.0"
 """Also the package's, and the first of CHANGELOG.md."""
 
 _MODULES = {
+    "custom_generate": "ecosystem.custom_generate",
     "generate": "decoding.run",
     "generate_many": "decoding.batch",
     "measure_acceptance": "decoding.run",
@@ -50,6 +52,7 @@ __all__ = [
     "ModelPair",
     "Round",
     "Topology",
+    "custom_generate",
     "generate",
     "generate_many",
     "load_pair",

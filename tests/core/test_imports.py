@@ -19,7 +19,7 @@ LAYERS = {
         {"channel", "context", "models"},
         {"drafters", "pair"},
         {"decoding", "loading"},
-        {"exactness", "learn"},
+        {"ecosystem", "exactness", "learn"},
         {"bench", "experiments", "tiny"},
     ],
     "components": [
@@ -32,7 +32,11 @@ LAYERS = {
     ],
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
-HEAVY = {"transformers": {"models", "pair", "loading", "tiny", "bench"}, "gradio": set(), "plotly": set()}
+HEAVY = {
+    "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench"},
+    "gradio": set(),
+    "plotly": set(),
+}
 MOST_FILES = 20
 
 

@@ -17,6 +17,7 @@ NAMES = [
         "stream",
         "generate",
         "measure_acceptance",
+        "custom_generate",
         "optimal_topology",
         "ContextTree",
     ),

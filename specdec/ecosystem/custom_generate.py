@@ -1,0 +1,201 @@
+"""Speculative decoding as a decoding loop of transformers' `generate`.
+
+    target.generate(**inputs, custom_generate=specdec.custom_generate, assistant_model=draft, seed=0)
+
+The loop is transformers' own (`GenerationMixin._sample`): a token for each row, then the stopping criteria
+and the streamer. Only the tokens are not sampled there: they come out of a run of each row, which is a few
+tokens ahead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
+from transformers.generation import BaseStreamer
+
+from specdec.drafters import NGram
+from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
+from specdec.ecosystem.kept import kept_pair
+from specdec.ecosystem.output import SpeculativeOutput
+from specdec.ecosystem.processors import check_processors
+from specdec.ecosystem.requests import Rows, Wanted
+from specdec.race import checked_seed, derived_seed
+from specdec.topology import Topology, sequence
+
+if TYPE_CHECKING:
+    from specdec.context import ContextTree
+
+
+def custom_generate(
+    model: PreTrainedModel,
+    input_ids: Tensor,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
+    synced_gpus: bool = False,
+    streamer: BaseStreamer | None = None,
+    *,
+    assistant_model: PreTrainedModel | None = None,
+    draft: PreTrainedModel | None = None,
+    tokenizer: Any = None,
+    assistant_tokenizer: Any = None,
+    method: str = "ersd",
+    topology: Topology | ContextTree | str | None = None,
+    seed: int | Sequence[int] | None = None,
+    **model_kwargs: Any,
+) -> SpeculativeOutput | Tensor:
+    """Decode inside `generate`, whose arguments mean what they mean there, or are refused by name.
+
+    assistant_model: the draft. draft: the same, and `num_return_sequences` may then be more than 1, which
+    transformers refuses with the other name. tokenizer: for stop strings, and where draft and target score
+    different numbers of tokens. method, topology: as in `specdec.stream`. seed: keys all randomness; those of
+    further rows are derived from it, or a list has one for each row; None draws them from torch's generator,
+    so that `transformers.set_seed` holds here, too.
+
+    Each row of a batch is decoded as if it were alone. Returns the ids [rows, n], padded on the right, or
+    with `return_dict_in_generate` a `SpeculativeOutput`. ValueError names an argument that is not supported.
+    """
+    check_supported(generation_config, model_kwargs, synced_gpus)
+    prompts = prompts_of(input_ids, model_kwargs)
+    drafting = _draft(method, assistant_model, draft, generation_config)
+    pair = kept_pair(model, drafting, _eos_ids(stopping_criteria), tokenizer, assistant_tokenizer)
+    check_processors(logits_processor, input_ids, pair.target.vocab_size)
+    limit = _limit(generation_config, pair.target.context_length, input_ids.shape[1])
+    returns = generation_config.return_dict_in_generate
+    wanted = Wanted(
+        method=method,
+        topology=_topology(topology, generation_config),
+        drafter=None if generation_config.prompt_lookup_num_tokens is None else NGram(),
+        max_new_tokens=limit - input_ids.shape[1],
+        do_sample=bool(generation_config.do_sample),
+        seeds=_seeds(seed, len(prompts)),
+        scored=bool(returns and (generation_config.output_scores or generation_config.output_logits)),
+    )
+    rows = Rows(pair, prompts, logits_processor, wanted)
+    loop = _Loop(rows, logits_processor, stopping_criteria, generation_config, streamer)
+    sequences = loop.run(input_ids, limit)
+    if not returns:
+        return sequences
+    return SpeculativeOutput.of(sequences, loop.scores, loop.logits, rows.generations)
+
+
+hand_over(custom_generate)
+
+
+class _Loop:
+    """transformers' loop over tokens of all rows. scores, logits: of each token, [rows, vocabulary]."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        processors: LogitsProcessorList,
+        criteria: StoppingCriteriaList,
+        config: GenerationConfig,
+        streamer: BaseStreamer | None,
+    ):
+        self._rows, self._streamer = rows, streamer
+        self._processors: Callable[..., Tensor] = processors
+        self._criteria: Callable[..., Tensor] = criteria
+        self._pad = config._pad_token_tensor if _eos_ids(criteria) else None
+        returns = config.return_dict_in_generate
+        self.scores: tuple[Tensor, ...] | None = () if returns and config.output_scores else None
+        self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
+
+    def run(self, input_ids: Tensor, limit: int) -> Tensor:
+        """The ids [rows, n], at most `limit` of a row."""
+        unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
+        while unfinished.any() and input_ids.shape[1] < limit:
+            needed = unfinished if self._pad is not None else torch.ones_like(unfinished)
+            tokens = torch.tensor(self._rows.next_tokens(needed.tolist()), device=input_ids.device)  # [rows]
+            self._score(input_ids)
+            if self._pad is not None:
+                tokens = tokens * unfinished + self._pad.to(tokens.device) * (1 - unfinished)
+            input_ids = torch.cat([input_ids, tokens[:, None]], -1)
+            unfinished = unfinished & ~self._criteria(input_ids, self.scores)
+            if self._streamer is not None:
+                self._streamer.put(tokens.cpu())
+        if self._streamer is not None:
+            self._streamer.end()
+        return input_ids
+
+    def _score(self, input_ids: Tensor) -> None:
+        if self.scores is None and self.logits is None:
+            return
+        logits = self._rows.logits().to(torch.float32)  # [rows, vocabulary]
+        if self.logits is not None:
+            self.logits += (logits.clone(),)
+        if self.scores is not None:
+            self.scores += (self._processors(input_ids, logits),)
+
+
+def _draft(
+    method: str,
+    assistant_model: PreTrainedModel | None,
+    draft: PreTrainedModel | None,
+    config: GenerationConfig,
+) -> PreTrainedModel | None:
+    """The model that drafts; ValueError where there is none and something has to, or more than one."""
+    given = {
+        "assistant_model": assistant_model,
+        "draft": draft,
+        "prompt_lookup_num_tokens": config.prompt_lookup_num_tokens,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"{named[0]} and {named[1]} both say what drafts: give one of them")
+    if not named and method != "ar":
+        raise ValueError(f"method = {method!r} needs a draft: give assistant_model, or method = 'ar'")
+    return draft if assistant_model is None else assistant_model
+
+
+def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
+    """Tokens that end a text."""
+    found = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
+    return frozenset(token_id for ids in found for token_id in torch.as_tensor(ids).flatten().tolist())
+
+
+def _limit(config: GenerationConfig, context_length: int, prompt_length: int) -> int:
+    """Most tokens of a row, its prompt's and its padding included."""
+    if prompt_length >= min(config.max_length, context_length):
+        raise ValueError(
+            f"the prompt has {prompt_length:,} tokens with its padding, max_length is {config.max_length:,} "
+            f"and the target's context {context_length:,}: nothing can be added"
+        )
+    if config.max_length > context_length:
+        logging.warning("texts end at the target's context of %d tokens", context_length)
+    return min(config.max_length, context_length)
+
+
+def _topology(
+    topology: Topology | ContextTree | str | None, config: GenerationConfig
+) -> Topology | ContextTree | str | None:
+    """The tree to draft; ValueError where several arguments name one."""
+    given = {
+        "topology": topology,
+        "num_assistant_tokens": config.num_assistant_tokens,
+        "prompt_lookup_num_tokens": config.prompt_lookup_num_tokens,
+    }
+    if config.num_assistant_tokens in UNASKED_TOKENS:
+        del given["num_assistant_tokens"]
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"{named[0]} and {named[1]} both say how much is drafted: give one of them")
+    return sequence(given[named[0]]) if named and topology is None else topology
+
+
+def _seeds(seed: int | Sequence[int] | None, rows: int) -> list[int]:
+    if seed is None:
+        return torch.randint(2**53, (rows,)).tolist()
+    if isinstance(seed, Sequence):
+        if len(seed) != rows:
+            raise ValueError(
+                f"seed has {len(seed)} values for {rows} rows: give one for each, or one for all"
+            )
+        return [checked_seed(each) for each in seed]
+    first = checked_seed(seed)
+    return [first, *(derived_seed(first, row) for row in range(1, rows))]

@@ -1,0 +1,146 @@
+"""The runs of the rows of a batch, each a few tokens ahead of what was asked of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from copy import copy
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessorList
+
+from specdec.context import ContextTree
+from specdec.decoding.batch import Batch
+from specdec.decoding.engine import RunSettings
+from specdec.decoding.run import Run
+from specdec.drafters import NGram
+from specdec.ecosystem.arguments import Prompt
+from specdec.ecosystem.processors import (
+    NATIVE,
+    Process,
+    ProcessedModel,
+    native_sampling,
+    processes_of_rows,
+)
+from specdec.pair import ModelPair
+from specdec.probs import Sampling
+from specdec.topology import Topology
+from specdec.trace import Generation
+
+
+class Wanted(NamedTuple):
+    """What the rows of a batch are asked for.
+
+    drafter: who drafts where no model does. seeds: of each row. scored: keep the logits of their tokens.
+    """
+
+    method: str
+    topology: Topology | ContextTree | str | None
+    drafter: NGram | None
+    max_new_tokens: int
+    do_sample: bool
+    seeds: Sequence[int]
+    scored: bool
+
+
+class Rows:
+    """A run for each row, and its tokens that were not asked for yet.
+
+    Where `Sampling` has the law that transformers' processors make, all rows share their forwards; else each
+    node's logits go through the processors of its row, and rows decode one by one.
+    """
+
+    def __init__(
+        self,
+        pair: ModelPair,
+        prompts: Sequence[Prompt],
+        processors: LogitsProcessorList,
+        wanted: Wanted,
+    ):
+        sampling = native_sampling(processors, wanted.do_sample)
+        self._scored: list[list[Tensor]] | None = [[] for _ in prompts] if wanted.scored else None
+        self._count = 0
+        self._ahead: list[deque[int]] = [deque() for _ in prompts]
+        pairs = [pair] * len(prompts)
+        if sampling is None or wanted.scored:
+            processes = [None] * len(prompts) if sampling else processes_of_rows(processors, prompts)
+            pairs = [self._pair_of_row(pair, row, process) for row, process in enumerate(processes)]
+        topology = _topology(pair, prompts[0], processors, wanted)
+        law = sampling or Sampling(temperature=1 if wanted.do_sample else 0)
+        self._runs = [
+            Run(own, prompt.text_ids, _settings(wanted, law, seed), topology)
+            for own, prompt, seed in zip(pairs, prompts, wanted.seeds, strict=True)
+        ]
+        self._batch = Batch(pair) if len(prompts) > 1 and pairs[0] is pair else None
+        if self._batch is not None:
+            for run in self._runs:
+                self._batch.add(run)
+
+    @property
+    def generations(self) -> list[Generation]:
+        """The records of all rows."""
+        return [run.generation for run in self._runs]
+
+    def next_tokens(self, needed: Sequence[int]) -> list[int]:
+        """The next token of each row that needs one; 0 for the others, which end here."""
+        for row, run in enumerate(self._runs):
+            if not needed[row]:
+                self._end(run)
+        while short := [row for row, ahead in enumerate(self._ahead) if needed[row] and not ahead]:
+            self._advance(short)
+        self._count += 1
+        return [ahead.popleft() if need else 0 for ahead, need in zip(self._ahead, needed, strict=True)]
+
+    def logits(self) -> Tensor:
+        """The target's logits, [rows, vocabulary], that the last tokens were decided by; 0 for ended rows."""
+        assert self._scored is not None
+        last = self._count - 1
+        found = [scored[last] if len(scored) > last else None for scored in self._scored]
+        nothing = torch.zeros_like(next(logits for logits in found if logits is not None))
+        return torch.stack([nothing if logits is None else logits for logits in found])
+
+    def _advance(self, rows: Sequence[int]) -> None:
+        """A round for these, or for all that share their forwards with them."""
+        if self._batch is None:
+            found = {id(self._runs[row]): next(self._runs[row]) for row in rows}
+        else:
+            found = {}
+            for step in self._batch.step():
+                if step.error is not None:
+                    raise step.error
+                if step.round is not None:
+                    found[id(step.run)] = step.round
+        for run, ahead in zip(self._runs, self._ahead, strict=True):
+            if id(run) in found:
+                ahead.extend(token.id for token in found[id(run)].tokens)
+
+    def _end(self, run: Run) -> None:
+        if self._batch is None:
+            run.close()
+        elif run in self._batch:
+            self._batch.remove(run)
+
+    def _pair_of_row(self, pair: ModelPair, row: int, process: Process | None) -> ModelPair:
+        """The pair as this row sees it."""
+        found = copy(pair)
+        scored = None if self._scored is None else self._scored[row]
+        found.target = ProcessedModel(pair.target, process, pair.eos_ids, scored)
+        if pair.draft is not None and process is not None:
+            found.draft = ProcessedModel(pair.draft, process, pair.eos_ids)
+        return found
+
+
+def _topology(
+    pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, wanted: Wanted
+) -> Topology | ContextTree:
+    """What `auto` chooses for the models as they are, with as many of the processors as `Sampling` knows."""
+    known = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
+    nearest = native_sampling(known, wanted.do_sample) or Sampling()
+    return Run(pair, prompt.text_ids, _settings(wanted, nearest, 0), wanted.topology).topology
+
+
+def _settings(wanted: Wanted, sampling: Sampling, seed: int) -> RunSettings:
+    settings = RunSettings(wanted.method, wanted.max_new_tokens, sampling, seed, False)
+    return settings._replace(drafter=wanted.drafter)

@@ -1,0 +1,518 @@
+"""transformers' `generate` with our decoding is transformers' own: texts, laws, streams, batches, scores."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+import weakref
+from functools import partial
+
+import pytest
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    StoppingCriteria,
+    TextIteratorStreamer,
+    TextStreamer,
+    pipeline,
+    set_seed,
+)
+
+import specdec
+from specdec.ecosystem import kept, processors
+from specdec.topology import sequence, specinfer
+from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
+from tests.helpers.tokenizers import END, byte_level_tokenizer
+
+GREEDY = (
+    *("llama", "qwen3", "mistral", "phi3", "gemma2"),
+    *("gemma3", "gpt2", "opt", "gpt_neox", "bloom"),
+)
+PROMPT = torch.tensor([[5, 11, 17, 23, 5, 11]])
+ROWS = torch.tensor([[0, 0, 7, 8, 9], [3, 4, 5, 6, 7], [0, 40, 41, 42, 43]])
+MASK = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1]])
+ours = specdec.custom_generate
+
+
+def models(family="llama", **changes):
+    """A target, and a draft whose greedy tokens are often the target's."""
+    target = tiny_model(family, **changes)
+    draft = copy.deepcopy(target)
+    with torch.no_grad():
+        for parameter in draft.parameters():
+            parameter += 0.05 * parameter.std() * torch.randn_like(parameter) if parameter.dim() > 1 else 0
+    return target, draft
+
+
+@pytest.fixture(scope="module")
+def pair():
+    torch.manual_seed(0)
+    return models()
+
+
+@pytest.fixture(scope="module")
+def talking():
+    """A pair whose vocabulary is a tokenizer's."""
+    torch.manual_seed(0)
+    tokenizer = byte_level_tokenizer()
+    tokenizer.pad_token, tokenizer.padding_side = END, "left"
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}:"
+    return *models(vocab_size=len(tokenizer), eos_token_id=0), tokenizer
+
+
+@pytest.mark.parametrize("family", GREEDY)
+def test_greedy_texts_are_those_of_transformers(family):
+    torch.manual_seed(0)
+    target, draft = models(family)
+    wrapped = kept.kept_pair(target, draft, ())
+    topology = specinfer(6) if wrapped.target.capability == "tree" else sequence(3)
+    settings = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0}
+    for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
+        theirs = target.generate(**given, **settings)
+        found = target.generate(
+            **given,
+            **settings,
+            custom_generate=ours,
+            assistant_model=draft,
+            topology=topology,
+            return_dict_in_generate=True,
+        )
+        assert torch.equal(found.sequences, theirs)
+        assert sum(row.accepted for row in found.acceptance) > 0
+
+
+GREEDILY = [
+    {"repetition_penalty": 1.5},
+    {"no_repeat_ngram_size": 2},
+    {"bad_words_ids": [[7], [8, 9]], "min_new_tokens": 10},
+    {"suppress_tokens": [3, 4], "begin_suppress_tokens": [9], "eos_token_id": [2, 30, 31]},
+    {"sequence_bias": [[[7], 4.0], [[8, 9], -5.0]], "encoder_repetition_penalty": 1.3},
+    {"forced_eos_token_id": 5, "exponential_decay_length_penalty": (4, 1.3), "max_length": 21},
+    {"prefix_allowed_tokens_fn": lambda row, ids: [10 + row, 20 + (int(ids[-1]) + len(ids)) % 30, 55]},
+    {"encoder_no_repeat_ngram_size": 2, "renormalize_logits": True, "remove_invalid_values": True},
+    {"watermarking_config": {"bias": 3.0, "seeding_scheme": "selfhash"}},
+    {"eos_token_id": list(range(40, 60)), "pad_token_id": 1},
+]
+
+
+@pytest.mark.parametrize("changes", GREEDILY, ids=lambda changes: next(iter(changes)))
+def test_processors_see_what_they_see_in_transformers(pair, changes):
+    target, draft = pair
+    settings = {"max_new_tokens": 16, "do_sample": False, "pad_token_id": 0} | changes
+    if "max_length" in settings:
+        del settings["max_new_tokens"]
+    for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
+        theirs = target.generate(**given, **settings)
+        found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
+        assert torch.equal(found, theirs)
+
+
+LAWS = [
+    {"temperature": 0.7, "top_k": 4},
+    {"temperature": 1.3, "top_k": 0, "top_p": 0.9},
+    {"top_k": 0, "repetition_penalty": 1.8, "min_p": 0.05},
+    {"top_k": 5, "typical_p": 0.8, "no_repeat_ngram_size": 2},
+]
+SAMPLES = 500
+
+
+def law_of(target, prompt, settings):
+    """The law of the next two tokens by transformers' own scores."""
+
+    def next_law(ids):
+        once = {
+            "do_sample": True,
+            "return_dict_in_generate": True,
+            "output_scores": True,
+            "max_new_tokens": 1,
+        }
+        return target.generate(ids, **once, **settings).scores[0][0].softmax(-1).double()
+
+    first, law = next_law(prompt), {}
+    for token_id in first.nonzero().flatten().tolist():
+        second = next_law(torch.cat([prompt, torch.tensor([[token_id]])], 1))
+        law |= {(token_id, other): float(first[token_id] * p) for other, p in enumerate(second) if p > 0}
+    return law
+
+
+def p_value(target, draft, law, settings, method):
+    from tests.helpers.laws import chi_square_p_value
+
+    found = target.generate(
+        PROMPT % 6,
+        **settings,
+        do_sample=True,
+        max_new_tokens=2,
+        num_return_sequences=SAMPLES,
+        custom_generate=ours,
+        draft=draft,
+        method=method,
+        topology=sequence(1),
+        seed=0,
+    )
+    return chi_square_p_value(map(tuple, found[:, -2:].tolist()), law)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A pair of six tokens, none of which ends a text."""
+    torch.manual_seed(1)
+    target, draft = models(vocab_size=6, eos_token_id=None, num_hidden_layers=1, bos_token_id=None)
+    return target, draft
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd"])
+@pytest.mark.parametrize("settings", LAWS, ids=lambda settings: "-".join(settings))
+def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
+    """Each of the eight fails on correct code with probability 1e-6; seeds are fixed."""
+    law = law_of(small[0], PROMPT % 6, settings)
+    assert p_value(*small, law, settings, method) > 1e-6
+
+
+def test_another_law_would_be_noticed(small, monkeypatch):
+    """Negative control: processors that are shown the text without what was drafted."""
+    settings = {"top_k": 0, "sequence_bias": [[[token, (token + 1) % 6], 3.0] for token in range(6)]}
+    law = law_of(small[0], PROMPT % 6, settings)
+    processed = processors._ProcessedSession._processed
+    monkeypatch.setattr(
+        processors._ProcessedSession,
+        "_processed",
+        lambda self, process, path, logits: processed(self, process, path[:1], logits),
+    )
+    assert p_value(*small, law, settings, "ersd") < 1e-6
+
+
+class Pieces:
+    """A streamer that keeps what it is given."""
+
+    def __init__(self):
+        self.pieces = []
+
+    def put(self, value):
+        self.pieces.append(value.tolist())
+
+    def end(self):
+        self.pieces.append("end")
+
+
+def test_streamers_get_the_same_pieces(talking):
+    target, draft, tokenizer = talking
+    inputs = tokenizer(["the cat", "once upon a time the"], return_tensors="pt", padding=True)
+    settings = {"max_new_tokens": 20, "do_sample": False}
+    theirs, found = Pieces(), Pieces()
+    target.generate(**inputs, **settings, streamer=theirs)
+    target.generate(**inputs, **settings, streamer=found, custom_generate=ours, assistant_model=draft)
+    assert found.pieces == theirs.pieces
+    assert len(found.pieces) > 5
+
+
+def test_text_streamers_print_the_same_text(talking, capsys):
+    target, draft, tokenizer = talking
+    inputs = tokenizer("the cat", return_tensors="pt")
+    settings = {"max_new_tokens": 20, "do_sample": False}
+    text = tokenizer.decode(target.generate(**inputs, **settings)[0])
+    target.generate(
+        **inputs, **settings, streamer=TextStreamer(tokenizer), custom_generate=ours, assistant_model=draft
+    )
+    assert capsys.readouterr().out == text + "\n"
+
+
+def test_a_thread_streams(talking):
+    target, draft, tokenizer = talking
+    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, timeout=60)
+    given = tokenizer("the cat", return_tensors="pt") | {"max_new_tokens": 12, "do_sample": False}
+    text = tokenizer.decode(target.generate(**given)[0, given["input_ids"].shape[1] :])
+    call = partial(target.generate, **given, streamer=streamer, custom_generate=ours, assistant_model=draft)
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert "".join(streamer) == text
+    thread.join()
+
+
+@pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.3}], ids=["native", "processed"])
+def test_rows_are_those_alone(pair, changes):
+    target, draft = pair
+    settings = {"do_sample": True, "max_new_tokens": 20, "pad_token_id": 0, "top_k": 0} | changes
+    call = partial(target.generate, **settings, custom_generate=ours, draft=draft)
+    together = call(ROWS, attention_mask=MASK, seed=[4, 5, 6])
+    for row, (ids, mask) in enumerate(zip(ROWS, MASK, strict=True)):
+        alone = call(ids[mask.bool()][None], seed=4 + row)[0, mask.sum() :]
+        assert together[row, 5 : 5 + len(alone)].tolist() == alone.tolist()
+        assert not together[row, 5 + len(alone) :].any()
+
+
+def test_text_is_that_of_the_decoder(pair):
+    target, draft = pair
+    wrapped = kept.kept_pair(target, draft, ())
+    g = specdec.generate(wrapped, PROMPT, temperature=0.8, top_k=20, seed=7, max_new_tokens=20)
+    found = target.generate(
+        PROMPT,
+        generation_config=GenerationConfig(do_sample=True, temperature=0.8, top_k=20, max_new_tokens=20),
+        eos_token_id=None,
+        custom_generate=ours,
+        assistant_model=draft,
+        seed=7,
+    )
+    assert found[0, PROMPT.shape[1] :].tolist() == g.token_ids
+
+
+def test_set_seed_holds(pair):
+    target, draft = pair
+
+    def texts(seed):
+        set_seed(seed)
+        call = partial(target.generate, PROMPT, do_sample=True, custom_generate=ours, draft=draft)
+        return call(num_return_sequences=3, max_new_tokens=12).tolist()
+
+    assert texts(1) == texts(1) != texts(2)
+    assert len({tuple(text) for text in texts(1)}) == 3
+
+
+@pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.3}], ids=["native", "processed"])
+def test_scores_and_logits_are_those_of_transformers(pair, changes):
+    target, draft = pair
+    settings = {"do_sample": False, "max_new_tokens": 12, "return_dict_in_generate": True} | changes
+    settings |= {"output_scores": True, "output_logits": True, "eos_token_id": None, "pad_token_id": None}
+    given = {"input_ids": ROWS, "attention_mask": MASK}
+    theirs = target.generate(**given, **settings)
+    found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
+    for name in ("scores", "logits"):
+        torch.testing.assert_close(torch.stack(found[name]), torch.stack(theirs[name]), atol=2e-4, rtol=1e-4)
+    assert torch.equal(found.sequences, theirs.sequences)
+
+
+def test_asking_for_scores_leaves_the_text(pair):
+    target, draft = pair
+    call = partial(target.generate, PROMPT, do_sample=True, custom_generate=ours, draft=draft, seed=3)
+    found = call(return_dict_in_generate=True, output_scores=True, max_new_tokens=20)
+    assert torch.equal(found.sequences, call(max_new_tokens=20))
+
+
+def test_stop_strings_end_a_text(talking):
+    target, draft, tokenizer = talking
+    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False}
+    text = tokenizer.decode(target.generate(**given, max_new_tokens=30)[0])
+    stop = text[len(text) // 2 :][:3]
+    settings = {"max_new_tokens": 30, "stop_strings": [stop], "tokenizer": tokenizer}
+    theirs = target.generate(**given, **settings)
+    found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
+    assert torch.equal(found, theirs)
+
+
+class EverySeventh(StoppingCriteria):
+    """Stops a row at the first of its tokens that is a multiple of seven."""
+
+    def __call__(self, input_ids, scores, **kwargs):
+        return input_ids[:, -1] % 7 == 0
+
+
+@pytest.mark.parametrize("eos", [2, None], ids=["padded", "going on"])
+def test_criteria_end_rows(pair, eos):
+    target, draft = pair
+    settings = {"do_sample": False, "max_new_tokens": 30, "eos_token_id": eos, "pad_token_id": 0}
+    call = partial(target.generate, ROWS, attention_mask=MASK, **settings)
+    theirs = call(stopping_criteria=[EverySeventh()])
+    found = call(stopping_criteria=[EverySeventh()], custom_generate=ours, assistant_model=draft)
+    assert torch.equal(found, theirs)
+
+
+def test_acceptance_is_counted_for_each_row(pair):
+    target, draft = pair
+    found = target.generate(
+        ROWS,
+        attention_mask=MASK,
+        do_sample=True,
+        max_new_tokens=25,
+        return_dict_in_generate=True,
+        custom_generate=ours,
+        assistant_model=draft,
+        num_assistant_tokens=3,
+        seed=0,
+    )
+    assert len(found.acceptance) == len(found.generations) == 3
+    for row, generation in zip(found.acceptance, found.generations, strict=True):
+        assert generation.paths == sequence(3).paths
+        assert row.tokens_per_round == generation.block_efficiency
+        assert row.accepted == sum(depth.accepted for depth in row.by_depth)
+        first, second = row.by_depth[:2]
+        assert first.offered >= first.accepted >= second.offered >= second.accepted
+
+
+REFUSED = {
+    "num_beams": 2,
+    "guidance_scale": 1.5,
+    "output_attentions": True,
+    "output_hidden_states": True,
+    "use_cache": False,
+    "cache_implementation": "static",
+    "assistant_confidence_threshold": 0.7,
+    "num_assistant_tokens_schedule": "heuristic",
+    "max_matching_ngram_size": 3,
+    "synced_gpus": True,
+    "method": "none",
+    "seed": -1,
+    "topology": "bush",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_effect_is_refused_by_name(pair, name):
+    target, draft = pair
+    with pytest.raises(ValueError, match=name):
+        target.generate(
+            PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft, **{name: REFUSED[name]}
+        )
+
+
+def test_further_errors_name_their_argument(pair):
+    target, draft = pair
+    call, cache = (
+        partial(target.generate, custom_generate=ours, max_new_tokens=4),
+        target(PROMPT).past_key_values,
+    )
+    with pytest.raises(ValueError, match="attention_mask"):
+        call(ROWS, attention_mask=MASK.flip(-1), assistant_model=draft, pad_token_id=0)
+    with pytest.raises(ValueError, match="assistant_model"):
+        call(PROMPT)
+    with pytest.raises(ValueError, match="assistant_model and draft"):
+        call(PROMPT, assistant_model=draft, draft=draft)
+    with pytest.raises(ValueError, match="position_ids"):
+        call(PROMPT, assistant_model=draft, position_ids=torch.arange(6)[None] + 3)
+    with pytest.raises(ValueError, match="inputs_embeds"):
+        call(inputs_embeds=torch.zeros(1, 3, 32), assistant_model=draft)
+    with pytest.raises(ValueError, match="num_assistant_tokens"):
+        call(PROMPT, assistant_model=draft, num_assistant_tokens=3, topology="auto")
+    with pytest.raises(ValueError, match="past_key_values"):
+        call(torch.cat([PROMPT, PROMPT], 1), assistant_model=draft, past_key_values=cache)
+    with pytest.raises(ValueError, match="give tokenizer="):
+        call(PROMPT, draft=tiny_model("llama", vocab_size=VOCAB_SIZE + 3))
+
+
+class Remembers(LogitsProcessor):
+    """Likes another token each time that it is asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def __call__(self, input_ids, scores):
+        self.asked += 1
+        scores[:, self.asked % 5] += 3
+        return scores
+
+
+class Likes(LogitsProcessor):
+    """Likes a token for each row, in place."""
+
+    def __call__(self, input_ids, scores):
+        scores[torch.arange(len(scores)), (input_ids[:, -1] + 3 + torch.arange(len(scores))) % 50] += 8
+        return scores
+
+
+@pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.1}], ids=["native", "processed"])
+def test_prompt_lookup_drafts_from_the_text(pair, changes):
+    target, _ = pair
+    settings = {"do_sample": False, "max_new_tokens": 40, "eos_token_id": None} | changes
+    found = target.generate(
+        PROMPT,
+        **settings,
+        prompt_lookup_num_tokens=3,
+        custom_generate=ours,
+        return_dict_in_generate=True,
+    )
+    assert torch.equal(found.sequences, target.generate(PROMPT, **settings))
+    (row,) = found.acceptance
+    assert row.drafted > 0
+    assert len(row.by_depth) <= 3
+
+
+def test_processors_with_a_memory_are_refused(pair):
+    target, draft = pair
+    with pytest.raises(ValueError, match="logits_processor Remembers"):
+        target.generate(
+            PROMPT,
+            max_new_tokens=4,
+            logits_processor=[Remembers()],
+            custom_generate=ours,
+            assistant_model=draft,
+        )
+
+
+def test_own_processors_are_applied_row_by_row(pair):
+    target, draft = pair
+    settings = {"do_sample": False, "max_new_tokens": 12, "pad_token_id": 0, "logits_processor": [Likes()]}
+    call = partial(target.generate, ROWS, attention_mask=MASK, **settings)
+    assert torch.equal(call(), call(custom_generate=ours, assistant_model=draft))
+
+
+def test_a_draft_that_is_padded_otherwise_needs_the_tokenizer(talking):
+    target, _, tokenizer = talking
+    draft = tiny_model("llama", vocab_size=len(tokenizer) + 20, eos_token_id=0)
+    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
+    found = target.generate(**given, custom_generate=ours, draft=draft, tokenizer=tokenizer)
+    assert torch.equal(found, target.generate(**given))
+
+
+def test_pipelines_and_chats(talking):
+    target, draft, tokenizer = talking
+    pipe = pipeline("text-generation", model=target, tokenizer=tokenizer, device="cpu")
+    settings = {"max_new_tokens": 10, "do_sample": False}
+    for asked in ("the cat", [{"role": "user", "content": "the dog"}], ["the cat", "once upon a time"]):
+        theirs = pipe(asked, **settings, batch_size=2)
+        assert pipe(asked, **settings, batch_size=2, custom_generate=ours, assistant_model=draft) == theirs
+
+
+def test_other_callables_get_what_they_got(pair):
+    def loop(model, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs):
+        return sorted(kwargs)
+
+    call = partial(pair[0].generate, PROMPT, custom_generate=loop, max_new_tokens=4)
+    assert "assistant_model" not in call(assistant_model=pair[1])
+
+
+def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
+    made = []
+    wrap = kept.HFModel
+    monkeypatch.setattr(kept, "HFModel", lambda module: made.append(type(module)) or wrap(module))
+    target, draft = models(num_hidden_layers=1)
+    call = partial(target.generate, PROMPT, custom_generate=ours, max_new_tokens=4)
+    assert call(assistant_model=draft, seed=1).tolist() == call(assistant_model=draft, seed=2).tolist()
+    assert len(made) == 2
+    assert pickle.loads(pickle.dumps(target))._specdec_kept is None
+    gone = weakref.ref(target)
+    del target, call
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_comes_after_an_end_is_not_asked_for(pair):
+    """A processor that can't go on after the end of a text need not."""
+    target, draft = pair
+
+    def allowed(row, ids):
+        assert not (ids[PROMPT.shape[1] :] == 2).any()
+        return [2, 7, 8]
+
+    for seed in range(5):
+        target.generate(
+            PROMPT,
+            do_sample=True,
+            max_new_tokens=12,
+            prefix_allowed_tokens_fn=allowed,
+            custom_generate=ours,
+            assistant_model=draft,
+            topology=specinfer(8),
+            seed=seed,
+        )
+
+
+def test_native_sampling_knows_what_it_knows():
+    known = processors.known
+    two = [known.TopKLogitsWarper(5), known.TopPLogitsWarper(0.5)]
+    assert processors.native_sampling(two, True) == specdec.probs.Sampling(top_k=5, top_p=0.5)
+    assert processors.native_sampling(two[::-1], True) is None
+    assert processors.native_sampling([*two, known.MinPLogitsWarper(0.1)], True) is None
+    assert processors.native_sampling([], False) == specdec.probs.Sampling(temperature=0)
+    assert processors.native_sampling([known.MinLengthLogitsProcessor(3, 2)], False) is None
