@@ -51,6 +51,7 @@ const VIEWS = {
 export function mount(name, element, props, server, trigger) {
   remember(name, element);
   VIEWS[name](element, props, server, trigger);
+  dispatchEvent(new Event("slides")); // a tab has more to show
 }
 
 const RECEIVERS = { compare: comparison.receive, feed: store.receive, lossless: check.receive, loads: receiveLoads };

@@ -3,6 +3,7 @@
 
 import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
+import { onSize } from "../shared/lab_view.js";
 import { tableOf } from "../shared/plot.js";
 import { onFrame, setText } from "../shared/view.js";
 import { ColumnView, judged } from "./column.js";
@@ -33,7 +34,9 @@ const CAPTION =
   "One run each. Seconds: drafting, evaluating and verifying. A token’s time and the relative speed are of the median round, which a few slow ones do not change; autoregressive = 1.";
 
 class Comparison {
-  constructor(element, props, trigger) {
+  asked = null;
+
+  constructor(element, props, server, trigger) {
     this.element = element;
     this.props = props;
     this.trigger = trigger;
@@ -51,11 +54,12 @@ class Comparison {
     this.drawSoon = onFrame(() => this.draw());
     subscribe(this.drawSoon);
     this.record = null;
-    this.fetchRecord();
+    onSize(element, () => this.fetchRecord(server)); // once the tab is seen
   }
 
-  async fetchRecord() {
-    this.record = await (await fetch(new URL("recorded.json", import.meta.url))).json();
+  async fetchRecord(server) {
+    this.asked ??= server.recorded({});
+    this.record = await this.asked;
     this.open();
   }
 
@@ -225,7 +229,7 @@ class Comparison {
 }
 
 export function mountCompare(element, props, server, trigger) {
-  const comparison = new Comparison(element, props, trigger);
+  const comparison = new Comparison(element, props, server, trigger);
   comparison.draw();
   offer("compare", { get: () => comparison.get(), set: (texts) => comparison.set(texts) });
   window.specdec.compare = { ended, stopped, state };

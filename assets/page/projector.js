@@ -22,13 +22,41 @@ function inAddress(on) {
   history.replaceState(history.state, "", url);
 }
 
+// The slides of the open tab: its parts that name one. Parts of other slides stand aside.
+function slidesOf(menu) {
+  const chosen = new Map(); // slide by tab
+  const open = () => document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];
+
+  function show() {
+    const tab = open();
+    const parts = partsOf(tab);
+    const names = [...new Set(parts.map(({ dataset }) => dataset.slide))];
+    const name = names.includes(chosen.get(tab)) ? chosen.get(tab) : names[0];
+    menu.replaceChildren(...names.map((text) => new Option(text, text, false, text === name)));
+    menu.hidden = names.length < 2 || !isOn();
+    for (const part of parts) part.toggleAttribute("data-aside", part.dataset.slide !== name);
+  }
+  menu.addEventListener("change", () => {
+    chosen.set(open(), menu.value);
+    show();
+  });
+  const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // once the tab is there
+  const tabs = document.querySelector("#tabs [role=tablist]");
+  new MutationObserver(later).observe(tabs, { attributeFilter: ["aria-selected"], subtree: true });
+  addEventListener("slides", later);
+  return show;
+}
+
 export function mountProjector(element) {
   const [enter, leave] = element.querySelectorAll("button");
+  const slides = slidesOf(element.querySelector(".slides"));
 
   function set(on) {
     fit();
     document.body.toggleAttribute("data-projector", on);
     [enter.hidden, leave.hidden] = [on, !on];
+    slides();
     inAddress(on);
     scrollTo(0, 0);
   }

@@ -6,6 +6,7 @@ another text of the same distribution; and what each of them costs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -17,7 +18,9 @@ from components.compare.drafts import LABELS, Drafts
 from components.decode import controls, text
 from components.guard import limits
 from components.page import frame
+from components.page.assets import ASSETS
 from components.page.catalogue import method_menu, topology_menu
+from components.page.questions import Answer, answers
 from components.server import feed, topologies, turns
 from specdec.pair import Pair
 
@@ -33,6 +36,9 @@ EXAMPLES = {
     "GSD, four drafts": _each_draft("gsd"),
 }
 """Columns to begin with, as `assets/compare/columns.js` writes them; the first are there at the start."""
+
+RECORDED = ASSETS / "results" / "compare.json"
+"""What the tab opens with: `record` writes it."""
 
 _OPTIONS = "".join(
     f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
@@ -76,12 +82,18 @@ _TEMPLATE = f"""
 """
 
 
+@answers
+def recorded(_: Any) -> Answer:
+    """The recorded comparison, as `record` wrote it."""
+    return json.loads(RECORDED.read_text())
+
+
 def panel(pair: Pair) -> gr.HTML:
     """The comparison; `assets/compare/panel.js` fills it, and each run streams to it."""
     view = frame.panel(
         "compare",
         _TEMPLATE,
-        server_functions=[feed.missing],
+        server_functions=[feed.missing, recorded],
         choices={
             "method": method_menu(),
             "topology": topology_menu(),

@@ -12,11 +12,9 @@ from typing import Any
 import specdec
 from components.compare import run as compare_run
 from components.compare.drafts import Drafts
-from components.compare.panel import EXAMPLES
+from components.compare.panel import EXAMPLES, RECORDED
 from components.decode import controls
-from components.page.assets import ASSETS
 
-RECORDED = ASSETS / "compare" / "recorded.json"
 SHARED = {"prompt": controls.EXAMPLES[0], "seed": 7, "length": 64, "temperature": 1}
 """What the form says when the tab opens."""
 _SECONDS = ("draft", "evaluate", "verify", "rest")

@@ -43,7 +43,7 @@ _TEMPLATE = f"""
     </dl>
   </section>
 
-  <section class="card shares" aria-labelledby="lossless-bars-title">
+  <section class="card shares" data-slide="Shares" aria-labelledby="lossless-bars-title">
     <header><h2 id="lossless-bars-title">What was written, and what should have been</h2></header>
     <div class="bars-area"><svg class="bars" role="img"
       aria-label="Observed shares beside exact probabilities; a table follows"></svg></div>
@@ -60,7 +60,7 @@ _TEMPLATE = f"""
     </footer>
   </section>
 
-  <section class="card way-there" aria-labelledby="lossless-path-title">
+  <section class="card way-there" data-slide="p-value" aria-labelledby="lossless-path-title">
     <header><h2 id="lossless-path-title">The p-value on its way</h2></header>
     <div class="path-area"><svg class="path" role="img" aria-label="p-value against decodes"></svg></div>
     <p class="note">Of {round(1 / ALARM):,} checks of a right decoder, one ends below the alarm level by

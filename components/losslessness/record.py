@@ -12,7 +12,7 @@ from components.losslessness import run as lossless_run
 from components.losslessness.run import CheckSettings
 from components.page.assets import ASSETS
 
-RECORDED = ASSETS / "losslessness" / "recorded.json"
+RECORDED = ASSETS / "results" / "losslessness.json"
 
 
 def main() -> None:

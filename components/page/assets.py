@@ -18,7 +18,7 @@ _CASCADE = [
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
     *("lessons/style", "losslessness/style", "tree_lab/style", "decode/models"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
-    *("decode/phone", "page/projector"),
+    *("decode/phone", "page/projector", "shared/slides"),
 ]
 SHEETS = [ASSETS / f"{name}.css" for name in _CASCADE]
 """The style sheets of the page, in the order of the cascade."""

@@ -1,5 +1,8 @@
 """The page for a whole class: large, in high contrast, only what is to be seen, on the whole screen.
 
+Every tab fits one slide. Where it has more to show, its parts name their slide by `data-slide`, and a menu
+brings each.
+
 `?projector=1` opens it so. Everything happens in the browser (`assets/page/projector.js`).
 """
 
@@ -14,7 +17,8 @@ _TEMPLATE = """
   title="Projector mode: large and in high contrast, for a class">
   <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M3 4h18M4 4v11h16V4M12 15v3M8 21l4-3 4 3"/></svg
   ></button>
-<button type="button" class="leave" hidden>Leave projector mode <kbd>Esc</kbd></button>
+<select class="slides" aria-label="Slide" hidden></select>
+<button type="button" class="leave" aria-label="Leave projector mode" hidden>Leave <kbd>Esc</kbd></button>
 """
 
 
