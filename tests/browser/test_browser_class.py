@@ -320,7 +320,7 @@ def test_a_projector_shows_the_run_large_and_whole(visit):
     page.get_by_role("button", name="Projector mode", exact=True).click()
     page.wait_for_selector("#controls", state="hidden")
     expect(page).to_have_url(re.compile("projector=1"))
-    for selector in ("#replay", "#statistics", "footer", "#setup", "#tabs > .tab-wrapper"):
+    for selector in ("#replay .save", "#statistics", "#setup", "#drawer", "#prompt"):
         assert page.locator(f"{selector}:visible").count() == 0
     for width, height in ((1920, 1080), (1280, 720)):
         page.set_viewport_size({"width": width, "height": height})

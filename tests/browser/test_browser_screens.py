@@ -1,0 +1,139 @@
+"""Every tab but Decode in one screen: the drawing that it is about, at the sizes people have, and as a slide."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+SIZES = [(1440, 900), (1280, 720), (820, 1180)]
+PHONE = (390, 844)
+SLIDES = [(1280, 720), (1920, 1080)]
+SHOWN = {
+    "compare": ("#compare .column", ".story .token"),
+    "race": ("#race_lab .lanes", ".lane"),
+    "trees": ("#tree_lab .canvas", ".node"),
+    "losslessness": ("#lossless .bars-area", ".outcome .bar:not([height='0.00'])"),
+    "experiments": ("#experiments_lab .plot .figure", ".main-svg"),
+    "codecs": ("#codec_lab .received", ".sent"),
+}
+"""What a tab is about, and what of a recorded result is in it as soon as it opens."""
+SMALLEST = 11
+"""Pixels of the smallest letters of a drawing on a projector's screen."""
+
+
+@pytest.fixture
+def opened(blank, url):
+    def open_tab(tab, query="", size=SIZES[0]):
+        blank.set_viewport_size({"width": size[0], "height": size[1]})
+        blank.goto(f"{url}/?tab={tab}{query}")
+        ready(blank)
+        selector, filled = SHOWN.get(tab, ("#lessons .card", "h3"))
+        blank.wait_for_selector(f"{selector} {filled}", state="attached")
+        return blank
+
+    return open_tab
+
+
+def settled(page, selector):
+    """Top and bottom of the first such element, once it has stopped moving."""
+    return page.evaluate(
+        """async (selector) => {
+          const place = () => {
+            const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
+            return [top, bottom];
+          };
+          for (let last = null, same = 0; same < 12; await new Promise(requestAnimationFrame)) {
+            same = String(place()) === String(last) ? same + 1 : 0;
+            last = place();
+          }
+          return place();
+        }""",
+        selector,
+    )
+
+
+def resize(page, size):
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+
+
+@pytest.mark.parametrize("tab", SHOWN)
+def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
+    page = opened(tab)
+    selector = "#compare .column .story" if tab == "compare" else SHOWN[tab][0]
+    for size in SIZES:
+        resize(page, size)
+        top, bottom = settled(page, selector)
+        assert 0 <= top, size
+        assert bottom <= size[1], (size, top, bottom)
+        assert bottom - top >= 80, (size, top, bottom)
+    resize(page, PHONE)
+    top, _ = settled(page, selector)
+    assert 0 <= top <= 0.65 * PHONE[1], top
+    assert serious_findings(page, "#tabs") == []
+
+
+def test_the_contents_of_the_experiments_stay_in_sight(opened):
+    page = opened("experiments", size=(1280, 720))
+    page.locator("#experiments_lab .contents button", has_text="Findings").click()
+    page.wait_for_function(
+        "document.querySelector('#experiments_lab .findings').getBoundingClientRect().top < innerHeight / 2"
+    )
+    top, bottom = settled(page, "#experiments_lab .contents")
+    assert 0 <= top
+    assert bottom <= 720
+
+
+def test_an_address_of_the_codecs_from_before_opens_their_tab(blank, url):
+    blank.goto(f"{url}/?tab=experiments&codec.k=3")
+    blank.wait_for_selector("#codec_lab .received .sent")
+    blank.wait_for_function("document.querySelector('#codec_lab .k').value === '3'")
+
+
+FITS = """() => {
+  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const { top, bottom } = tab.getBoundingClientRect();
+  const texts = [...tab.querySelectorAll("svg text")].filter((text) => text.getClientRects().length > 0);
+  const zoom = Number(document.body.style.getPropertyValue("--projector-zoom"));
+  return {
+    beyond: tab.scrollHeight - tab.clientHeight,
+    page: document.documentElement.scrollHeight - innerHeight,
+    inside: top >= 0 && bottom <= innerHeight + 1,
+    smallest: Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * zoom)),
+  };
+}"""
+
+
+@pytest.mark.parametrize("tab", [*SHOWN, "lessons"])
+def test_a_tab_is_one_slide_after_another_without_scrolling(opened, tab):
+    page = opened(tab, "&projector=1", SLIDES[0])
+    menu = page.locator("#projector .slides")
+    names = menu.locator("option").all_text_contents() or [""]
+    assert len(names) == len(set(names))
+    for name in names:
+        if len(names) > 1:
+            menu.select_option(name)
+        for size in SLIDES:
+            resize(page, size)
+            settled(page, "#tabs")
+            fits = page.evaluate(FITS)
+            assert fits["beyond"] <= 1, (tab, name, size, fits)
+            assert fits["page"] <= 0, (tab, name, size, fits)
+            assert fits["inside"], (tab, name, size, fits)
+            assert fits["smallest"] is None or fits["smallest"] >= SMALLEST, (tab, name, size, fits)
+
+
+def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
+    resize(blank, SLIDES[0])
+    blank.goto(f"{url}/?projector=1")
+    ready(blank)
+    blank.locator("#replay .choose").select_option("wide-tree")
+    blank.wait_for_function("window.specdec.store.state.recorded === 'wide-tree'")
+    blank.get_by_role("tab", name="Race lab").click()
+    blank.wait_for_selector("#race_lab .lane")
+    blank.locator("#projector .slides").select_option("10,000 races")
+    blank.wait_for_selector("#race_lab .tiles", state="visible")
+    blank.wait_for_selector("#race_lab .lanes", state="hidden")
+    assert serious_findings(blank) == []
