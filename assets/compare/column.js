@@ -20,7 +20,7 @@ function numbers(lane, plain) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return { efficiency: ["–", ""], time: ["–", ""], ratio: ["–", ""] };
   return {
-    efficiency: [efficiency(lane), `${totals.tokens} in ${totals.rounds} calls${undrafted(lane)}`],
+    efficiency: [efficiency(lane), `${totals.tokens} tokens, ${totals.rounds} target calls${undrafted(lane)}`],
     time: [`${(1000 / typicalSpeed(lane)).toFixed(1)} ms`, "median round"],
     ratio: plain ? ["1", "the measure of the others"] : compared(lane),
   };

@@ -94,7 +94,7 @@ class Lossless {
   }
 
   callsIn(setup, calls, accepting) {
-    const made = `${count(calls)} calls`;
+    const made = `${count(calls)} target calls`;
     return setup.method === "ar"
       ? `${made}, nothing drafted`
       : `${made}; a draft accepted in ${share(accepting / calls)} of them`;

@@ -18,6 +18,17 @@ const TERMS = {
   bonus: "One more token of the target's own after a path of the draft that was kept whole.",
   path: "A way through the tree of drafted tokens, from the text so far to a leaf.",
   baseline: "Autoregressive decoding of the same prompt and seed, measured on the same machine.",
+  law: "The probabilities of all next tokens: P the target's, Q the draft's.",
+  "child index": "Number of a drafted alternative among its siblings, from 0: the likeliest to the draft comes first.",
+  acceptance: "How often a drafted token is kept; R(i) for the alternative with index i.",
+  entropy: "How uncertain a law is, in bits: 0 where one outcome is certain, 1 for a fair coin.",
+  TV: "Total variation: half the sum of all |p − q|, from 0 for equal laws to 1 for disjoint ones.",
+  D_KL: "Kullback–Leibler divergence of P from Q in bits: 0 where they are equal, infinite where Q leaves out what P may say.",
+  "p-value": "How likely chance alone puts the counts at least as far from the law as they are.",
+  "χ²": "The squared distances of all counts from what the law expects, in units of their chance; summed up.",
+  index: "Which of the shared proposals is taken; small for a draft that guesses well.",
+  "Elias γ": "A code in which small numbers take few bits: 1 takes one bit, 2 and 3 take three.",
+  "relative speed": "Tokens per second of the median round beside those of autoregressive decoding.",
   call: "One evaluation of the large target model; it checks all drafted tokens at once.",
 };
 

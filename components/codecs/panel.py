@@ -374,10 +374,11 @@ _TEMPLATE = f"""
 <section aria-labelledby="codec-title">
   <h2 class="visually-hidden" id="codec-title">Codecs</h2>
   <p class="lead">Speculative decoding is akin to channel simulation, sending samples. Alice knows the
-    target's law P of the next token, Bob only the draft's law Q; both draw the same proposals from Q with
-    shared randomness. Alice sends the <b>index</b> of one proposal that is a sample of P, and Bob has the
-    token from the index alone. In the paper: {paper.reference("Section 4, equations 6 to 8")}, and for
-    Tunstall codes {paper.reference("Appendix C")}.</p>
+    target's {frame.term("law")} P of the next token, Bob only the draft's law Q; both draw the same
+    proposals from Q with shared randomness. Alice sends the <b>{frame.term("index")}</b> of one
+    proposal that is a sample of P, and Bob has the token from the index alone. In the paper:
+    {paper.reference("Section 4, equations 6 to 8")}, and for Tunstall codes
+    {paper.reference("Appendix C")}.</p>
   <p class="message error-box" role="alert" hidden></p>
 
   <div class="part" data-slide="A sentence from Alice to Bob">

@@ -29,8 +29,9 @@ _TEMPLATE = f"""
   </div>
   <div class="pages">
   <p class="message error-box" role="alert" hidden></p>
-  <p class="lead">Tokens per target call, measured beside theory: how much each way of drafting gains from
-    more drafted tokens k. The figures are those of the paper, {paper.reference("Section 5")}.</p>
+  <p class="lead">Tokens per {frame.term("call", "target call")}, measured beside theory: how much
+    each way of drafting gains from more drafted tokens {frame.term("k")}. The figures are those of the paper,
+    {paper.reference("Section 5")}.</p>
   <div class="plots"></div>
   <div class="findings" id="findings" data-slide="Findings" hidden>
     <h3>The paper's findings, checked against these numbers</h3>

@@ -37,9 +37,11 @@ _TEMPLATE = f"""
     <p class="error-box lossless-error" role="alert" hidden></p>
     <dl class="tiles">
       <div><dt>decodes</dt><dd class="decodes">–</dd><dd class="note decodes-of"></dd></div>
-      <div><dt>χ²</dt><dd class="statistic">–</dd><dd class="note freedom"></dd></div>
-      <div><dt>p-value</dt><dd class="p-value">–</dd><dd class="note">alarm below {ALARM:g}</dd></div>
-      <div><dt>tokens per target call</dt><dd class="speed">–</dd><dd class="note calls"></dd></div>
+      <div><dt>{frame.term("χ²")}</dt><dd class="statistic">–</dd><dd class="note freedom"></dd></div>
+      <div><dt>{frame.term("p-value")}</dt>
+        <dd class="p-value">–</dd><dd class="note">alarm below {ALARM:g}</dd></div>
+      <div><dt>tokens per {frame.term("call", "target call")}</dt>
+        <dd class="speed">–</dd><dd class="note calls"></dd></div>
     </dl>
   </section>
 

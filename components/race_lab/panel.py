@@ -213,11 +213,11 @@ _INDEX_TABLE = _table(
 _TEMPLATE = f"""
 <div class="lab race">
   <section class="card drawn" data-slide="One race" aria-labelledby="lab-race-title">
-    <header><h2 id="lab-race-title">One race, run twice</h2>
+    <header><h2 id="lab-race-title">One {frame.term("race")}, run twice</h2>
       <button type="button" class="reroll">Draw a new race</button></header>
-    <p>Each token has one random number e, the same for both models, and arrives at e / q under the draft and
-      at e / p under the target: the likelier, the earlier. Drag a ring to change its e.
-      {reference("Paper, Figure 2 and Algorithm 2")}.</p>
+    <p>Each token has one random number e, the same for both models, and {frame.term("arrival", "arrives")}
+      at e / q under the draft and at e / p under the target: the likelier, the earlier.
+      Drag a ring to change its e. {reference("Paper, Figure 2 and Algorithm 2")}.</p>
     <p class="verdict" aria-live="polite"></p>
     <svg class="lanes" role="group" aria-label="Arrival times"></svg>
     <footer>
@@ -245,7 +245,7 @@ _TEMPLATE = f"""
   </section>
 
   <section class="card gsd" data-slide="One race" aria-labelledby="lab-gsd-title">
-    <header><h2 id="lab-gsd-title">GSD on the same draft</h2>
+    <header><h2 id="lab-gsd-title">{frame.term("GSD")} on the same draft</h2>
       <button type="button" class="reroll-u">Draw a new u</button></header>
     <p>Greedy speculative decoding takes the same drafted token but tests it with a random number u of its
       own: accepted when u &lt; p / q. {reference("Paper, Algorithm 1")}.</p>
@@ -263,8 +263,10 @@ _TEMPLATE = f"""
       {reference("Paper, Lemma 3.1 with equations 1 and 2")}; the other lower bound,
       (1 − TV) / (1 + TV), is not in the paper.</p>
     <dl class="tiles">
-      <div><dt>ERSD, exact</dt><dd class="ersd-exact">–</dd><dd class="note ersd-measured"></dd></div>
-      <div><dt>GSD, exact = 1 − TV</dt><dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>
+      <div><dt>{frame.term("ERSD")}, exact</dt>
+        <dd class="ersd-exact">–</dd><dd class="note ersd-measured"></dd></div>
+      <div><dt>GSD, exact = 1 − {frame.term("TV")}</dt>
+        <dd class="gsd-exact">–</dd><dd class="note gsd-measured"></dd></div>
       <div><dt>lower bounds of ERSD</dt><dd class="bounds">–</dd><dd class="note bounds-note"></dd></div>
       <div class="apart-tile"><dt>without shared e: Σ p q</dt><dd class="apart">–</dd>
         <dd class="note">two races on random numbers of their own</dd></div>

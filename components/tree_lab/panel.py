@@ -179,7 +179,7 @@ _CURVE_TABLE = _table(
 )
 _TREE = f"""
   <section class="card drawn" aria-labelledby="lab-tree-title">
-    <header><h2 id="lab-tree-title">The best tree of k tokens</h2>
+    <header><h2 id="lab-tree-title">The best tree of {frame.term("k")} tokens</h2>
       <div class="zoom" role="group" aria-label="Zoom">
         <button type="button" data-zoom="out" aria-label="Zoom out">−</button>
         <button type="button" data-zoom="in" aria-label="Zoom in">+</button>
@@ -216,7 +216,8 @@ _TEMPLATE = f"""
 <div class="lab trees">
 {_TREE}
   <section class="card laws" aria-labelledby="lab-acceptance-title">
-    <header><h2 id="lab-acceptance-title">Acceptance by child index</h2></header>
+    <header><h2 id="lab-acceptance-title">{frame.term("acceptance", "Acceptance")}
+      by {frame.term("child index")}</h2></header>
     <p>R(i) is the probability that the child with index i is the accepted one, the same at every node. A
       slider goes as far as the others leave room. {reference("Paper, Section 4, equation 3")}.</p>
     <div class="presets"><label>Example <select></select></label>
@@ -228,7 +229,7 @@ _TEMPLATE = f"""
   </section>
 
   <section class="card gains" aria-labelledby="lab-curve-title">
-    <header><h2 id="lab-curve-title">Tokens per target call</h2></header>
+    <header><h2 id="lab-curve-title">Tokens per {frame.term("call", "target call")}</h2></header>
     <div class="legend curve-legend"></div>
     <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <p>The optimal tree keeps gaining with log k, where a sequence and a batch level off; no tree passes the

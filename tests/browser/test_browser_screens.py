@@ -1,4 +1,4 @@
-"""Every tab but Decode in one screen: the drawing that it is about, at the sizes people have, and as a slide."""
+"""Every tab but Decode in one screen: what it is about, at the sizes people have, and as slides."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
     blank.goto(f"{url}/?projector=1")
     ready(blank)
     blank.locator("#replay .choose").select_option("wide-tree")
-    blank.wait_for_function("window.specdec.store.state.recorded === 'wide-tree'")
+    blank.wait_for_function("window.specdec.store.state.recorded?.name === 'wide-tree'")
     blank.get_by_role("tab", name="Race lab").click()
     blank.wait_for_selector("#race_lab .lane")
     blank.locator("#projector .slides").select_option("10,000 races")
