@@ -4,7 +4,7 @@ import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
 import { cells, fillRows, make, setCells, setText } from "./view.js";
 
-// A table for those who cannot see the plot, folded away.
+// A table for those who cannot see the plot, folded away; one that is too long scrolls by keys too.
 export function tableOf(element, { caption, columns, rows }) {
   const table = make("table");
   table.append(make("caption", "", caption), make("thead"), make("tbody"));
@@ -12,6 +12,9 @@ export function tableOf(element, { caption, columns, rows }) {
   for (const column of columns) head.append(Object.assign(make("th", "", column), { scope: "col" }));
   table.tHead.append(head);
   fillRows(table.tBodies[0], rows, () => cells(columns.length), setCells);
+  element.tabIndex = 0;
+  element.setAttribute("role", "region");
+  element.setAttribute("aria-label", caption);
   element.replaceChildren(table);
 }
 
@@ -30,7 +33,7 @@ export class Plot {
     ]) {
       this.element.append((this.parts[name] = make(tag, name)));
     }
-    this.parts.figure.setAttribute("role", "img");
+    this.parts.figure.setAttribute("role", "group"); // its buttons can be reached
     const details = make("details");
     this.parts.table = make("div", "scroll");
     details.append(make("summary", "", "Table of these numbers"), this.parts.table);
