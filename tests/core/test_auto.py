@@ -99,6 +99,7 @@ GRID = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_every_sampling_has_a_tree_of_its_own(method, monkeypatch):
     """Nodes have as many children as q has support: rates over the nodes that have one need not sum to 1."""

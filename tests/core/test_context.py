@@ -54,6 +54,7 @@ def first_tokens(pair, tree, seed, length):
     return tuple(token_ids[:length])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 1), (4, 2), (6, 3)])
 def test_gsd_on_grown_trees_has_the_targets_law(k, seed):
     """χ² over the first two tokens, 2,000 runs; false alarm 1e-6 a tree."""
@@ -83,6 +84,7 @@ def second_child_by_its_uniform():
     return ContextTree(ContextAcceptance("gsd", AVERAGE, stages), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peeks", [False, True])
 def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypatch):
     """First token of 3,000 runs; false alarm 1e-6."""
@@ -93,6 +95,7 @@ def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypa
     assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) < FALSE_ALARM) == peeks
 
 
+@pytest.mark.slow
 def test_chi_square_catches_a_tree_that_drops_a_drafted_token(monkeypatch):
     """Control: GSD with ERSD's freedom to leave out what was drafted, by the value of the token itself."""
     pair, tree = narrow_pair(), ContextTree(capricious("gsd", 1), 2)
@@ -109,6 +112,7 @@ def test_chi_square_catches_a_tree_that_drops_a_drafted_token(monkeypatch):
     assert chi_square_p_value(broken, joint_law(pair.target, [0], 1)) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_ersd_on_grown_trees_is_drafter_invariant(seed):
     target = MarkovModel(random_table(12, 2, seed), "target")
@@ -292,6 +296,7 @@ def test_a_file_that_is_no_acceptance_is_named(tmp_path):
         ContextAcceptance.load(path)
 
 
+@pytest.mark.slow
 def test_the_gain_experiment_runs_resumes_and_counts(tmp_path):
     arguments = ["--smoke", "--results", str(tmp_path / "r.jsonl"), "--acceptance", str(tmp_path)]
     experiment.main([*arguments, "--summary", str(tmp_path / "s.json")])

@@ -192,6 +192,7 @@ def test_real_models_reach_their_contexts_end(method):
     assert g.rounds[-1].finish == "context"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
 def test_ersd_is_drafter_invariant_on_real_architectures(family):
     """float32, 160 tokens a run, past the sliding windows; no mismatch is tolerated."""

@@ -160,6 +160,7 @@ def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypa
     assert [run.token_ids for run in sparse] == [run.token_ids for run in whole]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_first_tokens_race_has_the_targets_law(method):
     """χ², false alarm 1e-6; the control is the law of the draft."""
@@ -181,6 +182,7 @@ def first_tokens(pair, method, topology, seed, length=2):
     return tuple(g.token_ids[:length])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
 def test_gsd_end_to_end_has_the_targets_law(topology):
     """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
@@ -189,6 +191,7 @@ def test_gsd_end_to_end_has_the_targets_law(topology):
     assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "runs"),
     [
@@ -206,6 +209,7 @@ def test_chi_square_on_siblings_catches_each_broken_part(broken, runs):
     assert (p_value(check, runs) > FALSE_ALARM) == (broken is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "runs"),
     [
@@ -301,6 +305,7 @@ def small_pair():
     return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [None, "residual-from-race"], ids=str)
 def test_chi_square_catches_a_residual_sampled_from_the_drafting_race(broken):
     """First token of three, 8,000 runs; false alarm 1e-6."""

@@ -43,6 +43,7 @@ def wheel(tmp_path_factory):
     return folder / done.stdout.split()[-1]
 
 
+@pytest.mark.slow
 def test_the_wheel_decodes_offline_without_the_pages_libraries(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
