@@ -2,14 +2,14 @@
 // is run. A quarter of a second each, and nothing where little motion is asked for or rounds go by quickly.
 
 const TOOK = 250; // milliseconds
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [seen, last, enough] = [null, 0, false];
 
 // Whether there is time to watch how a selection comes about: nobody moved on within the same quarter of a second.
 export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();
-    enough = !calm.matches && now - last > TOOK;
+    enough = !isCalm() && now - last > TOOK;
     [seen, last] = [selected, now];
   }
   return enough;

@@ -17,6 +17,7 @@ const BAR = 13;
 const MARK = 7; // radius of a winner's mark, which stands behind its bar
 const AXIS = 38; // pixels below the last row
 const SCALED_TO = 4; // arrivals that the axis has room for
+const MOST_AHEAD = 8; // times of the winners at which it ends at the latest
 const PER_CHARACTER = 7.6;
 
 // The rows to show: both winners and the decided token always, then the first arrivals; who arrives in neither
@@ -33,14 +34,15 @@ export function leading(step, decided, most = ROWS) {
   return first.slice(0, most).sort((a, b) => a.order - b.order);
 }
 
-// Far arrivals would squeeze the near ones: the axis ends soon after the first few; longer bars are cut.
-function axisEnd(rows) {
+// Far arrivals would squeeze the near ones: the axis ends soon after the first few, and never so far that the winners'
+// own bars could not be seen; longer bars are cut.
+export function axisEnd(rows) {
   const times = (name) => rows.map((row) => row[name] ?? Infinity);
   const [q, p] = [times("arrival_q"), times("arrival_p")];
-  const winners = [Math.min(...q), Math.min(...p)].filter(Number.isFinite);
+  const won = Math.max(...[Math.min(...q), Math.min(...p)].filter(Number.isFinite), 1e-9);
   const earlier = rows.map((_, i) => Math.min(q[i], p[i])).sort((a, b) => a - b);
   const near = earlier[Math.min(SCALED_TO, rows.length) - 1];
-  return Math.max(...[1.15 * near, 1.25 * Math.max(...winners)].filter(Number.isFinite), 1e-9);
+  return Math.max(1.25 * won, Math.min(1.15 * near, MOST_AHEAD * won));
 }
 
 // Three or four round numbers from 0 to the end.
