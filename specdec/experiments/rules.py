@@ -53,7 +53,7 @@ def measure(
     shapes: Mapping[str, Topology],
     store: Store,
 ) -> None:
-    """Do the runs of `length` tokens that are not in the file yet, all rules and trees of a prompt in turn."""
+    """Do the runs of `length` tokens that the file lacks, all rules and trees of a prompt in turn."""
     done = {_key(run) for run in store.read()[1]}
     jobs = [
         {"method": method, "tree": tree, "temperature": temperature, "prompt": prompt, "repeat": repeat}

@@ -66,7 +66,7 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     for size in SIZES:
         resize(page, size)
         top, bottom = settled(page, selector)
-        assert 0 <= top, size
+        assert top >= 0, size
         assert bottom <= size[1], (size, top, bottom)
         assert bottom - top >= 80, (size, top, bottom)
     resize(page, PHONE)
@@ -82,7 +82,7 @@ def test_the_contents_of_the_experiments_stay_in_sight(opened):
         "document.querySelector('#experiments_lab .findings').getBoundingClientRect().top < innerHeight / 2"
     )
     top, bottom = settled(page, "#experiments_lab .contents")
-    assert 0 <= top
+    assert top >= 0
     assert bottom <= 720
 
 

@@ -30,7 +30,7 @@ def test_the_recorded_comparison_is_the_decoder_s(comparison):
     for name, lane in now["lanes"].items():
         assert lane["tree"] == comparison["lanes"][name]["tree"]
         assert tokens(lane) == tokens(comparison["lanes"][name])
-    assert compare_record.SHARED == comparison["shared"]
+    assert comparison["shared"] == compare_record.SHARED
     for value in ("prompt", "seed", "length", "temperature"):
         assert f'name="{value}"' in compare._TEMPLATE
 
@@ -45,7 +45,9 @@ def test_the_recorded_comparison_shows_what_the_tab_is_about(comparison):
 def test_the_recorded_check_is_the_decoder_s():
     """Its first points are those of a check of as many decodes; its law and its tree those of today."""
     recorded = json.loads(lossless_record.RECORDED.read_text())
-    assert recorded["setup"] == lossless_record.record(CheckSettings(decodes=100))["setup"] | {"decodes": 8000}
+    assert recorded["setup"] == lossless_record.record(CheckSettings(decodes=100))["setup"] | {
+        "decodes": 8000
+    }
     now = lossless_record.record(replace(CheckSettings(), decodes=800))
     assert {name: now[name] for name in ("tree", "tables", "law")} == {
         name: recorded[name] for name in ("tree", "tables", "law")
