@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -138,7 +138,7 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
     return log_probs(session.forward(torch.tensor(text_ids[-1:]), [-1])[0], Sampling()).exp().tolist()
 
 
-def chi_square(counts: Mapping[Outcome, int], law: Law) -> ChiSquare:
+def chi_square(counts: Mapping[Any, int], law: Mapping[Any, float]) -> ChiSquare:
     """Pearson's test of counted outcomes against a law.
 
     Outcomes of less than 5 expected counts are pooled: into a cell of their own where they reach 5 together,
@@ -156,7 +156,7 @@ def chi_square(counts: Mapping[Outcome, int], law: Law) -> ChiSquare:
     return ChiSquare(statistic, len(cells) - 1, float(torch.special.gammaincc(half[0], half[1])))
 
 
-def _cells(counts: Mapping[Outcome, int], law: Law) -> list[tuple[int, float]]:
+def _cells(counts: Mapping[Any, int], law: Mapping[Any, float]) -> list[tuple[int, float]]:
     """Observed and expected counts by cell, small ones pooled."""
     total = sum(counts.values())
     pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in law.items() if mass > 0]

@@ -183,7 +183,7 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
         return assisted(pair) if method == "assisted" else transformers(pair, **lookup)
     if kind == "openai":
         return completions(url)
-    return openvino(*folders[: 2 if method else 1])
+    return openvino(folders[0], folders[1] if method else None)
 
 
 def versions(name: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ class TargetLaw:
 
         What is less probable than `least` is listed together, as `OTHER`.
         """
-        law: Counter[Outcome] = Counter()
+        law: dict[Outcome, float] = defaultdict(float, {OTHER: 0.0})
         begun: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(length):
             longer: dict[tuple[int, ...], float] = {}
@@ -64,9 +64,9 @@ class TargetLaw:
 
     def by_text(self, law: dict[Outcome, float]) -> dict[Outcome, float]:
         """The law of the texts: several tokenisations of one are one outcome."""
-        texts: Counter[Outcome] = Counter()
+        texts: dict[Outcome, float] = defaultdict(float)
         for outcome, mass in law.items():
-            texts[outcome if outcome == OTHER else self.said(outcome)] += mass
+            texts[outcome if isinstance(outcome, str) else self.said(outcome)] += mass
         return dict(texts)
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:

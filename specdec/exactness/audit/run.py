@@ -110,10 +110,12 @@ class _Plan:
         outcomes = Counter(map(self._outcome, said))
         found = [evidence.of_counts("first tokens", outcomes, self.joint, self.level)]
         impossible = sum(number for outcome, number in outcomes.items() if outcome not in self.joint)
-        if isinstance(said[0], str):
-            numbers = self._places_of_texts(said, chance[:, 0])
+        texts = [each for each in said if isinstance(each, str)]
+        if texts:
+            numbers = self._places_of_texts(texts, chance[:, 0])
         else:
-            numbers = np.stack(list(map(self._places, said, chance)))  # [decodes, tokens]
+            tokens = (each for each in said if not isinstance(each, str))
+            numbers = np.stack([*map(self._places, tokens, chance)])  # [decodes, tokens]
             impossible = int((numbers == 1).any(1).sum())
             found.append(evidence.uniformity("every token", numbers, self.level))
             for first, name in enumerate(("a token and the next", "a token and the next, shifted")):
