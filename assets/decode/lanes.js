@@ -70,7 +70,7 @@ export function mountLanes(element) {
 
   function fill(lane, tokens, most) {
     lane.querySelector("i").style.transform = `scaleX(${most > 0 ? tokens / most : 0})`;
-    setText(lane.querySelector("b"), String(tokens));
+    setText(lane.querySelector(".count"), String(tokens));
   }
 
   function write(rounds) {

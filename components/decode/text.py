@@ -38,8 +38,10 @@ _TEMPLATE = f"""
     <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
       hidden><span class="prompt"></span><span class="tokens"></span></div>
     <aside class="race-of-two" aria-label="This run and autoregressive decoding on one clock" hidden>
-      <p class="lane"><span class="name"></span><span class="track"><i class="this-run"></i></span><b></b></p>
-      <p class="lane"><span class="name">{_BASELINE}</span><span class="track"><i></i></span><b></b></p>
+      <p class="lane"><span class="name"></span><span class="track"><i class="this-run"></i></span>
+        <span class="count"></span></p>
+      <p class="lane"><span class="name">{_BASELINE}</span><span class="track"><i></i></span>
+        <span class="count"></span></p>
       <div class="slower-text" aria-hidden="true"></div>
       <p class="clock"></p>
     </aside>

@@ -105,8 +105,7 @@ def test_a_server_that_dies_is_told_and_the_page_works_again_once_it_is_back(bro
         page.wait_for_function(
             "!window.before && window.specdec?.setup && document.body.dataset.phase === 'idle'"
         )
-        page.locator("#length input[type=number]").fill("8")
-        page.locator("#length input[type=number]").blur()
+        enter(page.locator("#length input[type=number]"), "8")
         page.locator("#generate").click()
         page.wait_for_function("document.body.dataset.phase === 'done'")
         page.close()

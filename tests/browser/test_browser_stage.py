@@ -145,7 +145,7 @@ def test_two_lanes_stand_where_they_were_after_the_same_measured_seconds(tab):
           return [tokens.length, there].map(String);
         }"""
     )
-    shown = page.locator(".race-of-two .lane b")
+    shown = page.locator(".race-of-two .lane .count")
     expect(shown.first).to_have_text(expected[0])
     expect(shown.last).to_have_text(expected[1])
     page.locator("#replay .choose").select_option("wide-tree")  # recorded without a baseline: no lane
