@@ -14,6 +14,9 @@ from tests.page.test_experiments_lab import SMALL
 
 pytestmark = pytest.mark.browser
 
+FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .received .sent"}
+"""What a tab has as soon as it is open."""
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
@@ -27,10 +30,10 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def open_lab(blank, url):
-    def opened(theme="light"):
-        blank.goto(f"{url}/?tab=experiments&__theme={theme}")
+    def opened(tab, theme="light"):
+        blank.goto(f"{url}/?tab={tab}&__theme={theme}")
         ready(blank)
-        blank.wait_for_selector("#codec_lab .received .sent")
+        blank.wait_for_selector(FILLED[tab])
         return blank
 
     return opened
@@ -38,7 +41,12 @@ def open_lab(blank, url):
 
 @pytest.fixture
 def lab(open_lab):
-    return open_lab()
+    return open_lab("experiments")
+
+
+@pytest.fixture
+def codecs(open_lab):
+    return open_lab("codecs")
 
 
 def shows(page, selector, text):
@@ -94,51 +102,50 @@ def test_a_wrong_file_is_explained_and_what_was_there_stays(lab, results, tmp_pa
     assert lab.evaluate("window.hacked") is None
 
 
-def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(lab):
-    tokens = lab.locator("#codec_lab .received .sent")
+def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(codecs):
+    tokens = codecs.locator("#codec_lab .received .sent")
     expect(tokens).to_have_count(32)
-    expect(lab.locator("#codec_lab .received .other")).to_have_count(0)
+    expect(codecs.locator("#codec_lab .received .other")).to_have_count(0)
     tokens.nth(2).click()
-    shows(lab, "#codec_lab .message-of-one", "Token 3.")
-    shows(lab, "#codec_lab .laws-plot .sentence", "D_KL")
-    expect(lab.locator("#codec_lab .editor tbody tr")).to_have_count(13)
-    lab.get_by_role("button", name="New shared randomness").click()
-    shows(lab, "#codec_lab .note.seed", "are others than in the recorded text")
-    lab.locator("#codec_lab .codec").select_option("poisson_functional")
-    shows(lab, "#codec_lab .message-of-one", "winner of the race under P")
+    shows(codecs, "#codec_lab .message-of-one", "Token 3.")
+    shows(codecs, "#codec_lab .laws-plot .sentence", "D_KL")
+    expect(codecs.locator("#codec_lab .editor tbody tr")).to_have_count(13)
+    codecs.get_by_role("button", name="New shared randomness").click()
+    shows(codecs, "#codec_lab .note.seed", "are others than in the recorded text")
+    codecs.locator("#codec_lab .codec").select_option("poisson_functional")
+    shows(codecs, "#codec_lab .message-of-one", "winner of the race under P")
 
 
-def test_a_law_is_edited_and_a_mistake_in_it_is_named(lab):
-    q = lab.get_by_label("Q of b")
+def test_a_law_is_edited_and_a_mistake_in_it_is_named(codecs):
+    q = codecs.get_by_label("Q of b")
     q.fill("-1")
     q.press("Tab")
-    shows(lab, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
+    shows(codecs, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
     q.fill("0.99")
     q.press("Tab")
-    shows(lab, "#codec_lab .laws-plot .sentence", "D_KL[P‖Q] = 0.")
-    expect(lab.locator("#codec_lab > section > .message").first).to_be_hidden()
+    shows(codecs, "#codec_lab .laws-plot .sentence", "D_KL[P‖Q] = 0.")
+    expect(codecs.locator("#codec_lab > section > .message").first).to_be_hidden()
 
 
-def test_a_word_is_cut_into_phrases(lab):
-    word = lab.locator("#codec_lab .word")
+def test_a_word_is_cut_into_phrases(codecs):
+    word = codecs.locator("#codec_lab .word")
     word.fill("abc")
     word.press("Tab")
-    shows(lab, "#codec_lab .about-word", "3 letters became")
+    shows(codecs, "#codec_lab .about-word", "3 letters became")
     word.fill("xyz")
     word.press("Tab")
-    shows(lab, "#codec_lab .word-message", "the word has 'x'")
+    shows(codecs, "#codec_lab .word-message", "the word has 'x'")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab, results, theme):
     blank.set_viewport_size({"width": 390, "height": 844})
-    lab = open_lab(theme)
+    lab = open_lab("experiments", theme)
     lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
     shows(lab, "#experiments_lab .about", "Target target")
-    for figure in (
-        "#experiments_lab .figure",
-        "#codec_lab .bits-plot .figure",
-        "#codec_lab .laws-plot .figure",
-    ):
+    drawn(lab, "#experiments_lab .figure")
+    lab.wait_for_function("document.documentElement.scrollWidth <= 390")
+    open_lab("codecs", theme)
+    for figure in ("#codec_lab .bits-plot .figure", "#codec_lab .laws-plot .figure"):
         drawn(lab, figure)
     lab.wait_for_function("document.documentElement.scrollWidth <= 390")

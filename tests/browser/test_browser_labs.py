@@ -100,6 +100,23 @@ def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
     )
 
 
+def test_a_token_may_go_while_its_ring_is_dragged(race_lab):
+    """The last token: nothing has its number any more."""
+    ring = race_lab.get_by_role("slider", name="e of sofa").locator(".ring").bounding_box()
+    x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
+    race_lab.mouse.move(x, y)
+    race_lab.mouse.down()
+    race_lab.evaluate("document.querySelector('#race_lab [aria-label=\"Remove sofa\"]').click()")
+    race_lab.mouse.move(x + 40, y, steps=4)  # a script that fails would fail the test
+    race_lab.mouse.up()
+    expect(race_lab.locator("#race_lab .lane")).to_have_count(4)
+
+
+def test_the_laboratory_opens_with_ten_thousand_races(race_lab):
+    says(race_lab, "#race_lab .outcome", "of 10,000 first drafts")
+    assert "race.many" not in race_lab.url
+
+
 def test_ten_thousand_races_end_beside_the_exact_values(race_lab):
     choose(race_lab, "race_lab", "Identical, P = Q")
     says(race_lab, "#race_lab .ersd-exact", "100.0%")
@@ -158,6 +175,19 @@ def test_the_tree_grows_to_384_nodes_and_shows_paths(tree_lab):
     tree_lab.get_by_role("button", name="Play").click()
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 5")
     tree_lab.get_by_role("button", name="Pause").click()
+
+
+def test_k_is_typed_while_the_tree_plays(tree_lab):
+    tree_lab.get_by_role("button", name="Play").click()
+    tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length > 14")
+    number = tree_lab.locator("#tree_lab .grow input[type=number]")
+    number.click()
+    number.fill("5")
+    number.press("Enter")
+    says(tree_lab, "#tree_lab [role=status].verdict", "k = 5:")
+    tree_lab.wait_for_timeout(600)  # two steps of the play
+    expect(number).to_have_value("5")
+    expect(tree_lab.get_by_role("button", name="Play")).to_be_visible()
 
 
 def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):

@@ -8,6 +8,7 @@ import typing
 import pytest
 
 from components.page import catalogue
+from components.page.assets import ASSETS
 from specdec import trace
 from specdec.experiments.settings import STRATEGIES
 from specdec.methods import METHODS
@@ -42,3 +43,12 @@ def test_legends_can_draw_every_mark_and_dash(entry):
 
 def test_the_experiments_draw_the_topologies_that_are_fixed():
     assert catalogue.FIXED == STRATEGIES
+
+
+def test_every_term_of_a_panel_is_explained():
+    glossary = (ASSETS / "shared" / "glossary.js").read_text()
+    known = {name.strip('"') for name in re.findall(r'^  ("[^"]+"|\w+):', glossary, re.MULTILINE)}
+    panels = (ASSETS.parent / "components").rglob("*.py")
+    used = {term for path in panels for term in re.findall(r'frame\.term\("([^"]+)"', path.read_text())}
+    assert len(used) >= 15
+    assert used <= known

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
+import { excess, exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
 import { resolved } from "../../assets/shared/colours.js";
 import { ticks } from "../../assets/shared/lab_view.js";
 import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
@@ -172,4 +172,18 @@ test("a figure's colours are resolved by name, wherever they stand, and its data
   assert.deepEqual(resolved(trace, colourOf), { ...trace, line: { color: "#123456" } });
   assert.equal(resolved(trace, colourOf).x, x);
   assert.deepEqual(resolved(layout, colourOf), { ...layout, shapes: [{ line: { color: "#000000" } }] });
+});
+
+test("what rounding leaves of p - q is nothing", () => {
+  const [p, q] = [0.1 + 0.2, 0.3];
+  assert.ok(p > q);
+  assert.equal(excess({ p, q }), 0);
+  assert.deepEqual(
+    residual([
+      { p, q },
+      { p: 0.5, q: 0.25 },
+      { p: 0.2, q: 0.45 },
+    ]),
+    [0, 1, 0],
+  );
 });
