@@ -21,6 +21,8 @@ LAYERS = {
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
         {"bench", "experiments", "tiny"},
+        {"terminal"},
+        {"__main__"},
     ],
     "components": [
         {"guard"},
@@ -33,7 +35,7 @@ LAYERS = {
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
 HEAVY = {
-    "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench"},
+    "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench", "terminal"},
     "gradio": set(),
     "plotly": set(),
 }

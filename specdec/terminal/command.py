@@ -1,0 +1,189 @@
+"""Options, errors and exit codes of the command `specdec`.
+
+specdec "Once upon a time" --method ersd --topology auto
+specdec "Once upon a time" --compare
+specdec serve | bench | audit | experiments ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from specdec.checks import among
+from specdec.decoding.run import stream
+from specdec.methods import METHODS
+from specdec.pair import ModelPair
+from specdec.race import checked_seed
+from specdec.terminal.decoding import Measured, chosen, compared, plainly
+from specdec.terminal.printing import columns, in_colours, legend, painted
+from specdec.terminal.waiting import Waiting
+
+COMMANDS = {
+    "bench": "specdec.bench.command",
+    "audit": "specdec.exactness.audit.__main__",
+    "experiments": "specdec.experiments.command",
+}
+"""Commands of others, each with a `main(arguments)`; `serve` is the page."""
+_PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Decode, or hand over to another command; a user's mistake is told in one line, with exit code 1.
+
+    Ctrl+C ends with 130, wrong usage with 2, a reader that goes away with 0.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if given and (given[0] in COMMANDS or given[0] == "serve"):
+            sys.exit(_hand_over(given[0], given[1:]))
+        else:
+            decode(parser().parse_args(given))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # as with `| head`; what is left unwritten must not fail again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of decoding."""
+    result = argparse.ArgumentParser(
+        prog="specdec",
+        description="Decode a prompt speculatively, and say how fast. Other commands: "
+        + ", ".join(["serve (the page)", *COMMANDS])
+        + "; each has its own --help.",
+    )
+    result.add_argument("prompt", nargs="?", help="text to go on from; without, what is piped in")
+    result.add_argument("--method", default="ersd", help=f"{', '.join(METHODS)}; ersd by default")
+    result.add_argument(
+        "--topology",
+        default="auto",
+        help="auto (the fastest, measured), simple, sequence(k), batch(k), specinfer(k), optimal(k)",
+    )
+    result.add_argument("--tokens", type=int, default=100, help="most new tokens")
+    result.add_argument("--temperature", type=float, default=1.0)
+    result.add_argument("--top-k", type=int, default=0)
+    result.add_argument("--top-p", type=float, default=1.0)
+    result.add_argument("--seed", type=int, help="drawn, and told, where it is not given")
+    result.add_argument("--target", help="hub id or folder; without, the embedded pair of story models")
+    result.add_argument("--draft")
+    result.add_argument("--device", default="auto")
+    result.add_argument("--dtype", default="auto")
+    result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
+    result.add_argument("--compare", action="store_true", help="all methods in columns of numbers")
+    result.add_argument("--json", action="store_true", help="the record and the numbers as one line of JSON")
+    return result
+
+
+def decode(options: argparse.Namespace) -> None:
+    """Load, decode, and print as it goes. ValueError names what does not fit."""
+    among("method", options.method, METHODS)
+    if options.seed is not None:
+        checked_seed(options.seed)
+    text = _prompt(options.prompt)
+    pair = _loaded(options)
+    prompt = pair.chat_prompt(text) if options.chat else text
+    settings = _settings(options)
+    if options.method != "ar" or options.compare:
+        with Waiting("measuring acceptance"):
+            settings["topology"] = chosen(pair, options.topology, settings)
+    show = _compare if options.compare else _decode
+    show(pair, prompt, settings, options.json)
+
+
+def _loaded(options: argparse.Namespace) -> ModelPair:
+    with Waiting("loading the models"):
+        # transformers takes seconds to import, and its bars say less than one line does
+        from transformers.utils import logging
+
+        from specdec.loading import load_pair
+
+        logging.disable_progress_bar()
+        return load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "method": options.method,
+        "max_new_tokens": options.tokens,
+        "temperature": options.temperature,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+        "seed": options.seed,
+    }
+
+
+def _decode(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
+    colours = in_colours(sys.stdout)
+    with Waiting("choosing a tree"):
+        rounds = stream(pair, prompt, detail=False, **settings)
+    for round in rounds:
+        if not as_json:
+            print("".join(painted(token, colours) for token in round.tokens), end="", flush=True)
+    generation = rounds.generation
+    with Waiting("decoding the same without a draft"):
+        plain = plainly(pair, prompt, settings | {"seed": rounds.seed})
+    measured = Measured.of(generation, plain)
+    if as_json:
+        print(json.dumps(measured.as_dict() | {"generation": json.loads(generation.to_json())}))
+        return
+    print(f"\n\n{legend(colours)}\n{_summary(measured, rounds.seed)}")
+
+
+def _summary(measured: Measured, seed: int) -> str:
+    calls = f"{measured.tokens} tokens in {measured.target_calls} target calls"
+    speed = (
+        f"{measured.ms_per_token:.1f} ms a token, {measured.times_plain:.2f} times as fast as plain decoding"
+    )
+    return f"{calls}, {measured.tokens_per_call:.2f} a call; {speed}; seed {seed}"
+
+
+def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
+    with Waiting(f"decoding with {len(METHODS)} methods"):
+        found = compared(pair, prompt, settings)
+    if as_json:
+        print(json.dumps([each.as_dict() for each in found]))
+        return
+    rows = [
+        ("", [METHODS[each.method].name for each in found]),
+        ("tokens", [str(each.tokens) for each in found]),
+        ("target calls", [str(each.target_calls) for each in found]),
+        ("tokens per call", [f"{each.tokens_per_call:.2f}" for each in found]),
+        ("accepted of drafted", [f"{each.accepted}/{each.drafted}" for each in found]),
+        ("ms per token", [f"{each.ms_per_token:.1f}" for each in found]),
+        ("times plain decoding", [f"{each.times_plain:.2f}" for each in found]),
+        ("text of plain decoding", ["yes" if each.same_text else "no" for each in found]),
+    ]
+    print(columns([[name, *cells] for name, cells in rows]))
+
+
+def _prompt(given: str | None) -> str:
+    if given is not None:
+        return given
+    if sys.stdin.isatty():
+        raise ValueError("no prompt: give one, as in  specdec 'Once upon a time'")
+    return sys.stdin.read()
+
+
+def _hand_over(command: str, arguments: list[str]) -> Any:
+    """What the other command returns: its exit code, or nothing."""
+    if command == "serve":
+        return _serve(arguments)
+    return import_module(COMMANDS[command]).main(arguments)
+
+
+def _serve(arguments: list[str]) -> None:
+    if not _PAGE.is_file():
+        raise ValueError("serve: the page runs from a checkout of the repository; the package is the decoder")
+    sys.argv = [str(_PAGE), *arguments]
+    sys.path.insert(0, str(_PAGE.parent))
+    runpy.run_path(str(_PAGE), run_name="__main__")

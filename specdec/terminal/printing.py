@@ -1,0 +1,73 @@
+"""Tokens in colours or with marks, and numbers in columns."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Sequence
+from typing import TextIO
+
+from specdec.trace import Token
+
+_COLOURS = {
+    "accepted": "\033[38;5;214m",
+    "bonus": "\033[38;5;75m",
+    "correction": "\033[4;38;5;75m",
+    "residual": "\033[4;38;5;75m",
+    "sampled": "",
+}
+"""By the actor, as on the page: amber what the draft proposed, blue what the target wrote, underlined where
+it replaced a proposal."""
+_MARKS = {
+    "accepted": ("", ""),
+    "bonus": ("«", "»"),
+    "correction": ("‹", "›"),
+    "residual": ("‹", "›"),
+    "sampled": ("", ""),
+}
+_END = "\033[0m"
+
+
+def in_colours(out: TextIO) -> bool:
+    """Whether colours are for this stream: a terminal, whose user has not declined them (no-color.org)."""
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def painted(token: Token, colours: bool) -> str:
+    """The text of a token, which says how it came about."""
+    text = harmless(token.text)
+    if not text:
+        return ""
+    if colours:
+        colour = _COLOURS[token.kind]
+        return f"{colour}{text}{_END}" if colour else text
+    before, after = _MARKS[token.kind]
+    words = text.strip()
+    return text.replace(words, f"{before}{words}{after}", 1) if words else text
+
+
+def legend(colours: bool) -> str:
+    """What the colours or the marks mean."""
+    shown = [painted(Token(0, kind, kind), colours) for kind in ("accepted", "correction", "bonus")]
+    return ", ".join(shown)
+
+
+def harmless(text: str) -> str:
+    """The text without characters that would command a terminal: a model may write anything."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _commands(char) else char for char in text)
+
+
+def _commands(char: str) -> bool:
+    return char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cf")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns, the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if number == 0 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

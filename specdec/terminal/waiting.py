@@ -1,0 +1,46 @@
+"""A word on what takes longer than two seconds, on the error stream."""
+
+from __future__ import annotations
+
+import sys
+import time
+from threading import Event, Thread
+from types import TracebackType
+
+PATIENCE = 2.0
+"""Seconds without a word."""
+
+
+class Waiting:
+    """While it is entered, and longer than `PATIENCE`, it says what is being done and for how long.
+
+    On a terminal one line counts seconds and is wiped at the end; elsewhere it is written once.
+    """
+
+    def __init__(self, what: str):
+        self.what = what
+        self._over = Event()
+        self._thread = Thread(target=self._tell, daemon=True)
+
+    def __enter__(self) -> Waiting:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _tell(self) -> None:
+        start, out = time.monotonic(), sys.stderr
+        if self._over.wait(PATIENCE):
+            return
+        if not out.isatty():
+            print(f"{self.what} ...", file=out, flush=True)
+            return
+        while True:
+            print(f"\r{self.what} ... {time.monotonic() - start:.0f} s\033[K", end="", file=out, flush=True)
+            if self._over.wait(1):
+                break
+        print("\r\033[K", end="", file=out, flush=True)

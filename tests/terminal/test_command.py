@@ -1,0 +1,183 @@
+"""The command: text with colours or marks, numbers that were measured, errors in a line."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import specdec
+from specdec.terminal import command, waiting
+from specdec.terminal.printing import columns, harmless, in_colours, painted
+from specdec.trace import Generation, Token
+from tests.helpers.tiny_checkpoints import tiny_model
+from tests.helpers.tokenizers import byte_level_tokenizer
+
+PROMPT = "once upon a time"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    tokenizer = byte_level_tokenizer()
+    target, draft = (
+        tiny_model("llama", vocab_size=len(tokenizer), num_hidden_layers=layers, eos_token_id=0)
+        for layers in (2, 1)
+    )
+    return specdec.ModelPair(target, draft, tokenizer)
+
+
+@pytest.fixture
+def decoded(pair, monkeypatch, capsys):
+    """What the command prints with these arguments, on a small pair."""
+    monkeypatch.setattr(command, "_loaded", lambda options: pair)
+
+    def run(*arguments):
+        command.main([PROMPT, "--tokens", "20", "--topology", "sequence(3)", "--seed", "4", *arguments])
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_marks_around_the_text_of_the_decoder(decoded, pair):
+    out = decoded("--method", "gsd")
+    g = specdec.generate(
+        pair, PROMPT, method="gsd", topology=specdec.topology.sequence(3), max_new_tokens=20, seed=4
+    )
+    text, summary = out.rsplit("\n\n", 1)
+    assert re.sub("[‹›«»]", "", text) == harmless(g.text)
+    assert text.count("‹") == sum(
+        token.kind == "residual" and bool(harmless(token.text).strip())
+        for round in g.rounds
+        for token in round.tokens
+    )
+    assert f"{len(g.token_ids)} tokens in {g.num_target_calls} target calls" in summary
+    assert "seed 4" in summary
+
+
+def test_json_holds_the_record_and_the_numbers(decoded):
+    found = json.loads(decoded("--json"))
+    generation = Generation.from_json(json.dumps(found["generation"]))
+    assert (generation.seed, generation.method, found["tokens"]) == (4, "ersd", len(generation.token_ids))
+    assert found["same_text"] is True
+    assert found["times_plain"] > 0
+
+
+def test_methods_in_columns(decoded):
+    lines = decoded("--compare").splitlines()
+    assert lines[0].split() == [entry.name for entry in command.METHODS.values()]
+    rows = {line[:22].strip(): line[22:].split() for line in lines[1:]}
+    assert rows["text of plain decoding"][0] == rows["text of plain decoding"][2] == "yes"
+    assert rows["tokens per call"][0] == rows["times plain decoding"][0] == "1.00"
+    assert [each["method"] for each in json.loads(decoded("--compare", "--json"))] == [*command.METHODS]
+
+
+@pytest.mark.parametrize("name", ["auto", "simple", "batch(2)", "specinfer(4)", "optimal(3)"])
+def test_topologies_have_names(decoded, name):
+    assert "target calls" in decoded("--topology", name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "none"], "method = 'none'"),
+        (["--topology", "bush"], "topology = 'bush'"),
+        (["--tokens", "0"], "max_new_tokens = 0"),
+        (["--top-p", "2"], "top_p = 2.0"),
+        (["--seed", "-1"], "seed = -1"),
+        (["--chat"], "no chat template"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(decoded, arguments, message):
+    with pytest.raises(SystemExit) as ended:
+        decoded(*arguments)
+    assert str(ended.value).startswith("error: ")
+    assert message in str(ended.value)
+    assert "\n" not in str(ended.value)
+
+
+def test_ctrl_c_ends_without_a_traceback(decoded, monkeypatch):
+    def interrupted(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "stream", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        decoded()
+    assert ended.value.code == 130
+
+
+def test_other_commands_get_their_arguments(monkeypatch):
+    class Other:
+        @staticmethod
+        def main(arguments):
+            return len(arguments)
+
+    asked = []
+    monkeypatch.setattr(command, "import_module", lambda name: asked.append(name) or Other)
+    for name in command.COMMANDS:
+        with pytest.raises(SystemExit) as ended:
+            command.main([name, "--smoke", "x"])
+        assert ended.value.code == 2
+    assert asked == [*command.COMMANDS.values()]
+
+
+def test_the_page_is_served_from_a_checkout(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "_PAGE", tmp_path / "app.py")
+    with pytest.raises(SystemExit, match="checkout"):
+        command.main(["serve"])
+    (tmp_path / "app.py").write_text("import sys; sys.exit(' '.join(sys.argv[1:]))")
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(SystemExit, match="--port 1"):
+        command.main(["serve", "--port", "1"])
+
+
+def test_colours_are_for_terminals_alone(monkeypatch):
+    class Stream:
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert in_colours(Stream())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not in_colours(Stream())
+    kinds = ("accepted", "correction", "bonus", "sampled")
+    assert len({painted(Token(0, "x", kind), True) for kind in kinds}) == 4
+    assert [painted(Token(0, " x", kind), False) for kind in kinds] == [" x", " ‹x›", " «x»", " x"]
+
+
+def test_text_can_t_command_the_terminal():
+    assert painted(Token(0, "a\x1b[2Jb\u202e\n", "accepted"), False) == "a�[2Jb�\n"
+
+
+def test_columns_are_as_wide_as_what_they_hold():
+    assert columns([["", "a"], ["row", "10.5"]]) == "        a\nrow  10.5"
+
+
+def test_waiting_is_told_when_it_is_long(monkeypatch, capsys):
+    with waiting.Waiting("something short"):
+        pass
+    monkeypatch.setattr(waiting, "PATIENCE", 0.0)
+    with waiting.Waiting("something long") as long:
+        long._thread.join(5)
+    assert capsys.readouterr().err == "something long ...\n"
+
+
+def test_the_command_itself_in_a_pipe():
+    """The embedded pair, and what is piped in."""
+    run = [sys.executable, "-m", "specdec", "--topology", "sequence(4)", "--tokens", "8", "--seed", "1"]
+    ended = subprocess.run(
+        run,
+        input="Once upon a time",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert "8 tokens in" in ended.stdout
+    assert "Traceback" not in ended.stderr
