@@ -72,7 +72,9 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
     method, drafter = settings.method, settings.drafter
     if pair.draft is None and drafter is None:
         raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
-    models = [pair.target] if drafter is not None else [pair.target, pair.draft]
+    models = [pair.target]
+    if drafter is None and pair.draft is not None:
+        models.append(pair.draft)
     for model in models:
         if model.capability == "ar":
             raise ValueError(f"method = {method!r}: {model.name} can only decode token by token; use 'ar'")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from specdec.checks import integer, integers, real
 from specdec.methods import Drafted
 from specdec.models.together.forwards import Asking
 from specdec.probs import Sampling, log_probs
-from specdec.race import Noise, arrivals
+from specdec.race import NodeRaces, Noise, arrivals
 from specdec.topology import Topology
 
 
@@ -47,7 +47,7 @@ class Estimator(Protocol):
         ...
 
 
-def checked_drafter(drafter: object) -> Proposer | Estimator | None:
+def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
     """The drafter; ValueError where it has neither of the methods."""
     if drafter is None or any(callable(getattr(drafter, name, None)) for name in ("propose", "law")):
         return drafter
@@ -73,21 +73,23 @@ class ProposedDrafter:
 
     def __init__(self, drafter: Proposer | Estimator, vocab_size: int, sampling: Sampling):
         self.name, self.vocab_size, self.sampling = drafter_name(drafter), vocab_size, sampling
-        self._asked = drafter.new_run() if hasattr(drafter, "new_run") else drafter
+        self._asked: Any = drafter.new_run() if hasattr(drafter, "new_run") else drafter
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces) -> Asking[Drafted]:
         """What is proposed of the topology; from a law, each node's children are first arrivals under q.
 
         log_e: the race of each depth, depth + 1 of them. ValueError names what does not fit.
         """
         yield from ()  # no forward is asked for
+        assert not isinstance(log_e, NodeRaces), "rules whose nodes race alone take no such drafter"
         if hasattr(self._asked, "law"):
             tokens, log_q = self._drawn(text_ids, topology, log_e)
         else:
             tokens, log_q = self._proposed(text_ids, topology), {}
         rows = [0, *sorted(tokens)]
         kept = topology if len(rows) == len(topology.parents) else topology.subset(rows[1:])
-        return Drafted(kept, [text_ids[-1], *map(tokens.get, rows[1:])], [log_q.get(row) for row in rows])
+        token_ids = [text_ids[-1], *(tokens[row] for row in rows[1:])]
+        return Drafted(kept, token_ids, [log_q.get(row) for row in rows])
 
     def keep(self, rows: Sequence[int]) -> None:
         """Nothing was scored."""
@@ -112,7 +114,10 @@ class ProposedDrafter:
         self, text_ids: Sequence[int], topology: Topology, log_e: Noise
     ) -> tuple[dict[int, int], dict[int, Tensor]]:
         """Token, and log q of inner nodes, by row of the topology."""
-        text, tokens, log_q, lines = tuple(text_ids), {}, {}, {0: ()}
+        text = tuple(text_ids)
+        tokens: dict[int, int] = {}
+        log_q: dict[int, Tensor] = {}
+        lines: dict[int, tuple[int, ...]] = {0: ()}
         for depth, inner in enumerate(topology.inner_levels):
             for row in (row for row in inner if row in lines):
                 weights = self._weights(text, lines[row])

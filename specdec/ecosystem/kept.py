@@ -56,7 +56,7 @@ def kept_pair(
     pair = ModelPair(wrapped.model, draft_model, tokenizer, draft_tokenizer)
     pair.eos_ids = frozenset(eos_ids)
     if draft is not None:
-        pair.trials, pair.measured_topologies = wrapped.measured.setdefault(draft, ({}, {}))
+        pair.measurements, pair.measured_topologies = wrapped.measured.setdefault(draft, ({}, {}))
     return pair
 
 
