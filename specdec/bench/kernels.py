@@ -28,6 +28,8 @@ from specdec.models.kernels.packing import pack, row_steps
 SHAPES = ((2048, 8192), (768, 32000))
 """Inputs and outputs."""
 ROWS = (1, 2, 3, 5, 9, 17)
+BESIDE = ("float32", "bfloat16")
+"""What torch multiplies in reasonable time on any processor."""
 EMULATION = ("NUMBA_CPU_NAME", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 """Variables by which a processor plays an older one; told beside the figures."""
 
@@ -61,7 +63,7 @@ def _measured(multiply: int, shape: tuple[int, int], times: int) -> list[dict[st
         stored = weight.to(getattr(torch, kind)) if kind != "int8" else _rounded(weight)
         for count in ROWS:
             work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
-            if kind != "int8":
+            if kind in BESIDE:
                 x = torch.randn(count, inputs, dtype=stored.dtype)
                 work["torch", kind, count] = lambda x=x, w=stored: F.linear(x, w)  # type: ignore[misc]
     seconds = _best(work, times)
