@@ -182,14 +182,14 @@ def _ratio(ratios: Sequence[float]) -> dict[str, float]:
 def _bytes_per_run(pair: ModelPair, prompts: Sequence[Sequence[int]], size: int, tokens: int) -> int:
     """What the process grows by for each run in the middle of its text, beyond the first two."""
     batch = Batch(pair)
-    runs = runs_of(pair, prompts, size + 2, 2, 2 * tokens)
+    runs = runs_of(pair, prompts, size + 2, 2, max(2 * tokens, 64))
     for run in runs[:2]:
         batch.add(run)
     batch.step()
     before = _resident()
     for run in runs[2:]:
         batch.add(run)
-    while not all(len(run.rounds) > 3 for run in runs):
+    while batch and not all(len(run.rounds) > 3 for run in runs):
         batch.step()
     return max(0, _resident() - before) // size
 
