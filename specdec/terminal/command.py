@@ -141,10 +141,8 @@ def _decode(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], 
 
 def _summary(measured: Measured, seed: int) -> str:
     calls = f"{measured.tokens} tokens in {measured.target_calls} target calls"
-    speed = (
-        f"{measured.ms_per_token:.1f} ms a token, {measured.times_plain:.2f} times as fast as plain decoding"
-    )
-    return f"{calls}, {measured.tokens_per_call:.2f} a call; {speed}; seed {seed}"
+    speed = f"{measured.ms_per_token:.1f} ms a token, {measured.times_plain:.2f} times as fast as plain"
+    return f"{calls}, {measured.tokens_per_call:.2f} a call; {speed} decoding; seed {seed}"
 
 
 def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
