@@ -7,4 +7,5 @@ PATH="$PWD/.venv/bin:$PATH"
 sh tests/form.sh
 sh tests/install_node_tools.sh
 OMP_NUM_THREADS=1 python -m pytest -m "not slow" \
-    tests/scripts tests/project tests/core tests/drafters tests/rules tests/exactness "$@"
+    tests/scripts tests/project tests/core tests/drafters tests/rules tests/exactness \
+    tests/ecosystem tests/terminal "$@"

@@ -164,6 +164,7 @@ def small():
     return target, draft
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 @pytest.mark.parametrize("settings", LAWS, ids=lambda settings: "-".join(settings))
 def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
@@ -172,6 +173,7 @@ def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
     assert p_value(*small, law, settings, method) > 1e-6
 
 
+@pytest.mark.slow
 def test_another_law_would_be_noticed(small, monkeypatch):
     """Negative control: processors that are shown the text without what was drafted."""
     settings = {"top_k": 0, "sequence_bias": [[[token, (token + 1) % 6], 3.0] for token in range(6)]}

@@ -166,6 +166,7 @@ def test_waiting_is_told_when_it_is_long(monkeypatch, capsys):
     assert capsys.readouterr().err == "something long ...\n"
 
 
+@pytest.mark.slow
 def test_the_command_itself_in_a_pipe():
     """The embedded pair, and what is piped in."""
     run = [sys.executable, "-m", "specdec", "--topology", "sequence(4)", "--tokens", "8", "--seed", "1"]
