@@ -130,6 +130,7 @@ def test_a_perfect_draft_is_always_accepted_and_autoregressive_decoding_takes_a_
     assert (plain.rounds, plain.tokens, plain.accepting) == (150, 150, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", [sequence(3), batch(2), TREE], ids=str)
 @pytest.mark.parametrize("method", DRAFTING)
 def test_right_decoders_pass(method, topology):
@@ -137,6 +138,7 @@ def test_right_decoders_pass(method, topology):
     assert run(check_of(method, topology), 1500).chi_square().p_value > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_right_decoders_pass_as_often_as_stated():
     """40 checks at a level of 1 in 5: from 1 to 19 alarms but with a probability below 1e-3."""
     p_values = [run(check_of(length=1, seed=seed), 100).chi_square().p_value for seed in range(40)]
@@ -204,6 +206,7 @@ def told(**changes):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_is_caught_at_the_page_s_default_settings(name):
     """Two tokens of 8,000 decodes, alarm level 1e-4; where fewer leave no doubt, they will do."""
@@ -214,6 +217,7 @@ def test_every_fault_is_caught_at_the_page_s_default_settings(name):
     assert check.chi_square().p_value < lossless_run.ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_right_decoders_pass_at_the_page_s_default_settings(method):
     settings = lossless_run.CheckSettings(method=method).checked()

@@ -109,6 +109,7 @@ def law_by_choice(rule, pair, topology, length, monkeypatch):
     return enumerate_law(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_has_the_targets_joint_law_by_enumeration(rule, topology, monkeypatch):
@@ -128,6 +129,7 @@ def test_enumeration_catches_k_seq_without_its_threshold(monkeypatch):
 # ---------------------------------------------------------------- whole decodes, by χ²
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_end_to_end_has_the_targets_law(rule, topology):
