@@ -243,6 +243,8 @@ function stepButton() {
 function drawSteps(element, round, decision) {
   const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
   const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
+  if (element.dataset.round !== String(round.number)) element.replaceChildren(); // other tokens: nothing of these moved
+  element.dataset.round = String(round.number);
   fillRows(element, shown, stepButton, (button, token, i) => {
     const open = i >= decided;
     setText(button, open ? "?" : visible(token.text));
