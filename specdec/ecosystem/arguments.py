@@ -85,7 +85,7 @@ def _check_model_kwargs(model_kwargs: Mapping[str, Any]) -> None:
     prepared = {"attention_mask", "position_ids", "use_cache", "logits_to_keep"}
     for name, value in model_kwargs.items():
         if name in ("past_key_values", "cache_params"):
-            if value is not None and (getattr(value, "_is_user_defined", False) or value.get_seq_length()):
+            if value is not None and _is_given(value):
                 raise ValueError(
                     f"{name} is not supported by specdec.custom_generate: it has caches of its own"
                 )
@@ -100,6 +100,16 @@ class Prompt(NamedTuple):
 
     padding: list[int]
     text_ids: list[int]
+
+
+def _is_given(cache: Any) -> bool:
+    """Whether a cache is the user's: transformers makes an empty one where there is none."""
+    if getattr(cache, "_is_user_defined", False):
+        return True
+    try:
+        return cache.get_seq_length() > 0
+    except ValueError:  # of recurrent states, which have no length
+        return False
 
 
 def prompts_of(input_ids: Tensor, model_kwargs: Mapping[str, Any]) -> list[Prompt]:

@@ -84,6 +84,14 @@ def test_greedy_texts_are_those_of_transformers(family):
         assert sum(row.accepted for row in found.acceptance) > 0
 
 
+@pytest.mark.parametrize("family", ["mamba", "gpt2"])
+def test_plain_decoding_needs_no_draft(family):
+    target = tiny_model(family)
+    settings = {"max_new_tokens": 16, "do_sample": False, "pad_token_id": 0}
+    found = target.generate(PROMPT, **settings, custom_generate=ours, method="ar")
+    assert torch.equal(found, target.generate(PROMPT, **settings))
+
+
 GREEDILY = [
     {"repetition_penalty": 1.5},
     {"no_repeat_ngram_size": 2},
