@@ -33,7 +33,7 @@ export interface Arrival {
   arrival_p: number | null;
 }
 
-/** One of GSD's tests. */
+/** A test of a drafted token: accepted when u < ratio. */
 export interface Trial {
   path: Path;
   token_id: number;

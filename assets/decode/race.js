@@ -1,5 +1,6 @@
 // The race of one position: bars for e/q and e/p, the winners, and in one sentence what was decided.
 
+import { METHODS } from "../shared/catalogue.js";
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, quoted, shortened, visible } from "../shared/labels.js";
@@ -7,7 +8,7 @@ import { litNow, select, selectedDecision, selectedRound, state, subscribe } fro
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 import { run, timely } from "./motion.js";
-import { children, numbers, sentence } from "./sentences.js";
+import { children, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
 const ROWS = 8;
@@ -213,22 +214,28 @@ function hatching() {
   return defs;
 }
 
-const GSD_NOTE = "the target's race decides nothing in GSD";
+const unraced = (method) => (raced(method) ? "" : `the target's race decides nothing in ${METHODS[method]}`);
+// Of rules whose tests compare u with the quotient of p and q as they stand.
+const QUOTIENT = ["gsd", "specinfer"];
 
-// GSD's tests so far: p, q, their ratio, and the uniform number that decided.
+// The tests so far: p, q, the limit that they give, and the uniform number that decided.
 function drawTrials(table, round, step, decision) {
   const trials = decision?.kind === "rejected" ? step.trials.slice(0, decision.trial + 1) : (step?.trials ?? []);
   const known = decision?.kind === "draft" ? [] : trials;
-  table.hidden = state.setup?.method !== "gsd";
-  const nodes = known.length ? children(round, step) : [];
+  const method = state.setup?.method;
+  table.hidden = !method || raced(method);
+  if (table.hidden) return;
+  const limit = QUOTIENT.includes(method) ? "p / q" : "limit";
+  setText(table.querySelector("caption"), `${METHODS[method]}'s tests, in order: accept when u < ${limit}`);
+  setText(table.querySelector("thead .limit"), limit);
   fillRows(
     table.querySelector("tbody"),
     known,
     () => cells(6),
-    (row, trial, i) => {
+    (row, trial) => {
       const passed = trial.accepted ? "accepted" : "rejected";
       const ratio = trial.ratio === null ? "∞" : digits(trial.ratio);
-      setCells(row, [visible(nodes[i].text), digits(trial.p), digits(trial.q), ratio, digits(trial.u), passed]);
+      setCells(row, [visible(tested(round, trial)), digits(trial.p), digits(trial.q), ratio, digits(trial.u), passed]);
     },
   );
 }
@@ -263,7 +270,7 @@ function tell(find) {
   // While rounds fly by, a screen reader would only stutter.
   verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
   setText(verdict, sentence(round, decision, method));
-  setText(find(".numbers"), [numbers(round, decision), method === "gsd" ? GSD_NOTE : ""].filter(Boolean).join(" · "));
+  setText(find(".numbers"), [numbers(round, decision), unraced(method)].filter(Boolean).join(" · "));
   find(".figure").setAttribute("aria-label", `Arrival times. ${verdict.textContent}`);
 }
 

@@ -2,6 +2,7 @@
 
 /** @import { Decision, Round, Step } from "../types.d.ts" */
 
+import { INVARIANT } from "../shared/catalogue.js";
 import { digits, quoted } from "../shared/labels.js";
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
@@ -19,22 +20,41 @@ export function children(round, step) {
 
 const ratio = (trial) => (trial.ratio === null ? "∞" : digits(trial.ratio));
 
+// Whether the target's race decides; other rules test what was drafted.
+export const raced = (method) => INVARIANT.includes(method);
+
+// The text of the node that a test was about.
+export const tested = (round, trial) => round.nodes.find(({ path }) => key(path) === key(trial.path)).text;
+
 function trialSentence(round, step, number) {
   const trial = step.trials[number];
-  const node = children(round, step)[number];
   const [sign, outcome] = trial.accepted ? ["<", "accepted"] : ["≥", "rejected"];
   const after = number === 0 ? "" : ` (p is the residual after ${count(number, "rejection")})`;
-  return `${quoted(node.text)}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
+  return `${quoted(tested(round, trial))}: u = ${digits(trial.u)} ${sign} p/q = ${ratio(trial)}: ${outcome}${after}.`;
 }
+
+const bonus = (token) =>
+  `${token}: all that was drafted on this path is accepted, and the target adds one of its own: bonus.`;
 
 function gsdSentence(round, step, decision) {
   if (decision.trial !== null) return trialSentence(round, step, decision.trial);
   const token = quoted(round.tokens[decision.step].text);
-  if (step.kind === "bonus")
-    return `${token}: all that was drafted on this path is accepted, and the target adds one of its own: bonus.`;
+  if (step.kind === "bonus") return bonus(token);
   const rejected =
     step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
   return `${token}: ${rejected}: drawn from the residual.`;
+}
+
+// Of the rules whose tests are about independent draws or whole paths: they are told together.
+function testsSentence(round, step, decision) {
+  const token = quoted(round.tokens[decision.step].text);
+  if (step.kind === "bonus") return bonus(token);
+  const failed = step.trials.filter(({ accepted }) => !accepted).length;
+  if (step.kind !== "accepted") return `${token}: ${count(failed, "test")} failed: drawn from the residual.`;
+  const trial = step.trials.find(({ accepted }) => accepted);
+  if (trial?.path.length !== decision.step + 1) return `${token} is on a path that is accepted as a whole.`;
+  const before = failed === 0 ? "" : ` after ${count(failed, "test")} failed`;
+  return `${token}: u = ${digits(trial.u)} < ${ratio(trial)}: accepted${before}.`;
 }
 
 function raceSentence(round, step, decision) {
@@ -58,12 +78,13 @@ export function sentence(round, decision, method) {
   const step = round.steps[decision.step];
   if (decision.kind === "draft") return draftSentence(round, method);
   if (!step) return "This run was recorded without its races.";
-  return method === "gsd" ? gsdSentence(round, step, decision) : raceSentence(round, step, decision);
+  if (raced(method)) return raceSentence(round, step, decision);
+  return method === "gsd" ? gsdSentence(round, step, decision) : testsSentence(round, step, decision);
 }
 
 function draftSentence(round, method) {
-  const tested = method === "gsd" ? "tested against a number u of its own" : "raced against the target's own choice";
-  return `${count(round.nodes.length, "token")} drafted: the draft's first arrivals. None has been ${tested} yet.`;
+  const checked = raced(method) ? "raced against the target's own choice" : "tested against a number u of its own";
+  return `${count(round.nodes.length, "token")} drafted: the draft's first arrivals. None has been ${checked} yet.`;
 }
 
 // The numbers of what was decided: its probabilities and its arrival times.

@@ -2,8 +2,8 @@
 
 /** @import { Node, Round, Token } from "../types.d.ts" */
 
+import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
-import { NAMES } from "../shared/kinds.js";
 import { appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onFrame } from "../shared/view.js";
@@ -24,7 +24,7 @@ const meaning = new WeakMap();
 function tokenElement(token, round, step) {
   const element = make("span", `token ${token.kind}`);
   mark(element, round, step, emission(decisionsOf(round.number), step), ofToken(round, step));
-  element.title = `round ${round.number + 1}: ${NAMES[token.kind]}`;
+  element.title = `round ${round.number + 1}: ${KINDS[token.kind]}`;
   appendInk(element, token.text);
   return element;
 }

@@ -54,7 +54,8 @@ export function isOut(node, round) {
   if (node.status !== "rejected") return false;
   const step = node.path.length - 1;
   if (round.tokens[step]?.kind !== "accepted") return true;
-  return (round.steps[step]?.trials ?? []).some(({ path, accepted }) => !accepted && path.at(-1) === node.path.at(-1));
+  const key = node.path.join();
+  return round.steps.some(({ trials }) => trials.some(({ path, accepted }) => !accepted && path.join() === key));
 }
 
 // What is known of a drafted node at a decision: nothing before its parent's position was verified.

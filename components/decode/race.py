@@ -22,10 +22,10 @@ _TEMPLATE = f"""
     <li>› later than shown</li>
   </ul>
   <p class="note numbers"></p>
-  <div class="trials" role="region" aria-label="GSD's tests" tabindex="0" hidden>
+  <div class="trials" role="region" aria-label="Tests of drafted tokens" tabindex="0" hidden>
     <table>
-      <caption>GSD's tests, in order: accept when u &lt; p / q</caption>
-      <thead><tr><th>token</th><th>p</th><th>q</th><th>p / q</th><th>u</th><th>verdict</th></tr></thead>
+      <caption></caption>
+      <thead><tr><th>token</th><th>p</th><th>q</th><th class="limit">p / q</th><th>u</th><th>verdict</th></tr></thead>
       <tbody></tbody>
     </table>
   </div>

@@ -1,0 +1,66 @@
+"""What the page says of a decision, for every rule: runs of the decoder, told by the page's scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import specdec
+from specdec.methods import METHODS
+from specdec.trace import Generation
+from tests.scripts.test_scripts import ROOT, node, run  # noqa: F401 - a fixture
+
+RACED = "wins the target's race"
+TELL = f"""
+import {{ readFileSync }} from "node:fs";
+import {{ parse, toRun }} from "{ROOT.as_uri()}/assets/shared/trace.js";
+import {{ decisions, isOut }} from "{ROOT.as_uri()}/assets/shared/decisions.js";
+import {{ numbers, sentence, tested }} from "{ROOT.as_uri()}/assets/decode/sentences.js";
+const told = toRun(parse(readFileSync(process.argv[1], "utf8")));
+const method = told.setup.method;
+const said = told.rounds.map((round) => ({{
+  decisions: decisions(round, method).map((decision) => [decision.kind, sentence(round, decision, method)]),
+  numbers: decisions(round, method).map((decision) => numbers(round, decision)),
+  tested: round.steps.flatMap((step) => step.trials.map((trial) => tested(round, trial))),
+  out: round.nodes.map((node) => isOut(node, round)),
+}}));
+console.log(JSON.stringify(said));
+"""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_the_page_says_what_the_rule_did(node, pair, method, tmp_path):  # noqa: F811
+    """No rule that tests is said to race, and of each test the token is the one that was tested."""
+    run_of = specdec.generate(
+        pair, "One day, Tom", method=method, topology=specdec.topology.specinfer(12), seed=4, detail=True
+    )
+    trace = tmp_path / "trace.json"
+    trace.write_text(run_of.to_json())
+    code, said = run(node, "--input-type=module", "--eval", TELL, trace)
+    assert code == 0, said
+    rounds = json.loads(said)
+    assert all(len(round["decisions"]) >= len(of.tokens) for round, of in zip(rounds, run_of.rounds))
+    sentences = [sentence for round in rounds for _, sentence in round["decisions"]]
+    assert not [sentence for sentence in sentences if "undefined" in sentence or "NaN" in sentence]
+    raced = METHODS[method].drafter_invariant
+    assert any(RACED in sentence for sentence in sentences) == raced
+    assert any("u = " in sentence for sentence in sentences) != raced
+    for told, of in zip(rounds, run_of.rounds, strict=True):
+        texts = {node.path: node.text for node in of.nodes}
+        assert told["tested"] == [texts[trial.path] for step in of.steps for trial in step.trials]
+        failed = {trial.path for step in of.steps for trial in step.trials if not trial.accepted}
+        for node_of, out in zip(of.nodes, told["out"], strict=True):
+            assert not out or node_of.status == "rejected"
+            assert out or node_of.path not in failed or node_of.status != "rejected"
+
+
+def test_a_generation_is_what_the_scripts_read(pair):
+    """The control of the above: the record survives its own text."""
+    told = specdec.generate(pair, "One day", method="traversal", seed=1, max_new_tokens=5, detail=True)
+    assert Generation.from_json(told.to_json()) == told
