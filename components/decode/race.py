@@ -25,7 +25,9 @@ _TEMPLATE = f"""
   <div class="trials" role="region" aria-label="Tests of drafted tokens" tabindex="0" hidden>
     <table>
       <caption></caption>
-      <thead><tr><th>token</th><th>p</th><th>q</th><th class="limit">p / q</th><th>u</th><th>verdict</th></tr></thead>
+      <thead>
+        <tr><th>token</th><th>p</th><th>q</th><th class="limit"></th><th>u</th><th>verdict</th></tr>
+      </thead>
       <tbody></tbody>
     </table>
   </div>
