@@ -87,6 +87,7 @@ export interface Setup {
   max_new_tokens: number;
   baseline?: boolean;
   arithmetic?: string;
+  draft_temperature?: number | null;
   models: Model[];
   num_draft_tokens: number;
   depth: number;

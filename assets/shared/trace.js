@@ -207,5 +207,6 @@ export function fromState({ setup, rounds, prefillSeconds }) {
     prefill_seconds: prefillSeconds,
     rounds,
     arithmetic: setup.arithmetic ?? "", // not known of records of before it was kept
+    draft_temperature: setup.draft_temperature ?? null,
   };
 }

@@ -21,7 +21,7 @@ from specdec.decoding.clock import Clock
 from specdec.decoding.engine import Engine, RunSettings
 from specdec.decoding.on_device import DeviceEngine, engine_for
 from specdec.decoding.on_device import engine as device_engine
-from specdec.methods import METHODS
+from specdec.decoding.on_device.engine import ON_DEVICE
 from specdec.models import HFModel, MarkovModel
 from specdec.models.together.forwards import alone
 from specdec.probs import Sampling
@@ -92,14 +92,14 @@ def test_a_plain_round_on_a_device_is_the_host_s():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 def test_a_round_of_transformers_is_the_host_s_too(method, dtype):
     pair = specdec.ModelPair(tiny_model("llama", dtype), tiny_model("llama", dtype, seed=1))
     for topology, sampling in itertools.product((TREE, sequence(3)), SAMPLINGS[:4]):
         assert_same(pair, method, topology, sampling=sampling, tokens=24)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 def test_a_round_of_the_embedded_pair_is_the_host_s_too(method):
     pair = specdec.load_pair()
     prompt = pair.encode("Once upon a time")
@@ -165,7 +165,7 @@ def test_equal_models_leave_nothing_to_reject(method):
     assert_same(specdec.ModelPair(MarkovModel(table), MarkovModel(table)), method, TREE)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 @pytest.mark.parametrize("eos", range(3))
 def test_a_text_ends_inside_the_tree_as_on_the_host(method, eos):
     pair = markov_pair(4, seed=2)
@@ -174,7 +174,7 @@ def test_a_text_ends_inside_the_tree_as_on_the_host(method, eos):
     assert ends == {"eos"}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 @pytest.mark.parametrize("length", [3, 4, 5, 9])
 def test_contexts_end_as_on_the_host(method, length):
     pair = markov_pair(6)
@@ -251,7 +251,7 @@ def rounds_on_meta(kind, pair, method, topology, sampling, monkeypatch, number):
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=NAMES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 def test_a_round_reads_one_small_tensor_from_the_device_and_nothing_else(
     meta_pair, method, topology, monkeypatch
 ):
@@ -264,14 +264,14 @@ def test_a_round_reads_one_small_tensor_from_the_device_and_nothing_else(
 
 
 @pytest.mark.parametrize("sampling", [Sampling(0.6), *SAMPLINGS[2:]], ids=str)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 def test_nor_does_it_with_other_samplings(meta_pair, method, sampling, monkeypatch):
     found, transfers = rounds_on_meta(DeviceEngine, meta_pair, method, TREE, sampling, monkeypatch, number=2)
     assert len(found) == len(transfers)
 
 
 @pytest.mark.parametrize("family", ["gemma3", "gpt2", "qwen3"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 def test_nor_with_other_architectures(method, family, monkeypatch):
     pair = on_meta(family, "gpt2")
     found, transfers = rounds_on_meta(DeviceEngine, pair, method, TREE, PLAIN, monkeypatch, number=4)
@@ -288,7 +288,7 @@ def test_nor_with_models_that_can_do_less(family, capability, method, monkeypatc
     assert len(found) == len(transfers)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ON_DEVICE)
 def test_the_host_s_rounds_read_more(meta_pair, method, monkeypatch):
     """Negative control: what reads from "meta" is noticed."""
     with pytest.raises((NotImplementedError, RuntimeError), match="meta"):

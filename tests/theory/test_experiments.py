@@ -322,7 +322,7 @@ def test_figures_have_named_axes_intervals_and_no_ground(summary, name):
     assert isinstance(figure, go.Figure)
     assert figure.layout.xaxis.title.text
     assert figure.layout.yaxis.title.text
-    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0, 0, 0, 0)"
+    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
     measured = [trace for trace in figure.data if trace.error_y.array is not None]
     assert measured
     assert all(min([*t.error_y.array, *t.error_y.arrayminus], default=0) >= 0 for t in measured)
