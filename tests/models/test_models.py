@@ -9,8 +9,8 @@ import torch
 import transformers
 
 from specdec.models import HFModel, load_hf_model
-from specdec.models.kernels import CompiledSession
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
+from specdec.models.kernels import CompiledSession
 from specdec.models.selfcheck import PlainForwards, relative_error
 from specdec.models.sessions import PlainSession, SequenceSession, TreeSession
 from specdec.models.ways import UNWINDOWED
