@@ -132,10 +132,13 @@ class LeanDecoder:
 
 
 class LeanCache:
-    """Keys and values of all layers in one buffer [layers, 2 x heads, capacity, head size]."""
+    """Keys and values of all layers in one buffer [layers, 2 x heads, capacity, head size].
 
-    def __init__(self, decoder: LeanDecoder, dtype: torch.dtype, device: torch.device, chunk: int):
-        layers, heads, size = decoder.kv_shape
+    shape: what it holds per token, as `LeanDecoder.kv_shape`.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, chunk: int):
+        layers, heads, size = shape
         self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
         self._chunk = chunk
 

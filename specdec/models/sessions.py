@@ -190,7 +190,7 @@ class LeanSession(TreeSession):
         return self._model.lean
 
     def _new_cache(self) -> LeanCache:
-        return LeanCache(self._lean, self._model.dtype, self._model.device, CHUNK)
+        return LeanCache(self._lean.kv_shape, self._model.dtype, self._model.device, CHUNK)
 
     def _append(self, token_ids: Tensor) -> None:
         lean, first, end = self._lean, self.length, self.length + len(token_ids)
@@ -216,6 +216,17 @@ class LeanSession(TreeSession):
         """
         masks = self._pend(parents)
         return self._rows(masks), masks.offsets[0] + self.length
+
+    def score(self, token_ids: Tensor, pended: Sequence[tuple[Rows, Tensor]], scored: int) -> Tensor:
+        """Logits [scored, vocabulary] of the first of these rows; they go to the caches of their texts.
+
+        token_ids: int64 [rows], of all texts, those of one after those of the other. pended: what sessions of
+        this model said to them.
+        """
+        last = max(rows.kv.shape[2] for rows, _ in pended)  # no position is beyond its place
+        turns = self._lean.turned(torch.cat([positions for _, positions in pended]), last)
+        hidden = self._lean.hidden_of(token_ids, turns, [rows for rows, _ in pended])  # [rows, width]
+        return self._lean.logits(hidden[:scored]) if scored else hidden[:0]
 
     def _rows(self, masks: Masks) -> Rows:
         count, end = masks.offsets.shape[1], self.length + masks.pending

@@ -62,7 +62,7 @@ def _multiplies_and_adds() -> bool:
 
     if platform.machine().lower() in ("arm64", "aarch64"):
         return True
-    if named := config.CPU_FEATURES:
+    if named := config.CPU_FEATURES:  # type: ignore[attr-defined]  # made from the environment
         return "+fma" in named.split(",")
     return bool(binding.get_host_cpu_features().get("fma"))
 
@@ -71,13 +71,15 @@ def _compiled(folder: Path | None) -> Crew:
     from numba import cfunc, config
 
     if folder is not None:
-        config.CACHE_DIR = str(folder)
+        config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     from specdec.models.kernels.forward import take_part
     from specdec.models.kernels.tiles import multiply
 
     kept = folder is not None
     product = cfunc(f"void({', '.join(['int64'] * 8)})", cache=kept)(multiply)
     forward = cfunc("void(int64, int64)", cache=kept)(take_part)
+    assert product.address is not None
+    assert forward.address is not None
     called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
-    called.code = product, forward  # which live as long
+    called.code = product, forward  # type: ignore[attr-defined]  # which live as long
     return Crew(called, product.address)

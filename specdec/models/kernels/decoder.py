@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,11 +34,6 @@ class Rows(NamedTuple):
     table: np.ndarray
     longest: int
     held: tuple
-
-    @property
-    def count(self) -> int:
-        """n."""
-        return len(self.table)
 
 
 class Lines(NamedTuple):
@@ -153,7 +148,7 @@ class CompiledDecoder:
         header[at.HEAD : at.HEAD + 4] = self._matrix(model.lm_head.weight, model.lm_head.bias)
         return np.array(header + [place for layer in model.model.layers for place in self._layer(layer)])
 
-    def _layer(self, layer: nn.Module) -> list[int]:
+    def _layer(self, layer: Any) -> list[int]:
         attention, mlp = layer.self_attn, layer.mlp
         q_norm, k_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         norms = (layer.input_layernorm, q_norm, k_norm, layer.post_attention_layernorm)
@@ -171,7 +166,7 @@ class CompiledDecoder:
             *self._matrix(mlp.down_proj.weight, mlp.down_proj.bias),
         ]
 
-    def _norm(self, norm: nn.Module | None) -> int:
+    def _norm(self, norm: Any) -> int:
         return 0 if norm is None else self._float([*norm.weight.tolist(), norm.variance_epsilon])
 
     def _float(self, numbers: Sequence[float]) -> int:
@@ -209,9 +204,13 @@ class CompiledDecoder:
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
         own = max(rows * (at.PART + self.width), longest, self.size)
-        return tuple(-(-count // _LINE) * _LINE for count in (between, own))
+        return _in_lines(between), _in_lines(own)
 
     @cached_property
     def nbytes(self) -> int:
         """Of the packed weights."""
         return sum(part.nbytes for part in self._held)
+
+
+def _in_lines(count: int) -> int:
+    return -(-count // _LINE) * _LINE

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specdec.models.cache import CHUNK
-from specdec.models.kernels.decoder import Rows, lines_of, rows_of, text_of
+from specdec.models.kernels.decoder import CompiledDecoder, Rows, lines_of, rows_of, text_of
 from specdec.models.lean import LeanCache
 from specdec.models.sessions import CachedSession, Layout, inferring
 
@@ -26,12 +26,19 @@ class CompiledSession(CachedSession):
     lines=False lets every node see all nodes before it: the control of the self-check.
     """
 
+    _cache: LeanCache
+
     def __init__(self, model: Wrapped, layout: Layout, lines: bool = True):
         super().__init__(model, layout)
         self._lines = lines
 
+    @property
+    def _compiled(self) -> CompiledDecoder:
+        assert self._model.compiled is not None, "a model without a compiled forward"
+        return self._model.compiled
+
     def _new_cache(self) -> LeanCache:
-        return LeanCache(self._model.compiled, torch.float32, self._model.device, CHUNK)
+        return LeanCache(self._compiled.kv_shape, torch.float32, self._model.device, CHUNK)
 
     def _append(self, token_ids: Tensor) -> None:
         end = self.length + len(token_ids)
@@ -39,7 +46,7 @@ class CompiledSession(CachedSession):
         for first in range(self.length, end, PREFILL_ROWS):
             piece = token_ids[first - self.length :][:PREFILL_ROWS]
             rows = text_of(self._cache.buffer, first, len(piece))
-            self._model.compiled.forward(piece, [rows], 0)
+            self._compiled.forward(piece, [rows], 0)
 
     @property
     def model(self) -> Wrapped:
@@ -54,11 +61,10 @@ class CompiledSession(CachedSession):
         Raises ValueError where the context is full.
         """
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
-        return self._model.compiled.forward(token_ids, [self.pend(parents)[0]], len(token_ids))
+        return self.score(token_ids, [self.pend(parents)], len(token_ids))
 
-    def pend(self, parents: Sequence[int]) -> tuple[Rows, None]:
-        """Add pending nodes that a forward is to score, perhaps of several texts: their rows, which
-        hold their positions.
+    def pend(self, parents: Sequence[int]) -> Rows:
+        """Add pending nodes that a forward is to score, perhaps of several texts: their rows.
 
         Raises ValueError where the context is full.
         """
@@ -67,4 +73,8 @@ class CompiledSession(CachedSession):
         self._model.check_room(self.length + lines.depth)
         self._parents = pending
         self._cache.seen(self.length + before, self.length + len(pending))
-        return rows_of(self._cache.buffer, self.length, self.length + before, lines), None
+        return rows_of(self._cache.buffer, self.length, self.length + before, lines)
+
+    def score(self, token_ids: Tensor, pended: Sequence[Rows], scored: int) -> Tensor:
+        """As `LeanSession.score`."""
+        return self._compiled.forward(token_ids, pended, scored)

@@ -9,16 +9,15 @@ in another order, except on the compiled forward.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from specdec.devices import all_threads
+from specdec.models.base import Session
 from specdec.models.kernels import CompiledSession
-from specdec.models.kernels import decoder as compiled
 from specdec.models.sessions import LeanSession
-from specdec.models.together.attention import Rows
 from specdec.models.together.forwards import Forward
 from specdec.models.weights import evaluating
 
@@ -29,14 +28,35 @@ Answer = Tensor | Exception | None
 """To one forward; the error that this forward alone is to be answered with."""
 
 
+class Sharing(Session, Protocol):
+    """A session whose pending nodes can be scored beside those of others of its model."""
+
+    @property
+    def model(self) -> Wrapped:
+        """Whose forward takes nodes of several sessions."""
+        ...
+
+    def pend(self, parents: Sequence[int]) -> Any:
+        """Add pending nodes; returns what `score` needs of them."""
+        ...
+
+    def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
+        """Logits [scored, vocabulary] of the first of these nodes, of several sessions."""
+        ...
+
+
 class _Part(NamedTuple):
-    """One session's share. number: of its forward among those that were asked for. positions: int64 [n] of
-    lean rows, None of compiled ones, which hold them."""
+    """One session's share. number: of its forward among those that were asked for. pended: its answer."""
 
     number: int
     forward: Forward
-    rows: Rows | compiled.Rows
-    positions: Tensor | None
+    session: Sharing
+    pended: Any
+
+    @property
+    def rows(self) -> int:
+        """n, new nodes."""
+        return len(self.forward.token_ids)
 
 
 def together(forwards: Sequence[Forward]) -> list[Answer]:
@@ -44,9 +64,10 @@ def together(forwards: Sequence[Forward]) -> list[Answer]:
     answers: list[Answer] = [None] * len(forwards)
     shared: dict[tuple[type, Wrapped], list[int]] = {}
     for number, forward in enumerate(forwards):
-        # a subclass may have a forward of its own
-        if type(forward.session) in (LeanSession, CompiledSession):
-            shared.setdefault((type(forward.session), forward.session.model), []).append(number)
+        session = forward.session
+        if type(session) in (LeanSession, CompiledSession):
+            # a subclass may have a forward of its own
+            shared.setdefault((type(session), cast(Sharing, session).model), []).append(number)
         else:
             answers[number] = _by_itself(forward)
     for numbers in shared.values():
@@ -71,14 +92,15 @@ def _answer_shared(forwards: Sequence[Forward], numbers: Sequence[int], answers:
     # those that want logits first: they are the first rows
     for number in sorted(numbers, key=lambda number: forwards[number].parents is None):
         forward = forwards[number]
+        session = cast(Sharing, forward.session)
         try:
-            parts.append(_Part(number, forward, *forward.session.pend(_parents(forward))))
+            parts.append(_Part(number, forward, session, session.pend(_parents(forward))))
         except Exception as error:
             answers[number] = error
     for part, logits in zip(parts, _logits(parts), strict=True):
         answers[part.number] = logits
         if part.forward.parents is None and logits is None:
-            part.forward.session.keep(range(part.rows.count))
+            part.session.keep(range(part.rows))
 
 
 def _parents(forward: Forward) -> Sequence[int]:
@@ -96,25 +118,13 @@ def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
         return [error] if len(parts) == 1 else [answer for part in parts for answer in _logits([part])]
 
 
-def _scored(parts: Sequence[_Part]) -> list[Tensor | None]:
-    session = parts[0].forward.session
-    counts = [part.rows.count for part in parts if part.forward.parents is not None]
+def _scored(parts: Sequence[_Part]) -> list[Answer]:
+    session = parts[0].session
+    counts = [part.rows for part in parts if part.forward.parents is not None]
     token_ids = torch.cat([torch.as_tensor(part.forward.token_ids) for part in parts])  # [rows]
     token_ids = token_ids.to(session.model.device)
-    score = _compiled_logits if type(session) is CompiledSession else _lean_logits
     with evaluating(session.model.module), all_threads():
-        logits = score(session.model, token_ids, parts, sum(counts))  # [scored rows, vocabulary]
+        pended = [part.pended for part in parts]
+        logits = session.score(token_ids, pended, sum(counts))  # [scored rows, vocabulary]
     pieces = [None] * (len(parts) - len(counts))
-    return [*logits.split(counts), *pieces] if counts else pieces
-
-
-def _compiled_logits(model: Wrapped, token_ids: Tensor, parts: Sequence[_Part], scored: int) -> Tensor:
-    return model.compiled.forward(token_ids, [part.rows for part in parts], scored)
-
-
-def _lean_logits(model: Wrapped, token_ids: Tensor, parts: Sequence[_Part], scored: int) -> Tensor:
-    lean = model.lean
-    last = max(part.rows.kv.shape[2] for part in parts)  # no position is beyond its place
-    turns = lean.turned(torch.cat([part.positions for part in parts]), last)
-    hidden = lean.hidden_of(token_ids, turns, [part.rows for part in parts])  # [rows, width]
-    return lean.logits(hidden[:scored]) if scored else hidden[:0]
+    return [*logits.split(counts), *pieces] if counts else [*pieces]
