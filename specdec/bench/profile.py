@@ -7,17 +7,16 @@ does not count. On a GPU it is the time of launching, not of computing.
 from __future__ import annotations
 
 import functools
+import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import specdec.decoding.engine
 import specdec.drafters.model
-import specdec.methods.ersd
-import specdec.methods.gsd
 from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
+from specdec.methods.catalogue import DRAFTING
 from specdec.models import Model, Session
 from specdec.pair import ModelPair
 from specdec.race import Races
@@ -94,8 +93,8 @@ def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
     yield "draft's choices", specdec.drafters.model, "log_probs"
     yield "draft's choices", specdec.drafters.model, "arrivals"
-    yield "verify", specdec.methods.gsd, "verify_gsd"
-    yield "verify", specdec.methods.ersd, "verify_ersd"
+    for method in DRAFTING:
+        yield "verify", importlib.import_module(f"specdec.methods.{method}"), f"verify_{method}"
 
 
 class _TimedSession:
