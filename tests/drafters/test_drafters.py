@@ -100,6 +100,7 @@ def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=N
         yield tuple(tokens[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
 def test_gsd_keeps_the_target_s_law_whoever_drafts(drafter):
     """χ² of two tokens, 3,000 runs; false alarm 1e-6 a drafter."""
@@ -138,6 +139,7 @@ def test_a_draft_temperature_changes_ersd_s_calls_and_not_its_text(temperature):
     assert (plain.draft_temperature, other.draft_temperature) == (None, temperature)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0, 0.3, 2.5])
 def test_a_draft_temperature_leaves_gsd_s_law(temperature):
     """χ² of two tokens, 2,000 runs; false alarm 1e-6 a temperature."""

@@ -56,6 +56,7 @@ def test_our_engines_pass(method):
     assert len(report.trials) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampling", [{"top_k": 3}, {"top_k": 0, "top_p": 0.7}, {"top_k": 4, "temperature": 0.5}]
 )
@@ -124,6 +125,7 @@ VERIFIERS = {
 VERIFIERS |= {"after-a-cut": after_a_cut, "own-sample": own_sample}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_a_verifier_that_is_wrong_is_called_so(name):
     p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
@@ -300,6 +302,7 @@ def raced(pair):
     return decode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
     """100 decodes of three tokens: that they run, end and reproduce; false alarm 1e-6."""
@@ -308,6 +311,7 @@ def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
     assert report.reproduced == (10, 10)
 
 
+@pytest.mark.slow
 def test_assisted_generation_runs(embedded):
     """What it is found to be is in the committed report; here, that its tokens have probability."""
     report = audit(assisted(embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
@@ -355,6 +359,7 @@ def answering(pair, form, change=lambda asked: asked):
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["token_ids", "tokens", ""])
 def test_a_server_of_the_completions_protocol(embedded, served, form):
     """The embedded target behind HTTP; false alarm 1e-6, and a server that samples otherwise is caught."""
@@ -380,6 +385,7 @@ def test_texts_that_several_tokenisations_have_are_one_outcome():
     assert [each.name for each in report.trials[0].evidence] == ["first tokens", "a seed and the next"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_its_report(tmp_path, capsys):
     path = tmp_path / "audit.json"
     for name in ("ours-gsd", "ours-ersd"):

@@ -139,6 +139,7 @@ def test_many_runs_at_once_have_the_texts_of_each_alone(rule):
         assert g.token_ids == specdec.generate(pair, prompt, seed=g.seed, **settings).token_ids
 
 
+@pytest.mark.slow
 def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_mean():
     """60 texts of 200 tokens, a margin of four standard errors (chance below 1e-4 each)."""
     pair, means = markov_pair(8, seed=3), {}

@@ -148,6 +148,7 @@ def checked(rule, topology, fault=None, decodes=3000, pair=None):
     return check.chi_square().p_value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if fault.method in RULES])
 def test_chi_square_catches_each_fault(fault):
     """First two tokens; false alarm 1e-6. Without the fault the same check passes."""
@@ -166,6 +167,7 @@ def by_depth(seed, position, path, of_node=nodes.node_seed):
     return of_node(seed, position, (0,) * len(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shared", "topology"), [(by_position, sequence(2)), (by_depth, TREE)])
 def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
     """χ², false alarm 1e-6: noise of a position that is kept for the next round, or of a depth that several
@@ -226,6 +228,7 @@ LAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("laws", LAWS)
 @pytest.mark.parametrize("rule", RULES)
 def test_laws_without_support_or_residual(rule, laws):
@@ -243,6 +246,7 @@ def test_laws_without_support_or_residual(rule, laws):
         assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_keeps_a_nucleus_of_the_target(rule):
     """top_p = 0.9 for both; χ² over two tokens, false alarm 1e-6."""

@@ -27,6 +27,7 @@ def measured(tmp_path_factory):
     return pair, shapes, store
 
 
+@pytest.mark.slow
 def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
     _, shapes, store = measured
     summary = rules.summarize(HEADER, store.read()[1])
