@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from transformers import PretrainedConfig
 
 from specdec.models.base import Capability, Session
-from specdec.models.kernels import CompiledSession
 from specdec.models.sessions import (
+    CompiledSession,
     Layout,
     LeanSession,
     SequenceSession,

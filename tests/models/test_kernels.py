@@ -17,10 +17,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import specdec
 from specdec.decoding.batch import Batch
 from specdec.models import HFModel
-from specdec.models.kernels import CompiledDecoder, CompiledSession, compiled, layout
+from specdec.models.kernels import CompiledDecoder, compiled, layout
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
 from specdec.models.selfcheck import relative_error
-from specdec.models.sessions import LeanSession
+from specdec.models.sessions import CompiledSession, LeanSession
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS
 

@@ -99,7 +99,7 @@ def test_any_tree_around_a_rotary_switch_is_scored_as_plain_forwards_do(prefix):
 
 @pytest.mark.parametrize("chunk", [5, 1024])
 def test_a_prefill_over_a_rotary_switch_equals_one_forward(monkeypatch, chunk):
-    monkeypatch.setattr("specdec.models.sessions.PREFILL_CHUNK", chunk)
+    monkeypatch.setattr("specdec.models.sessions.cached.PREFILL_CHUNK", chunk)
     for prefix in (10, 23, 24, 25, 40):
         replay = Replay(longrope_model(), seed=0, prefix=prefix)
         have, want = replay.forward([-1, 0])

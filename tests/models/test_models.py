@@ -10,9 +10,8 @@ import transformers
 
 from specdec.models import HFModel, load_hf_model
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
-from specdec.models.kernels import CompiledSession
 from specdec.models.selfcheck import PlainForwards, relative_error
-from specdec.models.sessions import PlainSession, SequenceSession, TreeSession
+from specdec.models.sessions import CompiledSession, PlainSession, SequenceSession, TreeSession
 from specdec.models.ways import UNWINDOWED
 from tests.helpers.tiny_checkpoints import (
     FAMILIES,
@@ -254,7 +253,7 @@ def test_two_sessions_of_one_model_do_not_meet(models):
 
 
 def test_a_long_prefill_in_chunks_equals_one_forward(models, monkeypatch):
-    monkeypatch.setattr("specdec.models.sessions.PREFILL_CHUNK", 7)
+    monkeypatch.setattr("specdec.models.sessions.cached.PREFILL_CHUNK", 7)
     for family in ("llama", "gemma3", "mistral", "gpt2", "mpt"):
         replay = Replay(model_of(models, family), seed=0, prefix=40)
         have, want = replay.forward([-1])

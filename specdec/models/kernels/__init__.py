@@ -4,6 +4,5 @@ Optional: where Numba is not installed, or `SPECDEC_KERNELS=0`, `lean` does the 
 """
 
 from specdec.models.kernels.decoder import CompiledDecoder
-from specdec.models.kernels.session import CompiledSession
 
-__all__ = ["CompiledDecoder", "CompiledSession"]
+__all__ = ["CompiledDecoder"]

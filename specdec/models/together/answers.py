@@ -16,8 +16,7 @@ from torch import Tensor
 
 from specdec.devices import all_threads
 from specdec.models.base import Session
-from specdec.models.kernels import CompiledSession
-from specdec.models.sessions import LeanSession
+from specdec.models.sessions import CompiledSession, LeanSession
 from specdec.models.together.forwards import Forward
 from specdec.models.weights import evaluating
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from specdec.models.cache import CHUNK
 from specdec.models.kernels.decoder import CompiledDecoder, Rows, lines_of, rows_of, text_of
 from specdec.models.lean import LeanCache
-from specdec.models.sessions import CachedSession, Layout, inferring
+from specdec.models.sessions.cached import CachedSession, Layout, inferring
 
 if TYPE_CHECKING:
     from specdec.models.base import Wrapped

@@ -1,0 +1,113 @@
+"""Sessions that go on token by token, for any causal model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers.utils import ModelOutput
+
+from specdec.models.sessions.cached import inferring
+
+if TYPE_CHECKING:
+    from specdec.models.base import Wrapped
+
+OWN_CACHES = ("past_key_values", "cache_params", "state")
+"""Names under which models hand out their cache and take it back."""
+
+
+class PlainSession:
+    """One pending token at a time, and a forward over everything for each: right for any causal model."""
+
+    def __init__(self, model: Wrapped):
+        self._model = model
+        self._token_ids: list[int] = []
+        self._pending: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Committed tokens."""
+        return len(self._token_ids)
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix."""
+        assert self._pending is None, "prefill while a node is pending"
+        self._token_ids += token_ids
+
+    @inferring
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Logits [1, vocabulary] of what follows one token; it becomes the one pending node."""
+        if self._pending is not None or list(parents) != [-1]:
+            raise ValueError(
+                f"parents {list(parents)} are not [-1], one token at a time. {self._model.capability_reason}"
+            )
+        self._model.check_room(self.length)
+        self._pending = int(token_ids[0])
+        return self._next_logits(self._pending).to(self._model.device)
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Commit the pending token ([0]) or drop it ([])."""
+        assert list(nodes) in ([], [0]), f"kept nodes {list(nodes)} of one pending token"
+        if nodes:
+            assert self._pending is not None, "no token is pending"
+            self._token_ids.append(self._pending)
+        elif self._pending is not None:
+            self._forget()
+        self._pending = None
+
+    def _next_logits(self, token_id: int) -> Tensor:
+        return self._call([*self._token_ids, token_id], use_cache=False).logits[0, -1:]
+
+    def _forget(self) -> None:
+        """The pending token was dropped."""
+
+    def _call(self, token_ids: list[int], **kwargs: Any) -> Any:
+        return self._model.module(input_ids=torch.tensor([token_ids], device=self._model.device), **kwargs)
+
+
+class SteppingSession(PlainSession):
+    """One pending token at a time, with the model's own cache, whatever that holds."""
+
+    _cache: dict[str, object] | None
+    _fed: int
+
+    def __init__(self, model: Wrapped):
+        super().__init__(model)
+        self._forget()
+
+    @inferring
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix and take them into the model's cache."""
+        super().prefill(token_ids)
+        self._advance(self._token_ids)
+
+    def _next_logits(self, token_id: int) -> Tensor:
+        logits = self._advance([*self._token_ids, token_id])
+        assert logits is not None, "the cache holds a token that is still pending"
+        return logits
+
+    def _advance(self, token_ids: list[int]) -> Tensor | None:
+        """Feed what the cache lacks; returns the last token's logits [1, vocabulary].
+
+        The first call takes all at once; a state that is there already only goes on token by token.
+        """
+        logits = None
+        while self._fed < len(token_ids):
+            end = len(token_ids) if self._cache is None else self._fed + 1
+            output = self._call(token_ids[self._fed : end], use_cache=True, **(self._cache or {}))
+            self._cache = _own_cache(output)
+            self._fed, logits = end, output.logits[0, -1:]
+        return logits
+
+    def _forget(self) -> None:
+        # A recurrent state can't step back: the next forward builds it anew.
+        self._cache, self._fed = None, 0
+
+
+def _own_cache(output: ModelOutput) -> dict[str, object]:
+    for name in OWN_CACHES:
+        if output.get(name) is not None:
+            return {name: output[name]}
+    raise ValueError("the model hands out no cache")
