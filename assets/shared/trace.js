@@ -30,6 +30,8 @@ const text = (value, where) => must(typeof value === "string", where, value, "a 
 const truth = (value, where) => must(typeof value === "boolean", where, value, "true or false");
 const among = (names) => (value, where) => must(names.includes(value), where, value, `one of ${names.join(", ")}`);
 const orNull = (check) => (value, where) => value === null || check(value, where);
+// Records of before it was kept do not have it.
+const added = (check) => (value, where) => value === undefined || check(value, where);
 const list = (check) => (value, where) => {
   must(Array.isArray(value), where, value, "a list");
   value.forEach((item, i) => check(item, `${where}[${i}]`));
@@ -102,6 +104,8 @@ const generation = record({
   draft: text,
   prefill_seconds: number,
   rounds: list(round),
+  arithmetic: added(text),
+  draft_temperature: added(orNull(number)),
 });
 
 // The paths of a tree, the root's included.
@@ -206,7 +210,7 @@ export function fromState({ setup, rounds, prefillSeconds }) {
     draft: name("draft"),
     prefill_seconds: prefillSeconds,
     rounds,
-    arithmetic: setup.arithmetic ?? "", // not known of records of before it was kept
+    arithmetic: setup.arithmetic ?? "",
     draft_temperature: setup.draft_temperature ?? null,
   };
 }

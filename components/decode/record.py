@@ -3,6 +3,8 @@
 Each entry of `WANTED` says what a recorded run must show. The prompts of `assets/prompts.txt` are decoded
 with several seeds, and of the runs that show it the one with the highest score is written to
 `assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and where to look.
+Each is timed beside autoregressive decoding, which is recorded too; `--again` times the runs that are there
+anew.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from specdec import Generation, Round, Topology
 PROMPTS = assets.ASSETS / "prompts.txt"
 MOST_BYTES = 1_000_000
 """No recorded run is larger: a page plays it within a second of being opened."""
+REPEATS = 100
+"""How often a run is timed, each time beside autoregressive decoding of the same prompt and seed. The
+quickest of both are kept: the page shows them on one clock."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,7 @@ Finder = Callable[..., Moment | None]
 class Wanted:
     """What to record. `find` gets one run per method and says where it shows it best; None: nowhere.
 
-    seed: the only one that is tried, of a text that was chosen by reading. repeats: above 1 the run is timed
-    so often, each time beside autoregressive decoding of the same prompt and seed, and the quickest of both
-    are kept: the page shows them on one clock.
+    seed: the only one that is tried, of a text that was chosen by reading.
     """
 
     name: str
@@ -57,11 +60,15 @@ class Wanted:
     max_new_tokens: int = 64
     prompt: str | None = None
     seed: int | None = None
-    repeats: int = 1
 
     def names(self) -> list[str]:
         """Names of the files, one per method."""
         return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
+
+    @property
+    def baseline(self) -> str:
+        """Name of the file with the autoregressive run, which all methods share."""
+        return f"{self.name}-baseline"
 
 
 def telling(run: Generation) -> Moment | None:
@@ -160,7 +167,6 @@ WANTED = [
         telling,
         prompt="Once upon a time, there was a little girl named Lily.",
         seed=6,
-        repeats=20,
     ),
     Wanted(
         "long-run",
@@ -231,13 +237,15 @@ def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Ge
     return replace(run, target="tiny/target", draft="tiny/draft" if method != "ar" else "")
 
 
-def quickest(pair: Any, wanted: Wanted, run: Generation) -> list[Generation]:
-    """The quickest of the repeated runs, and of as many autoregressive ones, made in turn."""
-    pairs = [
-        [record(pair, run.prompt, method, wanted, run.seed) for method in (run.method, "ar")]
-        for _ in range(wanted.repeats)
+def quickest(pair: Any, wanted: Wanted, runs: list[Generation]) -> tuple[list[Generation], Generation]:
+    """The quickest of each of these runs, decoded again in turn, and of as many autoregressive ones."""
+    prompt, seed = runs[0].prompt, runs[0].seed
+    turns = [
+        [record(pair, prompt, method, wanted, seed) for method in (*wanted.methods, "ar")]
+        for _ in range(REPEATS)
     ]
-    return [min(runs, key=decoding_seconds) for runs in zip(*pairs, strict=True)]
+    *timed, baseline = (min(same, key=decoding_seconds) for same in zip(*turns, strict=True))
+    return timed, baseline
 
 
 def decoding_seconds(run: Generation) -> float:
@@ -257,6 +265,15 @@ def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation
     return max(scored, key=lambda pair: pair[0].score)
 
 
+def shipped(wanted: Wanted) -> tuple[Moment, list[Generation]]:
+    """The runs that are there, and where they show what is wanted; ValueError where they do not."""
+    runs = [Generation.from_json((traces.FOLDER / f"{name}.json").read_text()) for name in wanted.names()]
+    moment = wanted.find(*runs)
+    if moment is None:
+        raise ValueError(f"the recorded {wanted.name} does not show what it should: record it anew")
+    return moment, runs
+
+
 def ends_well(runs: list[Generation]) -> bool:
     """Whether every run has its full length and few line ends: what is read aloud should read well."""
     return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
@@ -266,20 +283,19 @@ def write(
     wanted: Wanted,
     moment: Moment,
     runs: list[Generation],
+    baseline: Generation,
     folder: Path,
-    baseline: Generation | None = None,
 ) -> list[dict[str, Any]]:
-    """Write the runs and return their entries of the index."""
+    """Write the runs and their baseline, and return the runs' entries of the index."""
     entries = []
+    _write_run(folder, wanted.baseline, baseline)
     for name, method, run in zip(wanted.names(), wanted.methods, runs, strict=True):
         _write_run(folder, name, run)
-        if baseline is not None:
-            _write_run(folder, f"{name}-baseline", baseline)
         twin = next((other for other in wanted.names() if other != name), None)
         title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
         entry = {"name": name, "title": title, "look": wanted.look, "twin": twin, **asdict(moment)}
         entry.pop("score")
-        entry["baseline"] = None if baseline is None else f"{name}-baseline"
+        entry["baseline"] = wanted.baseline
         entries.append(entry)
     return entries
 
@@ -308,24 +324,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Record the runs that ship with the page.")
     parser.add_argument("names", nargs="*", help="what to record (default: everything)")
     parser.add_argument("--tries", type=int, default=40, help="runs to choose each from (default: 40)")
+    parser.add_argument("--again", action="store_true", help="the runs that are there, timed again")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)  # models this small gain nothing from a second
     pair = specdec.load_pair()
     try:
         for wanted in WANTED:
             if not options.names or wanted.name in options.names:
-                _record(pair, wanted, options.tries)
+                moment, runs = shipped(wanted) if options.again else best(pair, wanted, options.tries)
+                _record(pair, wanted, moment, runs)
     except ValueError as error:
         sys.exit(f"error: {error}")
 
 
-def _record(pair: Any, wanted: Wanted, tries: int) -> None:
-    moment, runs = best(pair, wanted, tries)
-    baseline = None
-    if wanted.repeats > 1:
-        run, baseline = quickest(pair, wanted, runs[0])
-        runs = [run]
-    _index(write(wanted, moment, runs, traces.FOLDER, baseline))
+def _record(pair: Any, wanted: Wanted, moment: Moment, runs: list[Generation]) -> None:
+    runs, baseline = quickest(pair, wanted, runs)
+    _index(write(wanted, moment, runs, baseline, traces.FOLDER))
     print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
 
 

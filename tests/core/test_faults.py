@@ -158,10 +158,10 @@ def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
     wanted = record.WANTED[0]
     generation = record.record(pair, "Once upon a time", "ersd", wanted, 0)
     moment = record.Moment(0, 0, 1.0)
-    record.write(wanted, moment, [generation], tmp_path)
+    record.write(wanted, moment, [generation], generation, tmp_path)
     path = tmp_path / f"{wanted.name}.json"
     before = path.read_text()
     with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* What was there is kept"):
-        record.write(wanted, moment, [generation], tmp_path)
+        record.write(wanted, moment, [generation], generation, tmp_path)
     assert path.read_text() == before
-    assert [path.name for path in tmp_path.iterdir()] == [path.name]
+    assert {path.name for path in tmp_path.iterdir()} == {path.name, f"{wanted.baseline}.json"}
