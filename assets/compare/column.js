@@ -2,7 +2,8 @@
 // the text.
 
 import { KINDS } from "../shared/catalogue.js";
-import { appendText } from "../shared/labels.js";
+import { term } from "../shared/glossary.js";
+import { appendInk, appendText } from "../shared/labels.js";
 import { fillRows, make, setText } from "../shared/view.js";
 import { Controls } from "./controls.js";
 import { around, change, efficiency, reason, verdict } from "./diff.js";
@@ -10,6 +11,8 @@ import { laneOf, reference, state } from "./state.js";
 
 const NOISE = 0.1; // two runs of the same thing easily lie that far apart
 const TILES = { efficiency: "tokens per target call", time: "time a token", ratio: "relative speed" };
+
+const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };
 
 // Topology auto may find that no draft is worth its time.
 const undrafted = ({ asked, tree }) =>
@@ -21,7 +24,7 @@ function numbers(lane, plain) {
   if (!totals?.rounds) return { efficiency: ["–", ""], time: ["–", ""], ratio: ["–", ""] };
   return {
     efficiency: [efficiency(lane), `${totals.tokens} tokens, ${totals.rounds} target calls${undrafted(lane)}`],
-    time: [`${(1000 / typicalSpeed(lane)).toFixed(1)} ms`, "median round"],
+    time: [`${milliseconds(lane)} ms`, "median round"],
     ratio: plain ? ["1", "the measure of the others"] : compared(lane),
   };
 }
@@ -41,6 +44,9 @@ export function typicalSpeed({ rounds, totals }) {
     .sort((a, b) => a - b);
   return totals.tokens / rounds.length / seconds[Math.floor(seconds.length / 2)];
 }
+
+// A token's in the median round: with the digits that the relative speed has, so that one can be seen from the other.
+export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
 
 function pace(ratio) {
   const than = ratio > 1 + NOISE ? "faster than" : ratio < 1 - NOISE ? "slower than" : "about as fast as";
@@ -71,7 +77,7 @@ export function judged(column, lane) {
 function tokenElement(token) {
   const element = make("span", `token ${token.kind}`);
   element.title = KINDS[token.kind];
-  appendText(element, token.text);
+  appendInk(element, token.text);
   return element;
 }
 
@@ -102,7 +108,9 @@ export class ColumnView {
     for (const [name, label] of Object.entries(TILES)) {
       const tile = make("div");
       this.numbers[name] = [make("dd", name), make("dd", "note")];
-      tile.append(make("dt", "", label), ...this.numbers[name]);
+      const title = make("dt");
+      title.append(TERMS[name] ? term(TERMS[name], label) : label);
+      tile.append(title, ...this.numbers[name]);
       list.append(tile);
     }
     return list;

@@ -30,6 +30,8 @@ export class Controls {
       this.element.append(label);
       input.addEventListener("change", () => this.take());
     }
+    Object.assign(this.inputs.topology.dataset, { term: "topology" });
+    Object.assign(k.dataset, { term: "k" });
     this.show();
   }
 
@@ -48,6 +50,7 @@ export class Controls {
   show() {
     const { column, inputs } = this;
     for (const name of ["method", "draft", "topology"]) inputs[name].value = column[name];
+    inputs.method.dataset.term = this.method;
     if (Number.isFinite(column.k)) inputs.k.valueAsNumber = column.k;
     for (const name of ["draft", "topology", "k"]) inputs[name].disabled = column.method === "ar";
     if (this.withoutK.includes(column.topology)) inputs.k.disabled = true;

@@ -1,7 +1,7 @@
 // How the comparison stands, in words, and its numbers as rows of a table.
 
 import { place } from "../shared/waiting.js";
-import { compared, judged, typicalSpeed } from "./column.js";
+import { compared, judged, milliseconds } from "./column.js";
 import { efficiency } from "./diff.js";
 import { isActive, laneOf, REFERENCE, reference, state } from "./state.js";
 
@@ -60,7 +60,7 @@ export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";
   const { tokens, rounds } = lane.totals;
-  return `Autoregressive decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${(1000 / typicalSpeed(lane)).toFixed(1)} ms a token.`;
+  return `Autoregressive decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${milliseconds(lane)} ms a token.`;
 }
 
 export const rows = (views) => views.map(row);
@@ -83,12 +83,7 @@ function measured(column, lane) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return Array(6).fill("–");
   const speed = column.method === "ar" ? "1" : compared(lane).filter(Boolean).join(", ");
-  return [
-    totals.tokens,
-    totals.rounds,
-    efficiency(lane),
-    totals.decoding.toFixed(2),
-    (1000 / typicalSpeed(lane)).toFixed(1),
-    speed,
-  ].map(String);
+  return [totals.tokens, totals.rounds, efficiency(lane), totals.decoding.toFixed(2), milliseconds(lane), speed].map(
+    String,
+  );
 }

@@ -4,7 +4,7 @@
 
 import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
-import { appendText, visible } from "../shared/labels.js";
+import { appendInk, appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
 import { make, onFrame } from "../shared/view.js";
 import { mountLanes } from "./lanes.js";
@@ -27,14 +27,6 @@ function tokenElement(token, round, step) {
   element.title = `round ${round.number + 1}: ${KINDS[token.kind]}`;
   appendInk(element, token.text);
   return element;
-}
-
-// The word in the colour of who wrote it; the space before it has none, so that no line ends in a sliver of colour.
-function appendInk(element, text) {
-  const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
-  const ink = make("span", "ink");
-  appendText(ink, word);
-  element.append(text.slice(0, text.length - word.length), ink);
 }
 
 // decision: the one with which the element appears.

@@ -61,6 +61,15 @@ export function appendText(element, text) {
   }
 }
 
+// The word in the colour of who wrote it; the space before it has none, so that no line ends in a sliver of colour.
+export function appendInk(element, text) {
+  const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
+  const ink = document.createElement("span");
+  ink.className = "ink";
+  appendText(ink, word);
+  element.append(text.slice(0, text.length - word.length), ink);
+}
+
 /**
  * @param {number} part
  * @param {number} whole
