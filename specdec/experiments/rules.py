@@ -1,12 +1,12 @@
 """All lossless rules on the same trees, prompts and seeds: tokens per target call.
 
-    python -m specdec.experiments.rules                 # the embedded pair, some hours on a CPU
+    python -m specdec.experiments.rules                 # the embedded pair, an hour on a CPU
     python -m specdec.experiments.rules --smoke         # every stage, in seconds
 
 Trees: sequence(4), batch(4) and the optimal trees of 8 and 16 tokens, grown from GSD's acceptance on this
 pair, the same for all. Temperatures: 1, and 0, where rules that decide on several positions gain nothing.
 Each rule is set beside GSD, run by run: intervals are 95%, clustered by prompt. Runs are appended to a
-JSON-lines file; a killed measurement goes on where it was.
+JSON-lines file; a killed measurement goes on where it was, and so does one with more `--repeats`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from specdec.decoding.run import generate, measure_acceptance
+from specdec.decoding.batch import generate_many
+from specdec.decoding.run import measure_acceptance
 from specdec.experiments.estimates import Estimate, ratio
 from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
@@ -31,10 +32,13 @@ from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.shipped import PROMPTS
 from specdec.topology import Topology, batch, sequence
+from specdec.trace import Generation
 
 TEMPERATURES = (1.0, 0.0)
 BESIDE = "gsd"
 """The method that the others are set beside."""
+AT_ONCE = 10
+"""Prompts that are decoded together: the texts are those of `generate`, twice as fast."""
 _SEED = 0x72756C6573
 
 
@@ -53,28 +57,43 @@ def measure(
     shapes: Mapping[str, Topology],
     store: Store,
 ) -> None:
-    """Do the runs of `length` tokens that the file lacks, all rules and trees of a prompt in turn."""
+    """Do the runs of `length` tokens that the file lacks, all rules and trees of some prompts in turn."""
     done = {_key(run) for run in store.read()[1]}
     jobs = [
-        {"method": method, "tree": tree, "temperature": temperature, "prompt": prompt, "repeat": repeat}
+        [
+            {"method": method, "tree": tree, "temperature": temperature, "prompt": prompt, "repeat": repeat}
+            for prompt in range(first, min(first + AT_ONCE, len(prompts)))
+        ]
         for repeat in range(repeats)
-        for prompt in range(len(prompts))
+        for first in range(0, len(prompts), AT_ONCE)
         for temperature in TEMPERATURES
         if temperature or not repeat  # a greedy text is the same again
         for tree in shapes
         for method in DRAFTING
     ]
-    for job in tqdm([job for job in jobs if _key(job) not in done], unit="run", mininterval=1):
-        g = generate(
-            pair,
-            prompts[job["prompt"]],
-            method=job["method"],
-            topology=shapes[job["tree"]],
-            temperature=job["temperature"],
-            max_new_tokens=length,
-            seed=derived_seed(derived_seed(_SEED, job["prompt"]), job["repeat"]),
-        )
-        store.append(job | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
+    left = [runs for group in jobs if (runs := [run for run in group if _key(run) not in done])]
+    for runs in tqdm(left, unit=f"{AT_ONCE} runs", mininterval=1):
+        for run, g in zip(runs, _decoded(pair, prompts, length, shapes, runs), strict=True):
+            store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
+
+
+def _decoded(
+    pair: ModelPair,
+    prompts: Sequence[str | Sequence[int]],
+    length: int,
+    shapes: Mapping[str, Topology],
+    runs: Sequence[Record],
+) -> list[Generation]:
+    """The texts of runs that differ in prompt and repeat only."""
+    return generate_many(
+        pair,
+        [prompts[run["prompt"]] for run in runs],
+        seeds=[derived_seed(derived_seed(_SEED, run["prompt"]), run["repeat"]) for run in runs],
+        method=runs[0]["method"],
+        topology=shapes[runs[0]["tree"]],
+        temperature=runs[0]["temperature"],
+        max_new_tokens=length,
+    )
 
 
 def summarize(header: Record, runs: Sequence[Record]) -> Record:
@@ -153,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.smoke:
         prompts, options.repeats, options.max_new_tokens = prompts[:2], 1, 12
     shapes, store = trees(pair), Store(options.results)
-    settings = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts), "repeats": options.repeats}
+    settings: Record = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts)}
     settings["trees"] = {name: [list(path) for path in tree.paths] for name, tree in shapes.items()}
     header = {"settings": settings, "pair": {"target": pair.target.name, "draft": pair.drafting.name}}
     store.begin(header)
