@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from tqdm import tqdm
 
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.decoding.run import generate
-from specdec.experiments.estimates import Estimate, Z, ratio
+from specdec.experiments.estimates import Estimate, tokens_per_call
 from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
 from specdec.learn import learn_context
@@ -93,21 +92,14 @@ def summarize(settings: Record, runs: Sequence[Record]) -> Record:
     """Tokens per target call of both trees and the relative gain, intervals clustered by prompt."""
     result: Record = {"settings": settings, "runs": len(runs)}
     for method in METHODS:
-        e = {tree: _estimate(runs, method, tree) for tree in ("optimal", "context")}
-        row = {tree: _interval(estimate.value, estimate.standard_error) for tree, estimate in e.items()}
+        e = {tree: tokens_per_call(_of(runs, method, tree)) for tree in ("optimal", "context")}
+        row = {tree: estimate.to_json() for tree, estimate in e.items()}
         result[method] = row | {"gain": _gain(e["optimal"], e["context"])}
     return result
 
 
-def _estimate(runs: Sequence[Record], method: str, tree: str) -> Estimate:
-    parts: dict[int, tuple[float, float]] = {}
-    for run in runs:
-        if (run["method"], run["tree"]) == (method, tree):
-            above, below = parts.get(run["prompt"], (0, 0))
-            parts[run["prompt"]] = above + run["tokens"], below + run["rounds"]
-    estimate = ratio(parts)
-    assert estimate is not None, f"no runs of {method}, {tree}"
-    return estimate
+def _of(runs: Sequence[Record], method: str, tree: str) -> list[Record]:
+    return [run for run in runs if (run["method"], run["tree"]) == (method, tree)]
 
 
 def _gain(before: Estimate, after: Estimate) -> dict[str, float | None]:
@@ -117,13 +109,7 @@ def _gain(before: Estimate, after: Estimate) -> dict[str, float | None]:
         prompt: (after.influence[prompt] - quotient * before.influence[prompt]) / before.value
         for prompt in before.influence
     }
-    error = Estimate(quotient, influence).standard_error
-    return _interval(quotient - 1, error)
-
-
-def _interval(value: float, error: float) -> dict[str, float | None]:
-    low, high = (value - Z * error, value + Z * error) if math.isfinite(error) else (None, None)
-    return {"value": value, "low": low, "high": high}
+    return Estimate(quotient - 1, influence).to_json()
 
 
 def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -9,8 +9,9 @@ two ratios has the difference of influences, which is what makes small differenc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from specdec.stats import IndexAcceptance
 
@@ -38,6 +39,11 @@ class Estimate:
         half = Z * self.standard_error
         return self.value - half, self.value + half
 
+    def to_json(self) -> dict[str, float | None]:
+        """value, low and high, the last two None where there is one prompt."""
+        low, high = self.interval if len(self.influence) > 1 else (None, None)
+        return {"value": self.value, "low": low, "high": high}
+
     def __sub__(self, other: Estimate) -> Estimate:
         return combined([self, other], [1.0, -1.0])
 
@@ -49,6 +55,18 @@ def ratio(parts: Mapping[int, tuple[float, float]]) -> Estimate | None:
         return None
     value = math.fsum(above for above, _ in parts.values()) / total
     return Estimate(value, {key: (above - value * below) / total for key, (above, below) in parts.items()})
+
+
+def tokens_per_call(runs: Iterable[Mapping[str, Any]]) -> Estimate:
+    """Tokens per target call of runs with `prompt`, `tokens` and `rounds`. ValueError where there is none."""
+    parts: dict[int, tuple[float, float]] = {}
+    for run in runs:
+        above, below = parts.get(run["prompt"], (0, 0))
+        parts[run["prompt"]] = above + run["tokens"], below + run["rounds"]
+    estimate = ratio(parts)
+    if estimate is None:
+        raise ValueError("no runs: measure first")
+    return estimate
 
 
 def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:

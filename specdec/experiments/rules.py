@@ -11,42 +11,24 @@ JSON-lines file; a killed measurement goes on where it was, and so does one with
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from specdec.decoding.batch import generate_many
-from specdec.decoding.run import measure_acceptance
-from specdec.experiments.estimates import Estimate, ratio
-from specdec.experiments.settings import read_prompts
+from specdec.experiments.estimates import Estimate, tokens_per_call
+from specdec.experiments.fixed_trees import AT_ONCE, GROWN_FROM, Experiment, groups, seeds
 from specdec.experiments.store import Record, Store
-from specdec.loading import load_pair
 from specdec.methods import DRAFTING, METHODS
-from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
-from specdec.race import derived_seed
-from specdec.shipped import PROMPTS
-from specdec.topology import Topology, batch, sequence
+from specdec.topology import Topology
 from specdec.trace import Generation
 
 TEMPERATURES = (1.0, 0.0)
-BESIDE = "gsd"
+BESIDE = GROWN_FROM
 """The method that the others are set beside."""
-AT_ONCE = 10
-"""Prompts that are decoded together: the texts are those of `generate`, twice as fast."""
 _SEED = 0x72756C6573
-
-
-def trees(pair: ModelPair) -> dict[str, Topology]:
-    """The trees that all rules decode on."""
-    acceptance = measure_acceptance(pair, method=BESIDE)
-    optimal = {f"optimal({k})": optimal_topology(acceptance, k) for k in (8, 16)}
-    return {"sequence(4)": sequence(4), "batch(4)": batch(4)} | optimal
 
 
 def measure(
@@ -62,19 +44,19 @@ def measure(
     jobs = [
         [
             {"method": method, "tree": tree, "temperature": temperature, "prompt": prompt, "repeat": repeat}
-            for prompt in range(first, min(first + AT_ONCE, len(prompts)))
+            for prompt in group
         ]
-        for repeat in range(repeats)
-        for first in range(0, len(prompts), AT_ONCE)
+        for repeat, group in groups(prompts, repeats)
         for temperature in TEMPERATURES
         if temperature or not repeat  # a greedy text is the same again
         for tree in shapes
         for method in DRAFTING
     ]
-    left = [runs for group in jobs if (runs := [run for run in group if _key(run) not in done])]
-    for runs in tqdm(left, unit=f"{AT_ONCE} runs", mininterval=1):
-        for run, g in zip(runs, _decoded(pair, prompts, length, shapes, runs), strict=True):
-            store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
+    left = [job for job in jobs if any(_key(run) not in done for run in job)]
+    for job in tqdm(left, unit=f"{AT_ONCE} runs", mininterval=1):
+        for run, g in zip(job, _decoded(pair, prompts, length, shapes, job), strict=True):
+            if _key(run) not in done:
+                store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
 
 
 def _decoded(
@@ -84,11 +66,12 @@ def _decoded(
     shapes: Mapping[str, Topology],
     runs: Sequence[Record],
 ) -> list[Generation]:
-    """The texts of runs that differ in prompt and repeat only."""
+    """The texts of one method on one tree, after the prompts of a group."""
+    numbers = range(runs[0]["prompt"], runs[-1]["prompt"] + 1)
     return generate_many(
         pair,
-        [prompts[run["prompt"]] for run in runs],
-        seeds=[derived_seed(derived_seed(_SEED, run["prompt"]), run["repeat"]) for run in runs],
+        [prompts[number] for number in numbers],
+        seeds=seeds(_SEED, runs[0]["repeat"], numbers),
         method=runs[0]["method"],
         topology=shapes[runs[0]["tree"]],
         temperature=runs[0]["temperature"],
@@ -99,7 +82,7 @@ def _decoded(
 def summarize(header: Record, runs: Sequence[Record]) -> Record:
     """Tokens per target call of each rule on each tree, and what it has more than GSD, with intervals."""
     points = sorted({(run["temperature"], run["tree"], run["method"]) for run in runs}, reverse=True)
-    found = {point: _estimate(runs, point) for point in points}
+    found = {point: tokens_per_call(run for run in runs if _point(run) == point) for point in points}
     rows = [_row(point, found, runs) for point in points]
     return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
 
@@ -107,26 +90,9 @@ def summarize(header: Record, runs: Sequence[Record]) -> Record:
 def _row(point: tuple[Any, ...], found: Mapping[Any, Estimate], runs: Sequence[Record]) -> Record:
     temperature, tree, method = point
     row = {"temperature": temperature, "tree": tree, "method": method}
-    row |= {"tokens": sum(run["tokens"] for run in runs if _point(run) == point)} | _told(found[point])
+    row |= {"tokens": sum(run["tokens"] for run in runs if _point(run) == point)} | found[point].to_json()
     beside = found.get((temperature, tree, BESIDE))
-    return row | ({} if beside is None else {"more_than_gsd": _told(found[point] - beside)})
-
-
-def _estimate(runs: Sequence[Record], point: tuple[Any, ...]) -> Estimate:
-    parts: dict[int, tuple[float, float]] = {}
-    for run in runs:
-        if _point(run) == point:
-            above, below = parts.get(run["prompt"], (0, 0))
-            parts[run["prompt"]] = above + run["tokens"], below + run["rounds"]
-    estimate = ratio(parts)
-    assert estimate is not None, f"no runs of {point}"
-    return estimate
-
-
-def _told(estimate: Estimate) -> dict[str, float | None]:
-    low, high = estimate.interval
-    known = low == low  # not NaN, as with one prompt
-    return {"value": estimate.value, "low": low if known else None, "high": high if known else None}
+    return row | ({} if beside is None else {"more_than_gsd": (found[point] - beside).to_json()})
 
 
 def _point(run: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -156,32 +122,7 @@ def _cell(row: Record | None) -> str:
     return f"{row['value']:.3f}{'*' if apart else ' '}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print and write the summary."""
-    parser = argparse.ArgumentParser(prog="python -m specdec.experiments.rules", description="All rules.")
-    parser.add_argument("--results", type=Path, default=Path("rules.jsonl"))
-    parser.add_argument("--summary", type=Path, help="where to write the summary")
-    parser.add_argument("--repeats", type=int, default=1, help="texts of each prompt (default: 1)")
-    parser.add_argument("--max-new-tokens", type=int, default=200)
-    parser.add_argument(
-        "--smoke", action="store_true", help="every stage in seconds; its numbers say nothing"
-    )
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    pair, prompts = load_pair(), read_prompts(PROMPTS)
-    if options.smoke:
-        prompts, options.repeats, options.max_new_tokens = prompts[:2], 1, 12
-    shapes, store = trees(pair), Store(options.results)
-    settings: Record = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts)}
-    settings["trees"] = {name: [list(path) for path in tree.paths] for name, tree in shapes.items()}
-    header = {"settings": settings, "pair": {"target": pair.target.name, "draft": pair.drafting.name}}
-    store.begin(header)
-    measure(pair, prompts, options.repeats, options.max_new_tokens, shapes, store)
-    summary = summarize(header, store.read()[1])
-    print(as_text(summary))
-    if options.summary:
-        options.summary.write_text(json.dumps(summary, indent=1) + "\n")
-
+EXPERIMENT = Experiment("rules", "All lossless rules.", measure, summarize, as_text)
 
 if __name__ == "__main__":
-    main()
+    EXPERIMENT.command()

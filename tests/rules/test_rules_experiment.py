@@ -8,6 +8,7 @@ import pytest
 
 import specdec
 from specdec.experiments import Settings, rules, run, summarize
+from specdec.experiments.fixed_trees import trees
 from specdec.experiments.store import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
@@ -21,7 +22,7 @@ def measured(tmp_path_factory):
     """A pair, its trees, and the store of all runs on eight prompts."""
     target = random_table(8, 1, 3)
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
-    shapes, store = rules.trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
+    shapes, store = trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     store.begin(HEADER)
     rules.measure(pair, [[token] for token in range(8)], 2, 40, shapes, store)
     return pair, shapes, store

@@ -1,0 +1,90 @@
+"""What experiments on the same few trees share: the trees, groups of prompts, and their command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from specdec.decoding.run import measure_acceptance
+from specdec.experiments.settings import read_prompts
+from specdec.experiments.store import Record, Store
+from specdec.loading import load_pair
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.race import derived_seed
+from specdec.shipped import PROMPTS
+from specdec.topology import Topology, batch, sequence
+
+AT_ONCE = 10
+"""Prompts that are decoded together: the texts are those of `generate`, up to twice as fast."""
+GROWN_FROM = "gsd"
+"""The method whose acceptance the optimal trees are grown from."""
+
+
+def trees(pair: ModelPair) -> dict[str, Topology]:
+    """sequence(4), batch(4) and the optimal trees of 8 and 16 tokens."""
+    acceptance = measure_acceptance(pair, method=GROWN_FROM)
+    optimal = {f"optimal({k})": optimal_topology(acceptance, k) for k in (8, 16)}
+    return {"sequence(4)": sequence(4), "batch(4)": batch(4)} | optimal
+
+
+def groups(prompts: Sequence[object], repeats: int) -> list[tuple[int, range]]:
+    """(repeat, numbers of the prompts that are decoded together)."""
+    firsts = range(0, len(prompts), AT_ONCE)
+    return [
+        (repeat, range(first, min(first + AT_ONCE, len(prompts))))
+        for repeat in range(repeats)
+        for first in firsts
+    ]
+
+
+def seeds(seed: int, repeat: int, group: range) -> list[int]:
+    """A seed for each prompt of a group."""
+    return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in group]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """name: of its module. measure: does the runs that a store lacks, of (pair, prompts, repeats, length,
+    trees, store). summarize: of a store's header and runs. as_text: of the summary."""
+
+    name: str
+    about: str
+    measure: Callable[[ModelPair, Sequence[str], int, int, Mapping[str, Topology], Store], None]
+    summarize: Callable[[Record, Sequence[Record]], Record]
+    as_text: Callable[[Record], str]
+
+    def command(self, arguments: Sequence[str] | None = None) -> None:
+        """Measure the embedded pair, and print and write the summary."""
+        options = self._parser().parse_args(arguments)
+        torch.set_num_threads(1)
+        pair, prompts = load_pair(), read_prompts(PROMPTS)
+        if options.smoke:
+            prompts, options.repeats, options.max_new_tokens = prompts[:2], 1, 12
+        shapes, store = trees(pair), Store(options.results)
+        settings: Record = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts)}
+        settings["trees"] = {name: [list(path) for path in tree.paths] for name, tree in shapes.items()}
+        header = {"settings": settings, "pair": {"target": pair.target.name, "draft": pair.drafting.name}}
+        store.begin(header)
+        self.measure(pair, prompts, options.repeats, options.max_new_tokens, shapes, store)
+        summary = self.summarize(header, store.read()[1])
+        print(self.as_text(summary))
+        if options.summary:
+            options.summary.write_text(json.dumps(summary, indent=1) + "\n")
+
+    def _parser(self) -> argparse.ArgumentParser:
+        module = f"python -m specdec.experiments.{self.name}"
+        parser = argparse.ArgumentParser(prog=module, description=self.about)
+        parser.add_argument("--results", type=Path, default=Path(f"{self.name}.jsonl"))
+        parser.add_argument("--summary", type=Path, help="where to write the summary")
+        parser.add_argument("--repeats", type=int, default=2, help="texts of each prompt (default: 2)")
+        parser.add_argument("--max-new-tokens", type=int, default=200)
+        parser.add_argument(
+            "--smoke", action="store_true", help="every stage in seconds; its numbers say nothing"
+        )
+        return parser
