@@ -25,13 +25,13 @@ def tokens_against_k(summary: Summary, method: str) -> go.Figure:
     """Tokens per target call of every strategy: measured, predicted, and the optimal tree's bounds."""
     figure = axes("drafted tokens k", "tokens per target call", xaxis_type="log")
     for strategy in STRATEGIES:
-        name = TOPOLOGIES[strategy].long_name
+        look = _topology(strategy)
         rows = _rows(summary["points"], method, strategy)
         if rows:
             ks = [row["k"] for row in rows]
             predicted = _column(rows, "prediction")
-            figure.add_trace(line(f"{name}, predicted", colour(strategy), "dot", ks, predicted, name))
-            figure.add_trace(_measured(_topology(strategy), ks, rows))
+            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", ks, predicted, look.name))
+            figure.add_trace(_measured(look, ks, rows))
     bounds = summary["bounds"][method]
     for name, key, dash in (
         ("smallest upper bound", "minimal", "solid"),
@@ -55,13 +55,13 @@ def increments_against_k(summary: Summary, method: str) -> go.Figure:
         yaxis_type="log",
     )
     for strategy in STRATEGIES:
-        name = TOPOLOGIES[strategy].long_name
+        look = _topology(strategy)
         rows = _rows(summary["increments"], method, strategy)
         if rows:
             ks = [_middle(row["from"], row["to"]) for row in rows]
             predicted = _positive(_column(rows, "prediction"))
-            figure.add_trace(line(f"{name}, predicted", colour(strategy), "dot", ks, predicted, name))
-            figure.add_trace(_measured(_topology(strategy), ks, rows, positive=True))
+            figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", ks, predicted, look.name))
+            figure.add_trace(_measured(look, ks, rows, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
@@ -111,7 +111,7 @@ class _Look(NamedTuple):
 
 def _topology(name: str) -> _Look:
     entry = TOPOLOGIES[name]
-    return _Look(entry.long_name, colour(name), entry.mark, entry.dash)
+    return _Look(entry.long_name, colour(entry.colour), entry.mark, entry.dash)
 
 
 def _measured(

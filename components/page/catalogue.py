@@ -20,8 +20,8 @@ class TopologyEntry(NamedTuple):
     """A topology that visitors choose by name.
 
     name: in menus. long_name: in sentences and figures. sentence: what it is. takes_k: whether k is asked
-    for. measured: whether its tree is found by measuring. mark, dash: its symbol and its line style in
-    figures, in plotly's words; none where none shows it.
+    for. measured: whether its tree is found by measuring. mark, dash, colour: its symbol and its line style
+    in figures, in plotly's words, and its colour's name in their sheet; none where none shows it.
     """
 
     name: str
@@ -31,17 +31,31 @@ class TopologyEntry(NamedTuple):
     measured: bool = False
     mark: str = ""
     dash: str = ""
+    colour: str = ""
 
 
 TOPOLOGIES = {
     "simple": TopologyEntry("simple", "one drafted token", "one token", takes_k=False),
-    "sequence": TopologyEntry("sequence", "sequence", "k tokens in a row", mark="circle", dash="dash"),
-    "batch": TopologyEntry("batch", "batch", "k alternatives", mark="square", dash="dot"),
+    "sequence": TopologyEntry(
+        "sequence", "sequence", "k tokens in a row", mark="circle", dash="dash", colour="sequence"
+    ),
+    "batch": TopologyEntry("batch", "batch", "k alternatives", mark="square", dash="dot", colour="batch"),
     "specinfer": TopologyEntry(
-        "SpecInfer", "SpecInfer's tree", "three branches", mark="diamond", dash="dashdot"
+        "SpecInfer tree",
+        "SpecInfer tree",
+        "three branches",
+        mark="diamond",
+        dash="dashdot",
+        colour="specinfer-tree",
     ),
     "optimal": TopologyEntry(
-        "optimal", "optimal tree", "the best tree of k tokens", measured=True, mark="star", dash="solid"
+        "optimal",
+        "optimal tree",
+        "the best tree of k tokens",
+        measured=True,
+        mark="star",
+        dash="solid",
+        colour="optimal",
     ),
     "context": TopologyEntry("context", "context tree", "another tree each round"),
     "auto": TopologyEntry(

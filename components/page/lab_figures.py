@@ -47,10 +47,10 @@ def tokens_against_k() -> go.Figure:
     figure = axes("drafted tokens k", title, 360, xaxis_type="log", yaxis_rangemode="tozero")
     for name in FIXED:
         entry = TOPOLOGIES[name]
-        figure.add_trace(line(entry.long_name, colour(name), entry.dash, width=2.5).update(meta=name))
+        figure.add_trace(line(entry.long_name, colour(entry.colour), entry.dash, width=2.5).update(meta=name))
     figure.add_trace(line("Lemma 4.2: upper bound", BOUND, "solid", width=1.5))
     figure.add_trace(line("Theorem 4.1: upper bound", BOUND, "longdash", width=1.5))
     figure.add_trace(line("k", BOUND, "dot", width=1).update(legendgroup=None))
     best = TOPOLOGIES["optimal"]
-    at_k = marks(f"{best.long_name} at k", colour("optimal"), best.mark, group=best.long_name)
+    at_k = marks(f"{best.long_name} at k", colour(best.colour), best.mark, group=best.long_name)
     return log_axes(figure.add_trace(at_k))

@@ -57,7 +57,8 @@ def test_no_colour_has_a_number_outside_the_sheet():
 
 def test_both_themes_have_the_same_colours():
     assert sheet()["light"].keys() == sheet()["dark"].keys()
-    assert {*METHODS, *FIXED, "draft", "target", "ink", "bound"} <= sheet()["light"].keys()
+    trees = {TOPOLOGIES[name].colour for name in FIXED}
+    assert {*METHODS, *trees, "draft", "target", "ink", "bound"} <= sheet()["light"].keys()
 
 
 def test_a_colour_that_is_not_in_the_sheet_is_refused():
@@ -88,7 +89,7 @@ def test_methods_differ_in_mark_and_dash_and_for_who_lacks_green_in_colour(theme
     one, other = (METHODS[name] for name in pair)
     assert one.mark != other.mark
     assert one.dash != other.dash
-    if pair == ("gsd", "ersd"):  # what figures draw beside each other
+    if "ar" not in pair:  # what figures draw beside each other
         assert distance(*(sheet()[theme][name] for name in pair)) > LEAST_DISTANCE
 
 
@@ -97,6 +98,16 @@ def test_topologies_differ_in_mark_and_dash(pair):
     one, other = (TOPOLOGIES[name] for name in pair)
     assert one.mark != other.mark
     assert one.dash != other.dash
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_rule_of_specinfer_is_told_from_its_tree(theme):
+    rule, tree = METHODS["specinfer"], TOPOLOGIES["specinfer"]
+    assert distance(sheet()[theme]["specinfer"], sheet()[theme][tree.colour]) > LEAST_DISTANCE
+    assert rule.mark != tree.mark
+    assert "tree" in tree.name
+    assert "tree" in tree.long_name
+    assert rule.name not in {entry.name for entry in TOPOLOGIES.values()}
 
 
 @pytest.mark.parametrize("theme", THEMES)
