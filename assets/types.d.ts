@@ -54,6 +54,8 @@ export interface Step {
   trials: Trial[];
   token_id: number;
   kind: Kind;
+  /** The most that any rule can accept here. */
+  optimum?: number | null;
 }
 
 export interface Round {

@@ -121,7 +121,9 @@ class Step:
     and arrival_q None. winner_p: the race's first arrival under P (under GSD shown for comparison: it decides
     nothing there, nor under the rules of others). trials: the acceptance tests, in order: of the node's
     children, under traversal verification of nodes below rejected ones too. token_id: what was decided;
-    kind: how.
+    kind: how. optimum: the most that any rule can accept of a position with these laws and so many drafts
+    (`specdec.theory.optimal_acceptance`); None without drafts, where they were drafted without chance, and
+    where the vocabulary is larger than `decoding.optimum.MOST_TOKENS`.
     """
 
     path: Path
@@ -132,6 +134,7 @@ class Step:
     trials: tuple[Trial, ...]
     token_id: Count
     kind: Kind
+    optimum: Probability | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import { shownRounds, state, subscribe } from "../shared/store.js";
 import { blockEfficiency, STAGES, Totals } from "../shared/totals.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks } from "./link.js";
+import { reachedWords } from "./optimum.js";
 
 const STAGE_NAMES = {
   draft: "draft",
@@ -48,6 +49,9 @@ function drawTiles(find, run, baseline) {
   setText(find(".baseline"), baseline.total ? baseline.speed.toFixed(1) : "–");
   setText(find(".baseline-note"), baselineNote(baseline));
   setText(find(".comparison"), compare(run, baseline));
+  const { share, note } = reachedWords(run, state.setup);
+  setText(find(".optimum"), share);
+  setText(find(".optimum-note"), note);
 }
 
 // The bar: autoregressive decoding's one token per target call, and this run's beside it.

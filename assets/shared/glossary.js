@@ -21,6 +21,8 @@ const TERMS = {
   law: "The probabilities of all next tokens: P the target's, Q the draft's.",
   "child index": "Number of a drafted alternative among its siblings, from 0: the likeliest to the draft comes first.",
   acceptance: "How often a drafted token is kept; R(i) for the alternative with index i.",
+  optimum:
+    "The most that any rule can accept of drafts while the text keeps the target's law: it follows from P, Q and how many alternatives are drafted.",
   entropy: "How uncertain a law is, in bits: 0 where one outcome is certain, 1 for a fair coin.",
   TV: "Total variation: half the sum of all |p − q|, from 0 for equal laws to 1 for disjoint ones.",
   D_KL: "Kullback–Leibler divergence of P from Q in bits: 0 where they are equal, infinite where Q leaves out what P may say.",

@@ -24,6 +24,8 @@ export class Totals {
     this.seconds = seconds;
     this.indices = [];
     this.kinds = {};
+    // of positions with drafts whose optimum is known
+    this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0 };
   }
 
   /**
@@ -45,6 +47,13 @@ export class Totals {
       const index = (this.indices[path.at(-1)] ??= { accepted: 0, verified: 0 });
       index.verified += 1;
       index.accepted += status === "accepted";
+    }
+    for (const { optimum, kind } of round.steps) {
+      if (typeof optimum !== "number") continue;
+      this.reached.positions += 1;
+      this.reached.accepted += Number(kind === "accepted");
+      this.reached.optimum += optimum;
+      this.reached.variance += optimum * (1 - optimum);
     }
   }
 

@@ -84,6 +84,7 @@ const round = record({
       trials: list(trial),
       token_id: whole,
       kind: among(Object.keys(KINDS)),
+      optimum: added(orNull(probability)),
     }),
   ),
   seconds: record(Object.fromEntries(STAGES.map((stage) => [stage, number]))),

@@ -22,6 +22,7 @@ def _table(name: str, caption: str, *columns: str) -> str:
       <thead><tr>{head}</tr></thead><tbody></tbody></table>"""
 
 
+_OPTIMUM = f"accepted, of the {frame.term('optimum')}"
 _TEMPLATE = f"""
 <section aria-labelledby="statistics-title">
   <h2 id="statistics-title" class="visually-hidden">Statistics</h2>
@@ -35,6 +36,7 @@ _TEMPLATE = f"""
     <dl class="tiles">
       {_tile("tokens per second, this run", "speed")}
       {_tile("tokens per second, autoregressive", "baseline")}
+      {_tile(_OPTIMUM, "optimum")}
     </dl>
     <div class="columns">
       {_table("acceptance", "Acceptance by child index", "index", "accepted", "share")}

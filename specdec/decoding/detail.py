@@ -10,6 +10,7 @@ from operator import itemgetter
 import numpy as np
 from torch import Tensor
 
+from specdec.decoding.optimum import optimum
 from specdec.methods import Attempt, Drafted, Kind, Verdict
 from specdec.race import NodeRaces, Noise
 from specdec.text import TokenTexts
@@ -77,6 +78,7 @@ def verified_steps(
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
+                optimum=optimum(drafted, row, log_p[row]),
             )
         )
     return tuple(steps)

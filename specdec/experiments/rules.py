@@ -26,6 +26,8 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 TEMPERATURES = (1.0, 0.0)
+GREEDY = 60
+"""Prompts of temperature 0, where all rules must do the same: these tell."""
 BESIDE = GROWN_FROM
 """The method that the others are set beside."""
 _SEED = 0x72756C6573
@@ -48,7 +50,7 @@ def measure(
         ]
         for repeat, group in groups(prompts, repeats)
         for temperature in TEMPERATURES
-        if temperature or not repeat  # a greedy text is the same again
+        if temperature or (not repeat and group.start < GREEDY)  # a greedy text is the same again
         for tree in shapes
         for method in DRAFTING
     ]

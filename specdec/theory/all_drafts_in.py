@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-EXACT = 512
+EXACT = 128
 """Tokens up to which each is taken by itself; of more, so many with the largest q are."""
 
 _STEP = 0.15
@@ -81,7 +81,7 @@ class _Arrivals:
 def _times(least: float, largest_light: float) -> np.ndarray:
     """The grid [times]: until the token outside the largest set has arrived, of q = least.
 
-    Light tokens end it where one of them may well have arrived: there are hundreds of heavier ones, and of
+    Light tokens end it where one of them may well have arrived: there are many heavier ones, and of
     these either n in H have arrived by then, or one outside.
     """
     last = min(np.log(_LAST_TIME / max(least, _TINY)), _MOST_LOG_TIME)

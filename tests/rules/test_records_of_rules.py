@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import specdec
+from specdec import theory
 from specdec.decoding.engine import Engine
 from specdec.decoding.on_device import engine_for
 from specdec.methods import METHODS
@@ -104,6 +105,44 @@ def test_nodes_below_rejected_ones_say_nothing_of_what_a_node_accepts(rule):
     kept = sum(len(round.tokens) - 1 for round in rounds)
     assert sum(rate.accepted for rate in rates) == kept
     assert len(firsts) <= rates[0].offered <= len(firsts) + kept
+
+
+@pytest.mark.parametrize("rule", ["ar", "gsd", "ersd", *RULES])
+def test_a_step_says_what_any_rule_can_accept_there(rule):
+    pair, known = markov_pair(6), 0
+    g = run(rule, pair=pair, max_new_tokens=60)
+    for round in g.rounds:
+        tokens = {(): g.prompt_ids[-1]} | {node.path: node.token_id for node in round.nodes}
+        tokens[()] = [*g.prompt_ids, *g.token_ids][round.position - 1]
+        drafted = {node.path[:-1] for node in round.nodes}
+        for step in round.steps:
+            assert (step.optimum is None) == (step.path not in drafted)
+            whole = (
+                sum(path[:-1] == step.path for path in g.paths) if len(round.nodes) == len(g.paths) else None
+            )
+            if step.optimum is not None and whole and METHODS[rule].drafting != "draws":
+                p, q = (model.log_table[tokens[step.path]].exp() for model in (pair.target, pair.drafting))
+                exact = theory.optimal_acceptance(p, q, whole)
+                assert step.optimum == pytest.approx(float(exact), abs=1e-6)
+                known += 1
+    assert (known > 10) == (METHODS[rule].drafting != "draws" and rule != "ar")
+
+
+@pytest.mark.parametrize("rule", ["specinfer", "spectr"])
+def test_the_optimum_of_independent_draws_is_theirs(rule):
+    pair = markov_pair(6)
+    step = run(rule, batch(3), pair=pair).rounds[0].steps[0]
+    p, q = (model.log_table[1].exp() for model in (pair.target, pair.drafting))
+    assert step.optimum == pytest.approx(float(theory.optimal_acceptance(p, q, 3, True)), abs=1e-6)
+
+
+def test_ersd_accepts_much_of_the_optimum_and_not_more():
+    """Accepted positions of a long text on batch(3) beside the sum of their optima; false alarm 1e-6."""
+    g = run("ersd", batch(3), max_new_tokens=5000)
+    steps = [round.steps[0] for round in g.rounds]
+    accepted, most = sum(step.kind == "accepted" for step in steps), [step.optimum for step in steps]
+    spread = 4.9 * sum(x * (1 - x) for x in most) ** 0.5
+    assert 0.7 * sum(most) < accepted < sum(most) + spread
 
 
 @pytest.mark.parametrize("rule", RULES)

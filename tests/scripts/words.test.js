@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { around, change, parting, reason, verdict } from "../../assets/compare/diff.js";
+import { reachedWords } from "../../assets/decode/optimum.js";
 import { feedback, isRight, said } from "../../assets/lessons/question.js";
 import { caught, verdict as judged, pValue, statistic } from "../../assets/losslessness/words.js";
 import { digits, percent, plotlyLabel, quoted, shortened, visible } from "../../assets/shared/labels.js";
@@ -122,6 +123,23 @@ test("a prediction is right within its margin, and the answer is said either way
   for (const value of [0, 30, 42, 44, 100]) assert.ok(feedback(number, value).includes("42%"));
   assert.match(feedback(choice, 1), /^✓/);
   assert.match(feedback(choice, 0), /^○ You predicted “more”; it is “less”/);
+});
+
+test("what a run reached of the optimum is told with its chance, or why it is not known", () => {
+  const step = (kind, optimum) => ({ kind, optimum });
+  const steps = [step("accepted", 0.5), step("accepted", 0.5), step("residual", 0.5), step("bonus", null)];
+  const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
+  const totals = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps }]);
+  assert.deepEqual(totals.reached, { positions: 3, accepted: 2, optimum: 1.5, variance: 0.75 });
+  const { share, note } = reachedWords(totals, { method: "gsd" });
+  assert.equal(share, "133%");
+  assert.match(note, /^accepted at 2 of 3 positions with drafts; .* at 1\.5 ± 1\.7 of them \(95%\)$/);
+  assert.match(reachedWords(totals, { method: "traversal" }).note, /several positions at once/);
+  assert.equal(reachedWords(totals, { method: "ersd", topology: "context" }).share, "–");
+  const before = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [{ kind: "accepted" }] }]);
+  assert.deepEqual(reachedWords(before, { method: "gsd" }), { share: "–", note: "not part of this record" });
+  assert.equal(reachedWords(before, { method: "ar" }).note, "nothing is drafted");
+  assert.equal(reachedWords(new Totals(), null).note, "");
 });
 
 test("the sums over a run are the same whether its rounds came one by one or together", () => {

@@ -1,0 +1,23 @@
+"""How far a position of a round was from what any rule can accept; for the record, outside the hot path."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from specdec import theory
+from specdec.methods import Drafted
+
+MOST_TOKENS = 65_536
+"""Of the vocabulary: a position takes up to 4 ms with 8,192 tokens, 10 ms with 32,000 and 30 ms with 128,000,
+on the processor of `assets/results/overhead.json`."""
+
+
+def optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
+    """The most that any rule can accept of the position after this row, [vocabulary] log p; None where it is
+    not known: see `trace.Step`."""
+    log_q, replacement = drafted.log_q[row], bool(drafted.draws)
+    drafts = drafted.draws[row] if replacement else drafted.topology.children[row]
+    if log_q is None or not drafts or len(log_p) > MOST_TOKENS:
+        return None
+    p, q = (law.double().exp() for law in (log_p, log_q.to(log_p.device)))
+    return float(theory.optimal_acceptance(p / p.sum(), q / q.sum(), len(drafts), replacement))
