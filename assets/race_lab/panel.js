@@ -4,6 +4,7 @@ import { offer } from "../page/setup.js";
 import { digits, quoted, visible } from "../shared/labels.js";
 import { state as run, selectedRound, subscribe } from "../shared/store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { Drafts } from "./drafts.js";
 import { Lanes } from "./lanes.js";
 import {
   arrival,
@@ -66,6 +67,7 @@ class RaceLab {
       () => this.dragged(),
     );
     this.results = new Results(this.many, props);
+    this.drafts = new Drafts(this.find("section.drafts"), props);
     this.listenToPresets();
     this.listenToEditor();
     this.listenToButtons();
@@ -228,7 +230,7 @@ class RaceLab {
     const error = this.find(".lab-error");
     error.hidden = !result.error;
     setText(error, result.error ?? "");
-    if (!result.error) this.results.show(result);
+    if (!result.error) for (const view of [this.results, this.drafts]) view.show(result);
   }
 
   draw() {

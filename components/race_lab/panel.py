@@ -18,7 +18,9 @@ from torch import Tensor
 from components.page import assets, figures, frame, lab_figures
 from components.page.paper import reference
 from components.page.questions import Answer, Question, answers
+from components.race_lab import drafts
 from specdec import theory
+from specdec.methods import METHODS
 from specdec.race import Stream, log_exponentials
 from specdec.stats import IndexAcceptance
 from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
@@ -129,7 +131,7 @@ def exact(laws: Laws) -> Answer:
 
     ersd, gsd: first acceptance. apart: how often two races with noise of their own agree. tv, harmonic,
     tv_bound, kl (null if infinite): the bounds around it.
-    by_index: R(0), R(1), ... of both methods, one entry a token.
+    by_index: R(0), R(1), ... of both methods, one entry a token. drafts: see `drafts.accepted`.
     """
     return _exact(*theory.divergences.checked_pair(laws.p, laws.q))
 
@@ -148,6 +150,7 @@ def _exact(p: Tensor, q: Tensor) -> Answer:
             "ersd": theory.ersd_acceptance_by_index(p, q, len(p)).tolist(),
             "gsd": theory.gsd_acceptance_by_index(p, q, len(p)).tolist(),
         },
+        "drafts": drafts.accepted(p, q),
     }
 
 
@@ -208,6 +211,11 @@ _RESIDUAL_TABLE = _table("After a rejection: the residual", "token", "p", "q", "
 _INDEX_TABLE = _table(
     "Acceptance by child index, measured with 95% intervals",
     *("index", "ERSD, exact", "ERSD, measured", "GSD, exact", "GSD, measured"),
+)
+
+_DRAFTS_TABLE = _table(
+    "One of n drafts accepted, exact",
+    *("n", *(METHODS[name].name for name in drafts.RULES), *(name for name, _ in drafts.OPTIMA.values())),
 )
 
 _TEMPLATE = f"""
@@ -282,6 +290,19 @@ _TEMPLATE = f"""
     </div>
     <details class="index-table"><summary>As a table</summary>{_INDEX_TABLE}</details>
   </section>
+
+  <section class="card drafts wide" data-slide="Several drafts" aria-labelledby="lab-drafts-title">
+    <header><h2 id="lab-drafts-title">Several drafts, and the {frame.term("optimum")}</h2></header>
+    <p>How often one of n drafts is accepted. ERSD and GSD take the first n arrivals of the draft's race, without
+      replacement; SpecInfer and SpecTr draw n times independently, and may draw a token twice. Each kind of
+      draft has its own optimum, which no rule passes: what lies between it and the best rule is open. Not in
+      the paper.</p>
+    <p class="outcome" role="status"></p>
+    <figure><figcaption>One of n drafts accepted, exact</figcaption>
+      <div class="legend"></div>
+      <div class="plot" role="group" aria-label="Acceptance against the number of drafts"></div></figure>
+    <details><summary>As a table</summary>{_DRAFTS_TABLE}</details>
+  </section>
 </div>
 """
 
@@ -295,5 +316,6 @@ def panel() -> gr.HTML:
         presets=[asdict(preset) for preset in presets()],
         convergence=figures.skeleton(lab_figures.convergence()),
         by_index=figures.skeleton(lab_figures.by_index()),
+        drafts=figures.skeleton(drafts.figure()),
         plotly=assets.file_url(assets.PLOTLY),
     )

@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 
+from components.race_lab import drafts
 from components.race_lab import panel as race_lab
 from specdec import theory
-from specdec.methods import verify_ersd, verify_gsd
+from specdec.methods import METHODS, verify_ersd, verify_gsd
 from specdec.race import Stream, arrivals, log_exponentials
 from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
 from specdec.topology import batch
@@ -96,6 +97,29 @@ def test_exact_acceptance_lies_between_its_bounds(name):
     assert result["ersd"] <= result["gsd"] + 1e-12
     assert result["by_index"]["ersd"][0] == pytest.approx(result["ersd"])
     assert result["by_index"]["gsd"][0] == pytest.approx(result["gsd"])
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_rule_passes_the_optimum_of_its_drafts(name):
+    preset = PRESETS[name]
+    result = race_lab.exact({"p": preset.p, "q": preset.q})
+    of = result["drafts"]
+    assert {len(curve) for curve in of.values()} == {drafts.MOST}
+    assert of["ersd"][0] == pytest.approx(result["ersd"])
+    for n in range(drafts.MOST):
+        for rule in drafts.RULES:
+            most = of["drawn" if rule in ("specinfer", "spectr") else "optimum"]
+            assert of[rule][n] <= most[n] + 1e-6, (rule, n)
+            assert n == 0 or of[rule][n] >= of[rule][n - 1] - 1e-9
+        assert of["drawn"][n] <= of["optimum"][n] + 1e-9
+
+
+def test_the_figure_of_several_drafts_has_a_curve_for_each_rule_and_optimum():
+    traces = drafts.figure().data
+    assert [trace.name for trace in traces] == [
+        *(name for name, _ in drafts.OPTIMA.values()),
+        *(METHODS[name].name for name in drafts.RULES),
+    ]
 
 
 def test_the_running_rate_ends_at_the_rate_of_all_races_within_its_interval():

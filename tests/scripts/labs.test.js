@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { draftsSentence, fillDrafts } from "../../assets/race_lab/drafts.js";
 import { excess, exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
 import { resolved } from "../../assets/shared/colours.js";
 import { ticks } from "../../assets/shared/lab_view.js";
@@ -185,5 +186,21 @@ test("what rounding leaves of p - q is nothing", () => {
       { p: 0.2, q: 0.45 },
     ]),
     [0, 1, 0],
+  );
+});
+
+test("rules with several drafts are drawn and told beside the optimum of their kind", () => {
+  const curve = (value) => Array.from({ length: 8 }, (_, i) => value + i / 100);
+  const names = ["optimum", "drawn", "ersd", "gsd", "specinfer", "spectr"];
+  const drafts = Object.fromEntries(names.map((name, i) => [name, curve(0.8 - i / 10)]));
+  const figure = { data: names.map((name) => ({ name })), layout: { xaxis: {}, yaxis: {} } };
+  fillDrafts(figure, drafts);
+  assert.deepEqual(figure.data[3].x, [1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.deepEqual(figure.data[3].y, drafts.gsd);
+  assert.equal(figure.data[2].text[1], "ersd, 2 drafts: 61.0%");
+  assert.ok(figure.layout.yaxis.range[0] < drafts.spectr[0] && figure.layout.yaxis.range[1] > drafts.optimum[7]);
+  assert.equal(
+    draftsSentence(drafts),
+    "With 3 drafts: ERSD 62.0% and GSD 52.0%, of at most 82.0% without replacement; SpecTr 32.0% and SpecInfer 42.0%, of at most 72.0% with independent draws.",
   );
 });

@@ -1,0 +1,51 @@
+"""Acceptance of one position with several drafts: each rule's, and the most that any rule can reach."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+from torch import Tensor
+
+from components.page.figures import BOUND, axes, colour, line
+from specdec import theory
+from specdec.methods import METHODS
+
+MOST = 8
+"""Drafts up to which it is told."""
+RULES = ("ersd", "gsd", "specinfer", "spectr")
+OPTIMA = {
+    "optimum": ("optimum without replacement", "solid"),
+    "drawn": ("optimum of independent draws", "dot"),
+}
+"""Name in answers -> what it is, and its line style. The first bounds ERSD and GSD, the second the others."""
+
+
+def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
+    """Probability that one of n drafts is accepted, for n = 1 to `MOST`: of `RULES` and of `OPTIMA`."""
+    counts = range(1, MOST + 1)
+    return {
+        "ersd": _with_more(theory.ersd_acceptance_by_index(p, q, len(p))),
+        "gsd": _with_more(theory.gsd_acceptance_by_index(p, q, len(p))),
+        "specinfer": [float(theory.specinfer_acceptance(p, q, n)) for n in counts],
+        "spectr": [float(theory.spectr_acceptance(p, q, n)) for n in counts],
+        "optimum": [float(theory.optimal_acceptance(p, q, n)) for n in counts],
+        "drawn": [float(theory.optimal_acceptance(p, q, n, replacement=True)) for n in counts],
+    }
+
+
+def _with_more(by_index: Tensor) -> list[float]:
+    """Sums of acceptance by index; there are no more drafts than tokens."""
+    sums = by_index.cumsum(-1).clamp(max=1).tolist()
+    return [sums[min(n, len(sums) - 1)] for n in range(MOST)]
+
+
+def figure() -> go.Figure:
+    """Acceptance against drafts: a curve for each rule, and the two optima."""
+    drawn = axes("drafts", "accepted", 300, xaxis_dtick=1, yaxis_tickformat=".0%")
+    for name, dash in OPTIMA.values():
+        drawn.add_trace(line(name, BOUND, dash, width=3))
+    for name in RULES:
+        look = METHODS[name]
+        marker = {"symbol": look.mark, "size": 9, "color": colour(name)}
+        curve = line(look.name, colour(name), look.dash)
+        drawn.add_trace(curve.update(mode="lines+markers", marker=marker, cliponaxis=False))
+    return drawn
