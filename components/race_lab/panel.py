@@ -293,10 +293,10 @@ _TEMPLATE = f"""
 
   <section class="card drafts wide" data-slide="Several drafts" aria-labelledby="lab-drafts-title">
     <header><h2 id="lab-drafts-title">Several drafts, and the {frame.term("optimum")}</h2></header>
-    <p>How often one of n drafts is accepted. ERSD and GSD take the first n arrivals of the draft's race, without
-      replacement; SpecInfer and SpecTr draw n times independently, and may draw a token twice. Each kind of
-      draft has its own optimum, which no rule passes: what lies between it and the best rule is open. Not in
-      the paper.</p>
+    <p>How often one of n drafts is accepted. ERSD and GSD take the first n arrivals of the draft's race,
+      without replacement; SpecInfer and SpecTr draw n times independently, and may draw a token twice. Each
+      kind of draft has its own optimum, which no rule passes; what lies between it and the best rule is an
+      open problem. Not in the paper.</p>
     <p class="outcome" role="status"></p>
     <figure><figcaption>One of n drafts accepted, exact</figcaption>
       <div class="legend"></div>

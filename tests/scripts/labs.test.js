@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { draftsSentence, fillDrafts } from "../../assets/race_lab/drafts.js";
 import { excess, exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
+import { draftsSentence, fillDrafts } from "../../assets/race_lab/several.js";
 import { resolved } from "../../assets/shared/colours.js";
 import { ticks } from "../../assets/shared/lab_view.js";
 import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
