@@ -29,6 +29,7 @@ if os.environ.get("SPACES_ZERO_GPU"):
 import gradio as gr
 
 import specdec
+from components.classroom import panel as classroom
 from components.codecs import panel as codecs
 from components.compare import panel as compare
 from components.decode import panel as decode
@@ -54,6 +55,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
         with gr.Row(elem_id="top") as top:
             gr.HTML(_INTRODUCTION, apply_default_css=False)
         lessons.bar()
+        classroom.bar(pair)
         with gr.Tabs(elem_id="tabs") as tabs:
             # its scripts must run wherever the visitor is: a run goes on behind another tab
             with gr.Tab("Decode", id="live", render_children=True):
@@ -71,6 +73,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
             with gr.Tab("Codecs", id="codecs"):
                 codecs.panel()
             with gr.Tab("Lessons", id="lessons"):
+                classroom.panel()
                 lessons.panel()
         frame.tabs_in_url(blocks, tabs)
         with top:

@@ -1,5 +1,6 @@
 // Mounts the panels of the page; every panel is a view of the store in store.js.
 
+import { mountClassBar, mountClassroom } from "./classroom/lecturer.js";
 import { mountCodecLab } from "./codecs/panel.js";
 import { mountCompare } from "./compare/panel.js";
 import * as comparison from "./compare/state.js";
@@ -26,6 +27,8 @@ import * as store from "./shared/store.js";
 import { mountTreeLab } from "./tree_lab/panel.js";
 
 const VIEWS = {
+  class_bar: mountClassBar,
+  classroom: mountClassroom,
   codec_lab: mountCodecLab,
   compare: mountCompare,
   drawer: mountDrawer,

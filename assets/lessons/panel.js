@@ -2,6 +2,7 @@
 
 import { copyText, show, tell } from "../page/setup.js";
 import { misfit } from "../page/setup_fields.js";
+import { observable } from "../shared/observable.js";
 import { isActive } from "../shared/store.js";
 import { make, onFrame, setText } from "../shared/view.js";
 import { answer, answerOf, forget, onProgress } from "./progress.js";
@@ -11,8 +12,30 @@ const PATIENCE = 60_000; // milliseconds until what is to be looked at must be t
 const BUSY = "Your own run is still going on. Stop it, then press “Show it again”.";
 let lessons = [];
 let bar = null;
+let hall = null; // of a class that predicts instead of this visitor: { isShown(lesson, step) }
+const steps = observable(); // told of each step that is opened, and of the end
 let arrive;
 const arrived = new Promise((done) => (arrive = done)); // the bar, with all lessons
+
+// Where the visitor is: a lesson, its step, and whether that asks something; null in none.
+export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
+export const onStep = steps.subscribe;
+
+// Lets a class predict, whose answers whoever leads it shows; null: this visitor again.
+export function teach(wanted) {
+  hall = wanted;
+  if (bar?.lesson) refresh();
+}
+
+export function refresh() {
+  bar.draw();
+  bar.setUp();
+}
+
+export async function goTo(lesson, step) {
+  await arrived;
+  bar.open(lesson, step);
+}
 
 const find = (id) => lessons.findIndex((lesson) => lesson.id === id);
 
@@ -70,7 +93,13 @@ class Bar {
   }
 
   get given() {
-    return this.question && answerOf(this.lesson.id, this.step - 1);
+    return this.question && !hall ? answerOf(this.lesson.id, this.step - 1) : undefined;
+  }
+
+  // Whether there is a question whose answer is not to be seen yet.
+  get isAsked() {
+    const known = hall ? hall.isShown(this.lesson.id, this.step) : this.given !== undefined;
+    return Boolean(this.question) && !known;
   }
 
   // step: 0 reads, 1 ... ask, the last one ends.
@@ -85,6 +114,7 @@ class Bar {
     this.setUp();
     this.find(".body").scrollTop = 0;
     this.find("#lesson-title").focus({ preventScroll: true });
+    steps.notify();
   }
 
   close() {
@@ -96,6 +126,7 @@ class Bar {
     dispatchEvent(new Event("resize"));
     inAddress(null);
     show({ tab: "lessons" });
+    steps.notify();
   }
 
   next() {
@@ -107,7 +138,7 @@ class Bar {
 
   // What the page shows at this step: what comes before a prediction gives no answer away.
   setUp() {
-    const asked = this.question && this.given === undefined;
+    const asked = this.isAsked;
     const before = this.question?.before ?? this.lesson.open;
     const wanted = this.isEnd ? null : this.question && !asked ? this.question.after : before;
     document.body.toggleAttribute("data-predict", !this.isEnd && (asked || !this.question));
@@ -139,17 +170,18 @@ class Bar {
     const following = lessons[find(lesson.id) + 1];
     const last = following ? "Next lesson" : "All lessons";
     const next = this.find(".next");
-    const open = question && given === undefined;
+    const open = this.isAsked;
     setText(next, this.isEnd ? last : open ? "Skip" : "Next");
-    next.classList.toggle("skip", Boolean(open)); // the answer is the main thing
+    next.classList.toggle("skip", open); // the answer is the main thing
   }
 
   drawQuestion(question, given) {
     const form = this.find(".answer");
-    form.hidden = !question;
+    form.hidden = !question || hall !== null;
     this.find(".outcome").replaceChildren();
     if (this.isEnd) this.find(".outcome").append(...this.goingOn());
-    if (!question) return;
+    if (question && hall && !this.isAsked) this.find(".outcome").append(make("p", "", question.why));
+    if (!question || hall) return;
     const button = this.find(".reveal");
     button.disabled = true;
     this.read = ask(this.find(".options"), question, given, () => (button.disabled = false));
@@ -163,6 +195,7 @@ class Bar {
 
   summary() {
     const { id, questions, goal } = this.lesson;
+    if (hall) return `That was it: ${goal}`;
     const given = questions.map((_, i) => answerOf(id, i));
     const answered = given.filter((value) => value !== undefined).length;
     const right = questions.filter((question, i) => given[i] !== undefined && isRight(question, given[i])).length;
@@ -176,7 +209,10 @@ class Bar {
       forget(id);
       this.open(id);
     };
-    const choices = [["Predict once more", again], ...(more ? [[more.label, () => show(more)]] : [])];
+    const choices = [
+      ...(hall ? [] : [["Predict once more", again]]),
+      ...(more ? [[more.label, () => show(more)]] : []),
+    ];
     return choices.map(([label, act]) => {
       const button = Object.assign(make("button", "more", label), { type: "button" });
       button.addEventListener("click", act);

@@ -96,7 +96,7 @@ class Guard:
         elif route.body:
             await self._posted(route, scope, receive, send, visitor)
         else:
-            await self.app(scope, receive, send)
+            await (route.answers or self.app)(scope, receive, send)
 
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))

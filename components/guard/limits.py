@@ -45,6 +45,14 @@ class Limits:
         80_000, "units that one address may use at once (a page: 200, a file: 1, an event: 5)"
     )
     units_per_second: int = _limit(600, "units that one address may use in the long run")
+    rooms: int = _limit(100, "rooms of classes that are open")
+    rooms_per_address: int = _limit(
+        8, "rooms that one address has open; the teachers of a school may share one"
+    )
+    students_per_room: int = _limit(400, "students in one room")
+    wrong_codes: int = _limit(
+        100, "wrong codes of rooms that one address may try at once; every three seconds it gets one more"
+    )
     summary_seconds: int = _limit(20, "seconds that a results file may take to be summarised")
 
     def __post_init__(self) -> None:

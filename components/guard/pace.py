@@ -24,16 +24,25 @@ _ADDRESSES = 4096
 """Purses that are remembered, those used last."""
 
 
-class Purses:
-    """One for each address. clock: seconds."""
+def _units() -> tuple[float, float]:
+    most = limits.current()
+    return most.units, most.units_per_second
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self._clock = clock
+
+class Purses:
+    """One for each address. clock: seconds; bounds: units that a purse holds, and that it gets a second."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        bounds: Callable[[], tuple[float, float]] = _units,
+    ):
+        self._clock, self._bounds = clock, bounds
         self._purses: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def pay(self, address: str, cost: int) -> float:
         """Take this much out; the seconds until the purse is not below empty any more."""
-        most, rate = limits.current().units, limits.current().units_per_second
+        most, rate = self._bounds()
         now = self._clock()
         held, since = self._purses.pop(address, (float(most), now))
         held = min(most, held + (now - since) * rate) - cost

@@ -26,7 +26,7 @@ class Route:
     """methods: those allowed; path: a pattern for all of it. kept: what is answered is the same for everybody
     until the server ends (`kept`): "page" where the server's own address stands in it, "file"
     where not. body: of a POST, "json" or "results". asks: it computes something, in turn (`line`).
-    answers: an ASGI app, where it is not Gradio's.
+    answers: an ASGI app, where it is not Gradio's. price: its cost, where it is not that of its kind.
     """
 
     methods: tuple[str, ...]
@@ -35,11 +35,12 @@ class Route:
     body: str = ""
     asks: bool = False
     answers: Any = None
+    price: int = 0
 
     @property
     def cost(self) -> int:
         """Units of `pace`, about a tenth of a millisecond each."""
-        return {"page": 200, "file": 1}.get(self.kept, 5)
+        return self.price or {"page": 200, "file": 1}.get(self.kept, 5)
 
 
 def _get(path: str, kept: str = "") -> Route:
@@ -70,10 +71,12 @@ ROUTES = [
 ]
 
 
-def add(path: str, body: str, answers: Any) -> None:
-    """Answer one more path, by POST, with an ASGI app of one's own; a path that has one gets another."""
+def add(path: str, body: str, answers: Any, price: int = 0) -> None:
+    """Answer one more path with an ASGI app of one's own: by POST, by GET where no body comes (""). A path
+    that has one gets another."""
     ROUTES[:] = [route for route in ROUTES if not (route.answers and route.path.fullmatch(path))]
-    ROUTES.append(Route(("POST",), re.compile(re.escape(path)), body=body, answers=answers))
+    method = "POST" if body else "GET"
+    ROUTES.append(Route((method,), re.compile(re.escape(path)), body=body, answers=answers, price=price))
 
 
 def found(method: str, path: str) -> Route | None:

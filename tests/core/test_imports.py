@@ -31,6 +31,7 @@ LAYERS = {
         {"decode", "experiments", "race_lab", "tree_lab"},
         {"codecs", "compare", "losslessness"},
         {"lessons"},
+        {"classroom"},
     ],
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""

@@ -25,6 +25,7 @@ LAYERS = [
     {"shared"},
     {"page"},
     {"decode", "compare", "race_lab", "tree_lab", "losslessness", "experiments", "codecs", "lessons"},
+    {"classroom"},
     {"main.js"},
 ]
 """Folders of scripts, lowest first: a script imports from lower layers and from its own folder."""

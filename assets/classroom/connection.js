@@ -1,0 +1,93 @@
+// A room over plain HTTP: what is sent to it, and its news as they come.
+
+const PAUSE = 300; // milliseconds between two looks of a lecturer, however fast the answers come
+const AGAIN = 1500; // until a failed request is tried again, and a little more each time
+const LONGEST = 10_000;
+
+/** A refusal of the server: its status, and what it says. */
+export class Refused extends Error {
+  /** @param {number} status @param {string} message */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+
+  get isGone() {
+    return [403, 404, 410].includes(this.status);
+  }
+}
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+async function read(answer) {
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(answer.status, said.detail ?? "The server does not answer as it should.");
+  return said;
+}
+
+const address = (name) => new URL(`class/${name}`, document.baseURI);
+
+// What the server answers; `Refused` where it does not want to.
+export async function post(name, body = {}, token = "") {
+  const headers = { "content-type": "application/json", "x-class-token": token };
+  return read(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+async function now({ room, token }, since, signal) {
+  const url = address("now");
+  url.search = new URLSearchParams({ room, since: String(since) }).toString();
+  return read(await fetch(url, { headers: { "x-class-token": token }, cache: "no-store", signal }));
+}
+
+// Calls `seen(state)` at each news of the room until it is gone, which `gone(message)` tells; `lost(whether)` tells of a
+// server that does not answer. Returns what ends it.
+export function watch(who, { seen, gone, lost = (_) => {} }) {
+  const ending = new AbortController();
+  const asleep = () => ending.signal.aborted;
+  async function follow() {
+    for (let since = "", failed = 0; !asleep(); ) {
+      try {
+        const state = await now(who, since, ending.signal);
+        if (asleep()) return;
+        if (failed > 0) lost(false);
+        failed = 0;
+        since = state.version;
+        seen(state);
+        await pause(PAUSE);
+      } catch (error) {
+        if (asleep()) return;
+        if (error instanceof Refused && error.isGone) return gone(error.message);
+        failed += 1;
+        if (failed > 1) lost(true);
+        await pause(Math.min(LONGEST, AGAIN * failed) * (0.5 + Math.random()));
+      }
+    }
+  }
+  follow();
+  return () => ending.abort();
+}
+
+// What a browser remembers of a room, by name; a browser that keeps nothing remembers it as long as the page.
+const remembered = new Map();
+
+export function remember(name, value) {
+  remembered.set(name, value);
+  try {
+    if (value) localStorage.setItem(name, JSON.stringify(value));
+    else localStorage.removeItem(name);
+  } catch {
+    // then it lasts as long as the page
+  }
+}
+
+export function recall(name) {
+  try {
+    const value = JSON.parse(localStorage.getItem(name)) ?? remembered.get(name);
+    return typeof value?.room === "string" && typeof value?.token === "string" ? value : null;
+  } catch {
+    return remembered.get(name) ?? null;
+  }
+}
+
+// A code as it is read aloud.
+export const spelled = (code) => `${code.slice(0, 3)} ${code.slice(3)}`;

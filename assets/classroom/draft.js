@@ -1,0 +1,53 @@
+// The class as the draft: its text so far, what it proposed, and how it does beside the small model.
+
+import { make } from "../shared/view.js";
+
+function piece([text, kind]) {
+  return make("span", `token ${kind}`, text);
+}
+
+// The text so far; what the last round gained stands out.
+export function drawText(host, { prompt, pieces, gained = 0 }) {
+  const marked = pieces.map(piece);
+  if (gained > 0) for (const token of marked.slice(-gained)) token.classList.add("new");
+  host.replaceChildren(make("span", "prompt", prompt), ...marked);
+}
+
+// What was proposed by how many, and which of it the target kept.
+export function drawProposals(host, { proposals, others }, mine = null) {
+  const most = Math.max(1, ...proposals.map(([, count]) => count));
+  const rows = proposals.map(([text, count, kept]) => {
+    const row = make("li", `choice${kept ? " right" : ""}`);
+    const line = make("p", "said");
+    line.append(make("span", "mark", kept ? "✓" : "✗"), make("span", "what", text));
+    line.append(make("span", "visually-hidden", kept ? "(accepted)" : "(rejected)"));
+    if (text === mine) line.append(make("span", "yours", "yours"));
+    line.append(make("span", "count", String(count)));
+    const bar = make("div", "bar");
+    bar.append(make("span"));
+    bar.style.setProperty("--share", String(count / most));
+    row.append(line, bar);
+    return row;
+  });
+  const list = make("ul", "class-answers proposals");
+  list.append(...rows);
+  const left = others === 1 ? "1 other guess was" : `${others} other guesses were`;
+  host.replaceChildren(list, ...(others > 0 ? [make("p", "note", `${left} not in the tree`)] : []));
+}
+
+export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFixed(2);
+
+// Accepted tokens per target call, the class's and the small model's.
+export function drawScores(host, { accepted, by_model: byModel, rounds }) {
+  const score = (name, value) => {
+    const box = make("div");
+    box.append(make("dt", "", name), make("dd", "", rate(value, rounds)));
+    return box;
+  };
+  const list = make("dl");
+  list.append(score("the class", accepted), score("the small model", byModel));
+  const calls = rounds === 1 ? "1 target call" : `${rounds} target calls`;
+  host.replaceChildren(list, make("p", "note", `accepted tokens per target call, of ${calls}`));
+  host.classList.add("scores");
+  host.hidden = rounds === 0;
+}

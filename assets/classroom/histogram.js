@@ -1,0 +1,107 @@
+// How a class answered: a bar for each choice, or columns over the range of a number, beside the right answer.
+
+import { said } from "../lessons/question.js";
+import { make } from "../shared/view.js";
+
+const MOST_COLUMNS = 20;
+
+// Answers by column: [{ from, to, count }], the last column holds the end of the range.
+export function columns([least, most, step], counts) {
+  const steps = Math.round((most - least) / step);
+  const wide = Math.ceil((steps + 1) / MOST_COLUMNS);
+  const number = Math.ceil((steps + 1) / wide);
+  const found = Array.from({ length: number }, (_, i) => ({
+    from: least + i * wide * step,
+    to: Math.min(most, least + ((i + 1) * wide - 1) * step),
+    count: 0,
+  }));
+  for (const [value, count] of counts) {
+    const at = Math.floor(Math.round((value - least) / step) / wide);
+    found[Math.min(number - 1, Math.max(0, at))].count += count;
+  }
+  return found;
+}
+
+// Where a value lies over the columns, as a share of their width: the middle of a step is that of its share.
+export function placeOf([least, most, step], value) {
+  const steps = Math.round((most - least) / step) + 1;
+  const wide = Math.ceil(steps / MOST_COLUMNS);
+  const drawn = Math.ceil(steps / wide) * wide;
+  return Math.min(1, Math.max(0, ((value - least) / step + 0.5) / drawn));
+}
+
+export const total = (counts) => counts.reduce((sum, [, count]) => sum + count, 0);
+
+// Answers that count as right.
+export function right({ choices, answer, close }, counts) {
+  const fits = choices ? (value) => value === answer : (value) => Math.abs(value - answer) <= close + 1e-9;
+  return total(counts.filter(([value]) => fits(value)));
+}
+
+const people = (count) => (count === 1 ? "1 answer" : `${count} answers`);
+
+function choiceRow(question, index, counts, mine) {
+  const count = total(counts.filter(([value]) => value === index));
+  const isRight = index === question.answer;
+  const row = make("li", `choice${isRight ? " right" : ""}`);
+  const line = make("p", "said");
+  line.append(make("span", "mark", isRight ? "✓" : ""), make("span", "what", question.choices[index]));
+  if (index === mine) line.append(make("span", "yours", "yours"));
+  if (isRight) line.append(make("span", "visually-hidden", "(the right answer)"));
+  line.append(make("span", "count", String(count)));
+  const bar = make("div", "bar");
+  bar.append(make("span"));
+  bar.style.setProperty("--share", String(count / Math.max(1, total(counts))));
+  row.append(line, bar);
+  return row;
+}
+
+function drawChoices(question, counts, mine) {
+  const list = make("ul", "class-answers");
+  list.append(...question.choices.map((_, i) => choiceRow(question, i, counts, mine)));
+  return list;
+}
+
+function drawNumbers(question, counts, mine) {
+  const found = columns(question.range, counts);
+  const highest = Math.max(1, ...found.map(({ count }) => count));
+  const figure = make("figure", "numbers");
+  const plot = make("div", "plot");
+  for (const { from, to, count } of found) {
+    const column = make("span", "column", count > 0 ? String(count) : "");
+    column.style.setProperty("--share", String(count / highest));
+    column.title = `${said(question, from)}${to > from ? ` to ${said(question, to)}` : ""}: ${people(count)}`;
+    plot.append(column);
+  }
+  const at = placeOf(question.range, question.answer);
+  const mark = make("span", `answer ${at > 0.6 ? "before" : ""}`, `✓ ${said(question, question.answer)}`);
+  mark.style.setProperty("--at", String(at));
+  plot.append(mark);
+  if (mine !== null && mine !== undefined) {
+    const own = make("span", "own", "▲");
+    own.style.setProperty("--at", String(placeOf(question.range, mine)));
+    own.title = `yours: ${said(question, mine)}`;
+    plot.append(own);
+  }
+  const ends = make("p", "ends");
+  ends.append(...question.range.slice(0, 2).map((value) => make("span", "", said(question, value))));
+  figure.append(plot, ends);
+  figure.setAttribute("role", "img");
+  figure.setAttribute("aria-label", inWords(question, counts));
+  return figure;
+}
+
+// The same for whoever does not see it.
+export function inWords(question, counts) {
+  const filled = columns(question.range, counts).filter(({ count }) => count > 0);
+  const told = filled.map(({ from, to, count }) => `${said(question, from)} to ${said(question, to)}: ${count}`);
+  return `The class's answers: ${told.join("; ") || "none"}. Right: ${said(question, question.answer)}.`;
+}
+
+// Fills `host`; mine: this student's own answer, if there is one.
+export function drawHistogram(host, question, counts, mine = null) {
+  const all = total(counts);
+  const verdict = `${right(question, counts)} of ${people(all)} right`;
+  const drawn = question.choices ? drawChoices(question, counts, mine) : drawNumbers(question, counts, mine);
+  host.replaceChildren(drawn, make("p", "sum", verdict));
+}

@@ -1,0 +1,196 @@
+// The lecturer's side of a room: the lesson's step leads, answers are counted, and shown beside the right one.
+
+import * as lessons from "../lessons/panel.js";
+import { make, setText } from "../shared/view.js";
+import { post, recall, remember, spelled, watch } from "./connection.js";
+import { drawHistogram } from "./histogram.js";
+import { mountDraft } from "./lecturer_draft.js";
+import { mountJoin } from "./lecturer_join.js";
+
+const KEPT = "specdec.class.lecturer";
+const LOST = "The connection to the server is lost; it is tried again. The room stays.";
+
+let who = null; // { room, token }
+let state = null; // the newest
+let told = null; // the step that the room was led to last
+let stop = () => {};
+let sending = Promise.resolve(); // one after the other: steps must not overtake each other
+const shown = new Set(); // questions whose answers the class has seen
+const views = []; // draw(who, state, message)
+let message = null;
+
+const key = ({ lesson, step }) => `${lesson}/${step}`;
+const draw = () => views.forEach((view) => view({ who, state, message }));
+
+function tell(text) {
+  message = text;
+  draw();
+}
+
+// ---------------------------------------------------------------- the room
+
+async function open() {
+  try {
+    const { room, key: token } = await post("open");
+    lead({ room, token });
+    stepped();
+  } catch (error) {
+    tell(error.message);
+  }
+}
+
+function lead(found) {
+  who = found;
+  message = null;
+  remember(KEPT, who);
+  lessons.teach({ isShown: (lesson, step) => shown.has(key({ lesson, step })) });
+  stop();
+  stop = watch(who, { seen, gone: left, lost: (whether) => tell(whether ? LOST : null) });
+  draw();
+}
+
+function left(text) {
+  stop();
+  who = state = told = null;
+  shown.clear();
+  remember(KEPT, null);
+  lessons.teach(null);
+  tell(text);
+}
+
+async function close() {
+  await send("close");
+  if (message === null) left(null);
+}
+
+// What the lecturer does, in its order; the answer is what there is to see then.
+export function send(name, body = {}) {
+  const act = async () => {
+    if (!who) return;
+    try {
+      const found = await post(name, { room: who.room, ...body }, who.token);
+      message = null;
+      if (found.version !== undefined) seen(found);
+    } catch (error) {
+      if (error.isGone) left(error.message);
+      else tell(error.message || LOST);
+    }
+  };
+  sending = sending.then(act);
+  return sending;
+}
+
+function seen(found) {
+  if (state && found.version < state.version) return;
+  state = found;
+  if (state.place) follow(state.place);
+  else if (state.draft) told = null;
+  draw();
+}
+
+// Where the room is: also where another window of this lecturer led it.
+function follow(place) {
+  const isNew = place.shown && !shown.has(key(place));
+  if (isNew) shown.add(key(place));
+  if (key(place) !== told) {
+    told = key(place);
+    lessons.goTo(place.lesson, place.step);
+  } else if (isNew && lessons.place()) lessons.refresh();
+}
+
+function stepped() {
+  const here = lessons.place();
+  if (!who || !here || key(here) === told) return draw();
+  told = key(here);
+  draw();
+  send("step", { lesson: here.lesson, step: here.step, shown: shown.has(told) });
+}
+
+const present = ({ here = 0 }) => (here === 1 ? "1 student is here" : `${here} students are here`);
+
+// ---------------------------------------------------------------- within the lesson
+
+function inLesson(join) {
+  const bar = document.querySelector("#lesson .lesson");
+  const chip = Object.assign(make("button", "class-chip"), { type: "button" });
+  chip.addEventListener("click", join);
+  bar.querySelector(".place").after(chip);
+  const section = make("section", "class");
+  const [answered, figure] = [make("p", "answered"), make("div", "drawn")];
+  answered.setAttribute("role", "status");
+  const reveal = Object.assign(make("button", "reveal", "Show the answers"), { type: "button" });
+  reveal.addEventListener("click", () => {
+    const { lesson, step } = lessons.place();
+    send("step", { lesson, step, shown: true });
+  });
+  section.append(answered, figure, reveal);
+  bar.querySelector(".body .outcome").before(section);
+
+  return () => {
+    const place = lessons.place();
+    const isHere = Boolean(who && place && state?.place && key(state.place) === key(place));
+    chip.hidden = !who;
+    if (who) setText(chip, `Class ${spelled(who.room)} · ${state?.here ?? 0} here`);
+    section.hidden = !isHere || !state.question;
+    if (section.hidden) return;
+    const { place: room, question, counts, answered: number, here } = state;
+    reveal.hidden = room.shown;
+    setText(answered, room.shown ? "" : `${number} of ${Math.max(here, number)} have answered`);
+    answered.style.setProperty("--share", String(number / Math.max(1, here, number)));
+    const drawing = JSON.stringify([key(room), counts ?? null]);
+    if (figure.dataset.drawn === drawing) return;
+    figure.dataset.drawn = drawing;
+    if (room.shown) drawHistogram(figure, question, counts);
+    else figure.replaceChildren(...choices(question));
+  };
+}
+
+// What there is to choose from, for whoever reads it from the last row.
+function choices({ choices: texts = [] }) {
+  if (texts.length === 0) return [];
+  const list = make("ol", "offered");
+  list.append(...texts.map((text) => make("li", "", text)));
+  return [list];
+}
+
+// ---------------------------------------------------------------- mounting
+
+let join = () => {};
+let showDraft = () => {};
+
+export function mountClassBar(element, _, server) {
+  const joining = mountJoin(element.querySelector(".class-join"), server, present);
+  const drafting = mountDraft(element.querySelector(".class-draft"), send);
+  [join, showDraft] = [joining.show, drafting.show];
+  views.push(
+    joining.draw,
+    drafting.draw,
+    inLesson(() => join()),
+  );
+  lessons.onStep(stepped);
+  const kept = recall(KEPT);
+  if (kept) lead(kept);
+}
+
+export function mountClassroom(element) {
+  const find = (selector) => element.querySelector(selector);
+  const box = find(".message");
+  const on = (selector, act) => find(selector).addEventListener("click", act);
+  on("button.open", async () => {
+    await open();
+    if (who) join();
+  });
+  on(".code-shown", () => join());
+  on("button.draft", () => showDraft());
+  on("button.end", close);
+  const view = () => {
+    find(".closed").hidden = Boolean(who);
+    find(".opened").hidden = !who;
+    if (who) setText(find(".code"), spelled(who.room));
+    if (who) setText(find(".here"), present(state ?? {}));
+    setText(box, message ?? "");
+    box.hidden = !message;
+  };
+  views.push(view);
+  view();
+}

@@ -1,0 +1,54 @@
+// The class as the draft, on the projector: the text, what was proposed, and how it does beside the small model.
+
+import { setText } from "../shared/view.js";
+import { spelled } from "./connection.js";
+import { drawProposals, drawScores, drawText } from "./draft.js";
+
+export function mountDraft(dialog, send) {
+  const find = (selector) => dialog.querySelector(selector);
+  const on = (selector, act) => find(selector).addEventListener("click", act);
+  on(".close", () => dialog.close());
+  on(".verify", () => send("check"));
+  on(".next-round", () => send("next"));
+  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // the page's keys are not meant here
+  find(".begin").addEventListener("submit", (event) => {
+    event.preventDefault();
+    send("draft", { prompt: find(".begin input").value });
+  });
+
+  const show = () => dialog.open || dialog.showModal();
+  let begun = false;
+
+  function drawRound({ draft, answered, here }) {
+    const { proposals, checking, ended } = draft;
+    drawText(find(".text"), draft);
+    drawScores(find(".scores"), draft);
+    const asks = !proposals && !ended;
+    setText(
+      find(".answered"),
+      checking ? "The target checks …" : `${answered} of ${Math.max(here, answered)} have guessed`,
+    );
+    find(".answered").hidden = find(".verify").hidden = !asks;
+    find(".verify").disabled = checking || answered === 0;
+    find(".next-round").hidden = !proposals || ended;
+    if (proposals) drawProposals(find(".result"), draft);
+    else find(".result").replaceChildren();
+  }
+
+  return {
+    show,
+    draw({ who, state, message }) {
+      const draft = state?.draft;
+      if (who) setText(find(".room"), `Class ${spelled(who.room)} · ${state?.here ?? 0} here`);
+      const box = find(".message");
+      setText(box, message ?? "");
+      box.hidden = !message;
+      find(".begin").hidden = Boolean(draft);
+      find(".drafting").hidden = !draft;
+      if (draft) drawRound(state);
+      if (draft && !begun) show();
+      if (!who || (begun && !draft)) dialog.close();
+      begun = Boolean(draft);
+    },
+  };
+}

@@ -1,0 +1,53 @@
+// How students come into the room, for all to see: a QR code, a link and the code.
+
+import { setText } from "../shared/view.js";
+import { spelled } from "./connection.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const LOCAL = /^(localhost|127\.[\d.]+|\[::1\]|.*\.localhost)$/;
+
+const linkOf = (room) => {
+  const url = new URL("class", document.baseURI);
+  url.search = room ? `room=${room}` : "";
+  return url;
+};
+
+function drawCode(host, { size, path }) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `-2 -2 ${size + 4} ${size + 4}`);
+  svg.setAttribute("shape-rendering", "crispEdges");
+  const dark = document.createElementNS(SVG, "path");
+  dark.setAttribute("d", path);
+  svg.append(dark);
+  host.replaceChildren(svg);
+}
+
+export function mountJoin(dialog, server, present) {
+  const find = (selector) => dialog.querySelector(selector);
+  let room = null;
+  find(".close").addEventListener("click", () => dialog.close());
+  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // Esc leaves this, not the projector
+  find(".local").hidden = !LOCAL.test(location.hostname);
+
+  async function codeOf(wanted) {
+    const found = await server.qr({ link: linkOf(wanted).href });
+    if (!found.error && wanted === room) drawCode(find(".qr"), found);
+  }
+
+  return {
+    show: () => dialog.open || dialog.showModal(),
+    draw({ who, state }) {
+      if (!who) {
+        room = null;
+        return dialog.close();
+      }
+      setText(find(".here"), present(state ?? {}));
+      if (who.room === room) return;
+      room = who.room;
+      const short = linkOf();
+      setText(find(".link"), `${short.host}${short.pathname}`);
+      setText(find(".code"), spelled(room));
+      codeOf(room);
+    },
+  };
+}

@@ -1,0 +1,216 @@
+// The student's page: where the lecturer is, one answer to each question, and back to what was before.
+
+import { ask, feedback, isRight, said } from "../lessons/question.js";
+import { make, setText } from "../shared/view.js";
+import { post, recall, remember, spelled, watch } from "./connection.js";
+import { drawProposals, drawScores, drawText } from "./draft.js";
+import { drawHistogram } from "./histogram.js";
+
+const KEPT = "specdec.class.student";
+const LOST = "The connection to the server is lost. It is tried again; your answers are safe.";
+const find = (selector) => document.querySelector(selector);
+/** @type {(selector: string) => HTMLInputElement} */
+const field = (selector) => document.querySelector(selector);
+
+let who = null; // { room, token }
+let stop = () => {};
+let state = null; // the newest
+let at = -1; // in `past`, of what is in sight; -1: what the lecturer shows
+const past = []; // states of steps of lessons, in the order in which they came
+
+const keyOf = ({ place, draft }) => (place ? `${place.lesson}/${place.step}` : draft ? `draft/${draft.number}` : "");
+
+function tell(message) {
+  const box = find(".message");
+  setText(box, message ?? "");
+  box.hidden = !message;
+}
+
+// ---------------------------------------------------------------- in and out
+
+async function join(code) {
+  try {
+    enter(await post("join", { room: code }));
+  } catch (error) {
+    leave(error.message);
+  }
+}
+
+function enter(found) {
+  who = found;
+  remember(KEPT, who);
+  tell(null);
+  find(".join").hidden = true;
+  setText(find("header .code"), `Class ${spelled(who.room)}`);
+  stop();
+  stop = watch(who, { seen, gone: leave, lost: (whether) => tell(whether ? LOST : null) });
+}
+
+function leave(message) {
+  stop();
+  who = state = null;
+  past.length = 0;
+  at = -1;
+  remember(KEPT, null);
+  find(".join").hidden = false;
+  find(".lesson").hidden = find("footer").hidden = true;
+  setText(find("header .code"), "");
+  tell(message);
+}
+
+function seen(found) {
+  state = found;
+  if (state.place) {
+    const known = past.findIndex((other) => keyOf(other) === keyOf(state));
+    if (known < 0) past.push(state);
+    else past[known] = state;
+  }
+  draw();
+}
+
+// ---------------------------------------------------------------- what is in sight
+
+let drawn = ""; // what was drawn last: an input that is being filled in stays
+
+function draw() {
+  const shown = at < 0 ? state : past[at];
+  const { mine, place, draft } = shown;
+  const now = JSON.stringify([
+    keyOf(shown),
+    at < 0,
+    mine ?? null,
+    place?.shown ?? [draft?.number, draft?.proposals, draft?.checking],
+  ]);
+  drawFooter(shown);
+  if (now === drawn) return;
+  const isNew = keyOf(shown) !== JSON.parse(drawn || "[]")[0];
+  drawn = now;
+  find(".lesson").hidden = false;
+  for (const selector of [".answer", ".propose", ".lesson .text"]) find(selector).hidden = true;
+  for (const selector of [".outcome", ".drawn", ".why"]) find(selector).replaceChildren();
+  if (place) drawStep(shown);
+  else if (draft) drawDraft(shown);
+  else drawLobby();
+  if (isNew) scrollTo(0, 0);
+}
+
+function drawWords(place, title, words) {
+  setText(find(".lesson .place"), place);
+  setText(find(".lesson h2"), title);
+  find(".words").replaceChildren(...words.split("\n").map((text) => make("p", "", text)));
+}
+
+function drawLobby() {
+  drawWords("", "You are in", "Wait for the lecturer to begin. This page follows by itself.");
+}
+
+function drawStep({ place, title, of, words, question, mine, counts }) {
+  drawWords(`Step ${place.step + 1} of ${of}`, title, words);
+  if (!question) return;
+  const known = mine !== null && mine !== undefined;
+  if (place.shown) {
+    if (known) {
+      const verdict = `verdict ${isRight(question, mine) ? "right" : "off"}`;
+      find(".outcome").append(make("p", verdict, feedback(question, mine)));
+    }
+    setText(find(".why"), question.why);
+    drawHistogram(find(".drawn"), question, counts, mine);
+  } else if (known) {
+    find(".outcome").append(make("p", "verdict", `Sent: ${said(question, mine)}. Wait for the others.`));
+  } else if (at < 0) drawQuestion(question, place);
+  else find(".outcome").append(make("p", "verdict", "You did not answer this."));
+}
+
+function drawQuestion(question, place) {
+  const form = find(".answer");
+  const send = field(".answer .reveal");
+  form.hidden = false;
+  send.disabled = true;
+  const read = ask(find(".options"), question, undefined, () => (send.disabled = false));
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    submit(send, "answer", { lesson: place.lesson, step: place.step, value: read() });
+  };
+}
+
+function drawDraft({ draft, mine }) {
+  drawWords(
+    `Word ${draft.number}`,
+    "You are the draft",
+    "The whole class guesses; the target checks what most of you wrote.",
+  );
+  find(".lesson .text").hidden = false;
+  drawText(find(".lesson .text"), draft);
+  const scores = make("div");
+  drawScores(scores, draft);
+  find(".drawn").append(scores);
+  const told = (text) => find(".outcome").append(make("p", "verdict", text));
+  if (draft.proposals) {
+    const list = make("div");
+    drawProposals(list, draft, mine ?? null);
+    find(".outcome").append(list);
+    if (draft.ended) told("The text ends here.");
+  } else if (mine) told(`Sent: “${mine}”. Wait for the others.`);
+  else if (!draft.checking) drawProposal(draft);
+  else told("The target checks …");
+}
+
+function drawProposal({ number }) {
+  const [form, input, send] = [find(".propose"), field("#proposal"), field(".propose .reveal")];
+  form.hidden = false;
+  input.value = "";
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    if (input.value.trim()) submit(send, "propose", { number, text: input.value });
+  };
+}
+
+// One answer; it counts when the server has it.
+async function submit(button, name, body) {
+  button.disabled = true;
+  try {
+    await post(name, { room: who.room, ...body }, who.token);
+    tell(null);
+    seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
+  } catch (error) {
+    if (error.isGone) return leave(error.message);
+    tell(error.message || LOST);
+    button.disabled = false;
+  }
+}
+
+// ---------------------------------------------------------------- following, and looking back
+
+function drawFooter(shown) {
+  const here = past.findIndex((other) => keyOf(other) === keyOf(shown));
+  const before = here < 0 ? past.length - 1 : here - 1;
+  const follows = at < 0;
+  find("footer").hidden = past.length === 0;
+  field(".back").disabled = before < 0;
+  field(".on").hidden = follows;
+  field(".on").disabled = here + 1 >= past.length;
+  field(".follow").hidden = follows;
+  find(".back").onclick = () => go(before);
+  find(".on").onclick = () => go(here + 1);
+  const link = /** @type {HTMLAnchorElement} */ (find(".whole"));
+  link.hidden = !shown.place;
+  if (shown.place) link.href = `./?lesson=${shown.place.lesson}&step=${shown.place.step + 1}`;
+}
+
+function go(index) {
+  at = index;
+  draw();
+}
+
+find(".follow").addEventListener("click", () => go(-1));
+find(".join").addEventListener("submit", (event) => {
+  event.preventDefault();
+  join(field("#code").value);
+});
+document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+
+const asked = new URLSearchParams(location.search).get("room");
+const kept = recall(KEPT);
+if (kept && (asked === null || asked === kept.room)) enter(kept);
+else if (asked) join(asked);
+else find(".join").hidden = false;

@@ -1,0 +1,185 @@
+"""Be the draft: a class proposes what comes next, its most frequent proposals are the tree to verify.
+
+    words of the class --> tokens --> a tree of those proposed most --> one target call, by ERSD
+                                                                   '--> the small model in the class's place
+
+Under ERSD the seed and the position alone decide the text, so each round is a run of its own that goes on
+where the one before ended, and the small model is asked at the same place, with a tree of the same shape.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import specdec
+from components.guard.bodies import Refused
+from specdec.pair import ModelPair
+from specdec.topology import Topology
+from specdec.trace import Round, Token
+
+MOST_CHARACTERS = 24
+"""Of one proposal."""
+MOST_PROPOSALS = 8
+"""Different ones that become the tree: those of most students."""
+LONGEST = 96
+"""Tokens after which the text is long enough."""
+_MOST_TOKENS = 6
+"""Of one proposal, and of the rest of a word that the target began."""
+_SAMPLING: dict[str, Any] = {"method": "ersd", "temperature": 0.7}
+
+Piece = tuple[str, str]
+"""A token's text and its kind."""
+
+
+@dataclass
+class Checked:
+    """What became of a round. proposals: text, students, whether the target kept it, all of those in the
+    tree; others: students whose proposal is not. pieces: what the text gained. accepted, by_model: of the
+    class's and of the small model's tokens."""
+
+    proposals: list[tuple[str, int, bool]]
+    others: int
+    pieces: list[Piece]
+    token_ids: list[int]
+    accepted: int
+    by_model: int
+
+
+@dataclass
+class Drafting:
+    """A text that a class drafts. pair: the one that it was begun with, None once it is gone; number: of the
+    round; result: of it, None while the class proposes."""
+
+    prompt: str
+    text_ids: list[int]
+    seed: int
+    pair: Callable[[], ModelPair | None]
+    number: int = 1
+    pieces: list[Piece] = field(default_factory=list)
+    result: Checked | None = None
+    checking: bool = False
+    rounds: int = 0
+    accepted: int = 0
+    by_model: int = 0
+    ended: bool = False
+    proposed: dict[int, str] = field(default_factory=dict)
+
+    def propose(self, student: int, number: int, text: str) -> None:
+        """One proposal of a student for this round. `Refused` where it is another round, or the second."""
+        if number != self.number or self.result or self.checking or self.ended:
+            raise Refused(409, "this round is over")
+        if student in self.proposed:
+            raise Refused(409, "you have proposed something already")
+        if not (word := written(text)):
+            raise Refused(422, "write a word, or a sign")
+        self.proposed[student] = word
+
+    def take(self, result: Checked) -> None:
+        """Let this round end so."""
+        self.result, self.checking = result, False
+        self.pieces += result.pieces
+        self.text_ids += result.token_ids
+        self.rounds += 1
+        self.accepted += result.accepted
+        self.by_model += result.by_model
+        self.ended = len(self.pieces) >= LONGEST or not result.token_ids
+
+    def go_on(self) -> None:
+        """Ask for what comes next."""
+        if not self.ended:
+            self.number, self.result, self.proposed = self.number + 1, None, {}
+
+
+def written(text: str) -> str:
+    """A proposal without what its writer did not mean: spaces around it, and what is not printed."""
+    return " ".join("".join(c for c in text if c.isprintable()).split())[:MOST_CHARACTERS]
+
+
+def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], seed: int) -> Checked:
+    """One round with the class as the draft. The text goes on to the end of a word, by the target alone."""
+    counts = Counter(proposed)
+    drafts = {text: tuple(_ids(pair, text)) for text, _ in counts.most_common(MOST_PROPOSALS)}
+    tree, lines = _tree(drafts.values())
+    by_class = _round(pair, text_ids, tree, seed, drafter=_Lines(lines))
+    by_model = _round(pair, text_ids, tree, seed) if pair.draft is not None and lines else None
+    kept = tuple(token.id for token in by_class.tokens if token.kind == "accepted")
+    ended = by_class.finish == "eos"
+    tokens = list(by_class.tokens)
+    if not ended:
+        tokens += _to_the_words_end(pair, [*text_ids, *(token.id for token in tokens)], seed)
+    return Checked(
+        [(text, counts[text], kept[: len(ids)] == ids) for text, ids in drafts.items()],
+        counts.total() - sum(counts[text] for text in drafts),
+        [(token.text, token.kind) for token in tokens],
+        [] if ended else [token.id for token in tokens],
+        by_class.num_accepted,
+        by_model.num_accepted if by_model else 0,
+    )
+
+
+def _ids(pair: ModelPair, text: str) -> list[int]:
+    """Tokens of a proposal: a word begins with a space, a sign does not."""
+    spaced = f" {text}" if text[0].isalnum() else text
+    return pair.encode(pair.tokenizer.encode(spaced, add_special_tokens=False))[:_MOST_TOKENS]
+
+
+def _tree(drafts: Iterable[tuple[int, ...]]) -> tuple[Topology, list[tuple[int, ...]]]:
+    """The tree in which each of these lines has its path; those that begin no other, in the tree's order."""
+    paths: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
+    children: Counter[tuple[int, ...]] = Counter()
+    for line in drafts:
+        for end in range(1, len(line) + 1):
+            if line[:end] not in paths:
+                before = line[: end - 1]
+                paths[line[:end]] = (*paths[before], children[before])
+                children[before] += 1
+    lines = [line for line in paths if line and not children[line]]
+    return Topology(path for path in paths.values() if path), sorted(lines, key=paths.__getitem__)
+
+
+class _Lines:
+    """The class as a drafter."""
+
+    name = "the class"
+
+    def __init__(self, lines: Sequence[Sequence[int]]):
+        self.lines = lines
+
+    def propose(self, *_: Any) -> Iterable[Sequence[int]]:
+        """What was proposed fits into the tree: that was made of it."""
+        return self.lines
+
+
+def _round(pair: ModelPair, text_ids: Sequence[int], tree: Topology, seed: int, **drafter: Any) -> Round:
+    """The first round after this text; room for the whole tree."""
+    run = specdec.stream(
+        pair,
+        text_ids,
+        topology=tree,
+        max_new_tokens=tree.depth + 1,
+        seed=seed,
+        detail=False,
+        **drafter,
+        **_SAMPLING,
+    )
+    with closing(run):
+        return next(run)
+
+
+def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
+    """What the target writes until something begins that is no word, or another one."""
+    plain = _SAMPLING | {"method": "ar"}
+    run = specdec.stream(pair, text_ids, max_new_tokens=_MOST_TOKENS, seed=seed, detail=False, **plain)
+    tokens: list[Token] = []
+    with closing(run):
+        for round in islice(run, _MOST_TOKENS):
+            [token] = round.tokens
+            if round.finish == "eos" or not token.text[:1].isalnum():
+                break
+            tokens.append(token)
+    return tokens

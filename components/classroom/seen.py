@@ -1,0 +1,48 @@
+"""What a room's lecturer and its students see, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.classroom import drafting, steps
+from components.classroom.rooms import Room
+from components.guard.bodies import Refused
+
+Seen = dict[str, Any]
+
+
+def seen(room: Room, token: str) -> Seen:
+    """What there is for whoever has this token, with its version. `Refused` where the room is closed, or
+    knows nobody of it."""
+    if room.closed:
+        raise Refused(410, "the lecturer has closed this room, or it was quiet for two hours")
+    leads = room.leads(token)
+    said = {"version": room.heard if leads else room.version} | _shown(room, leads)
+    if leads:
+        return said | {"here": room.here}
+    number = room.student(token)
+    if room.place:
+        return said | {"mine": room.answer_of(number, room.place[:2])}
+    return said | ({"mine": room.drafting.proposed.get(number)} if room.drafting else {})
+
+
+def _shown(room: Room, leads: bool) -> Seen:
+    """What everybody sees, and the lecturer before the others: how many answered."""
+    if room.place:
+        counts = room.counts(room.place[:2])
+        said = {"place": room.place._asdict()} | steps.told(room.place)
+        if room.place.shown:
+            said["counts"] = counts
+        return said | ({"answered": sum(count for _, count in counts)} if leads else {})
+    if room.drafting:
+        return {"draft": _text(room.drafting)} | ({"answered": len(room.drafting.proposed)} if leads else {})
+    return {}
+
+
+def _text(text: drafting.Drafting) -> Seen:
+    names = ("prompt", "pieces", "number", "checking", "rounds", "accepted", "by_model", "ended")
+    said = {name: getattr(text, name) for name in names}
+    if text.result is None:
+        return said
+    result = text.result
+    return said | {"proposals": result.proposals, "others": result.others, "gained": len(result.pieces)}

@@ -1,0 +1,65 @@
+"""What a class is told of a lesson's step, and what an answer to it may be."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from components.classroom.rooms import Place
+from components.lessons import panel as lessons
+
+_ASKED = ("choices", "range", "percent", "points")
+_TOLD = ("answer", "close", "why")
+
+
+@cache
+def _lessons() -> dict[str, dict[str, Any]]:
+    return {lesson["id"]: lesson for lesson in lessons.lessons()}
+
+
+def checked(place: Place) -> Place:
+    """A place that there is. ValueError names what does not fit."""
+    if place.lesson not in _lessons():
+        raise ValueError(f"lesson = {place.lesson!r:.60} is none of {', '.join(_lessons())}")
+    last = len(_lessons()[place.lesson]["questions"]) + 1
+    if not 0 <= place.step <= last:
+        raise ValueError(f"step = {place.step!r:.60} is not from 0 to {last}")
+    if place.shown and _question(place) is None:
+        raise ValueError(f"step {place.step} asks nothing whose answer could be shown")
+    return place
+
+
+def check_answer(place: Place, value: float) -> float:
+    """An answer that the question at this place can have. ValueError says what would be one."""
+    question = _question(checked(place))
+    if question is None:
+        raise ValueError(f"step {place.step} asks nothing")
+    if "choices" in question:
+        if value not in range(len(question["choices"])):
+            raise ValueError(
+                f"value = {value:g} is not the number of a choice, 0 to {len(question['choices']) - 1}"
+            )
+        return value
+    least, most, step = question["range"]
+    steps = (value - least) / step
+    if not least <= value <= most or not math.isclose(steps, round(steps), abs_tol=1e-6):
+        raise ValueError(f"value = {value:g} is not from {least:g} to {most:g} in steps of {step:g}")
+    return round(least + round(steps) * step, 9)
+
+
+def told(place: Place) -> dict[str, Any]:
+    """A step's title, words and question; its answer only where it is shown."""
+    lesson = _lessons()[place.lesson]
+    question = _question(place)
+    words = lesson["read"] if place.step == 0 else lesson["goal"] if question is None else question["ask"]
+    said = {"title": lesson["title"], "of": len(lesson["questions"]) + 2, "words": words}
+    if question is None:
+        return said
+    names = _ASKED + _TOLD * place.shown
+    return said | {"question": {name: question[name] for name in names if name in question}}
+
+
+def _question(place: Place) -> dict[str, Any] | None:
+    questions = _lessons()[place.lesson]["questions"]
+    return questions[place.step - 1] if 1 <= place.step <= len(questions) else None
