@@ -140,7 +140,7 @@ class TreeView {
   constructor(element) {
     this.plot = element.querySelector(".figure");
     this.detail = element.querySelector(".inspected");
-    this.hint = this.detail.textContent;
+    this.hint = [...this.detail.childNodes];
     this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
     // few elements, however many edges: one for each state and width
     this.edges = STATES.flatMap((status) => WIDTHS.map(() => svg("path", { class: `edge ${status}` })));
@@ -210,7 +210,8 @@ class TreeView {
   inspect(lit) {
     const items = [...this.nodes.children].map((group) => this.meaning.get(group));
     const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
-    setText(this.detail, found ? described(found.node, found.status) : this.hint);
+    if (found) setText(this.detail, described(found.node, found.status));
+    else if (this.detail.firstChild !== this.hint[0]) this.detail.replaceChildren(...this.hint);
   }
 
   isLit(lit, item) {

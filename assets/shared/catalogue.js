@@ -20,5 +20,15 @@ export const STATUSES = {
   rejected: "rejected",
   unvisited: "not used",
 };
+// What each method does, by the name that people read.
+export const METHOD_SENTENCES = {
+  autoregressive: "Autoregressive decoding: the target alone, one token per target call.",
+  GSD: "Greedy speculative decoding: accept a draft with probability p / q, or sample from the residual.",
+  ERSD: "Exponential-race speculative decoding: both models race on the same noise; the winner of both is kept.",
+  Traversal: "Traversal verification: decide on whole paths, leaves first; on a sequence this is block verification.",
+  SpecInfer:
+    "SpecInfer's multi-step speculative sampling: test independent drafts one by one, each against the residual of those before it.",
+  SpecTr: "SpecTr's k-sequential selection: test independent drafts against one threshold for all of them.",
+};
 // Methods whose text of a seed is the same whatever drafts.
 export const INVARIANT = ["ar", "ersd"];

@@ -1,11 +1,10 @@
 // Every term of the page in one sentence, told where the word stands: on [data-term], and on the places below.
 
+import { METHOD_SENTENCES, METHODS } from "./catalogue.js";
 import { make } from "./view.js";
 
-const TERMS = {
-  ERSD: "Exponential-race speculative decoding: draft and target race on the same random numbers; a draft is kept if it wins the target's race too.",
-  GSD: "Greedy speculative decoding: each drafted token is kept with probability p / q, else the token is drawn from the residual.",
-  autoregressive: "Plain decoding: the target alone, one call for every token.",
+export const TERMS = {
+  ...METHOD_SENTENCES,
   topology: "The shape of the draft: one token, a row, several alternatives, or a tree of both.",
   k: "How many tokens the draft proposes for one target call.",
   race: "Each token draws one random number e and arrives at e / probability; the first to arrive is the sample.",
@@ -16,6 +15,7 @@ const TERMS = {
   residual:
     "What is left of the target's probabilities once the draft's are taken off; GSD draws from it after a rejection.",
   bonus: "One more token of the target's own after a path of the draft that was kept whole.",
+  sampled: "Written by the target alone: nothing was drafted for it.",
   path: "A way through the tree of drafted tokens, from the text so far to a leaf.",
   baseline: "Autoregressive decoding of the same prompt and seed, measured on the same machine.",
   law: "The probabilities of all next tokens: P the target's, Q the draft's.",
@@ -32,15 +32,29 @@ const TERMS = {
   "Elias γ": "A code in which small numbers take few bits: 1 takes one bit, 2 and 3 take three.",
   "relative speed": "Tokens per second of the median round beside those of autoregressive decoding.",
   call: "One evaluation of the large target model; it checks all drafted tokens at once.",
+  "block efficiency":
+    "The paper's block efficiency: how many tokens one target call yields on average; 1 without a draft, at most one more than a path is long.",
 };
 
+// Controls that are not ours to mark: Gradio's labels, and choices of methods.
 const PLACES = {
-  "#method label:has([value=ersd])": "ERSD",
-  "#method label:has([value=gsd])": "GSD",
-  "#method label:has([value=ar])": "autoregressive",
-  "#topology [data-testid=block-info]": "topology",
-  "#k label": "k",
+  ...Object.fromEntries(
+    Object.entries(METHODS).map(([value, name]) => [
+      `:is(#method, #lossless-method) label:has([value="${value}"])`,
+      name,
+    ]),
+  ),
+  ":is(#topology, #lossless-topology) [data-testid=block-info]": "topology",
+  ":is(#k, #lossless-k) label": "k",
+  "#baseline label": "baseline",
 };
+
+// A word that is explained where it stands.
+export function term(name, text) {
+  const word = Object.assign(make("dfn", "", text), { tabIndex: 0 });
+  word.dataset.term = name;
+  return word;
+}
 
 function termOf(target) {
   const place = Object.keys(PLACES).find((selector) => target.closest(selector));

@@ -270,10 +270,10 @@ class TreeLab {
       slider.setAttribute("aria-valuetext", value.toFixed(3));
     });
     const left = Math.max(0, 1 - sum(vector));
-    setText(
-      this.find(".left-over"),
-      `In ${(100 * left).toFixed(1)}% no child is accepted, however many there are${this.result ? `; entropy H[R] = ${digits(this.result.entropy)} bits` : ""}.`,
-    );
+    const [lost, uncertainty] = this.find(".left-over").children;
+    setText(lost, `In ${(100 * left).toFixed(1)}% no child is accepted, however many there are.`);
+    uncertainty.hidden = !this.result;
+    if (this.result) setText(uncertainty.lastElementChild, digits(this.result.entropy));
   }
 
   tell() {

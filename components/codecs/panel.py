@@ -390,12 +390,13 @@ _TEMPLATE = f"""
       <button type="button" class="recorded" hidden>Recorded randomness</button>
     </div>
     <p class="note seed"></p>
-    <p class="key">Under each token: the index that was sent, in bits. Choose a token to see its
-      proposals.</p>
+    <p class="key">Under each token: the index that was sent, in bits of the {frame.term("Elias γ")} code.
+      Choose a token to see its proposals.</p>
     <p class="received"></p>
     <div class="message-of-one" aria-live="polite"></div>
     <div class="two">
       <div>
+        <p class="key">In bits: H is an {frame.term("entropy")}, {frame.term("D_KL")} how far P is from Q.</p>
         <div class="scroll wrap"></div>
         <details open><summary>Table of the tokens</summary><div class="scroll tokens-table"></div></details>
       </div>

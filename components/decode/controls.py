@@ -78,7 +78,9 @@ def _decoding(method: gr.Radio) -> Inputs:
     length = gr.Slider(
         1, most.new_tokens, min(64, most.new_tokens), step=1, label="Length in tokens", elem_id="length"
     )
-    baseline = gr.Checkbox(True, label="Measure the autoregressive baseline too", info=BASELINE_INFO)
+    baseline = gr.Checkbox(
+        True, label="Measure the autoregressive baseline too", info=BASELINE_INFO, elem_id="baseline"
+    )
     gr.on(
         [topology.change, method.change],
         _needed,

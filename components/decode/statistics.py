@@ -23,11 +23,13 @@ def _table(name: str, caption: str, *columns: str) -> str:
 
 
 _OPTIMUM = f"accepted, of the {frame.term('optimum')}"
+_ACCEPTANCE = f"{frame.term('acceptance', 'Acceptance')} by {frame.term('child index')}"
+_EFFICIENCY = frame.term("block efficiency", "tokens per target call")
 _TEMPLATE = f"""
 <section aria-labelledby="statistics-title">
   <h2 id="statistics-title" class="visually-hidden">Statistics</h2>
   <div class="main-figure">
-    <p><b class="efficiency">–</b> tokens per target call</p>
+    <p><b class="efficiency">–</b> {_EFFICIENCY}</p>
     <div class="against" role="img" aria-label="Against one token per target call"><i></i></div>
     <p class="note efficiency-note"></p>
   </div>
@@ -35,11 +37,11 @@ _TEMPLATE = f"""
   <details class="all"><summary>All statistics</summary>
     <dl class="tiles">
       {_tile("tokens per second, this run", "speed")}
-      {_tile("tokens per second, autoregressive", "baseline")}
+      {_tile(f"tokens per second, {frame.term('baseline', 'autoregressive')}", "baseline")}
       {_tile(_OPTIMUM, "optimum")}
     </dl>
     <div class="columns">
-      {_table("acceptance", "Acceptance by child index", "index", "accepted", "share")}
+      {_table("acceptance", _ACCEPTANCE, "index", "accepted", "share")}
       {_table("sources", "Where the tokens came from", "kind", "tokens", "share")}
       {_table("seconds", "Where the time went", "stage", "per round", "share")}
     </div>

@@ -7,6 +7,7 @@ import gradio as gr
 from components.page import frame
 from components.server.standalone import alone
 
+_EFFICIENCY = f"{frame.term('block efficiency', 'tokens')} per {frame.term('call', 'target call')}"
 _TEMPLATE = f"""
 <section><nav aria-label="Through the run">
   <button type="button" class="play" title="Space" disabled
@@ -33,7 +34,7 @@ _TEMPLATE = f"""
     <option value="fast">5 rounds/s</option>
     <option value="fastest">10 rounds/s</option>
   </select>
-  <span class="live-figure"><b>–</b> <span>tokens per {frame.term("call", "target call")}</span></span>
+  <span class="live-figure"><b>–</b> <span>{_EFFICIENCY}</span></span>
 </nav></section>
 """
 

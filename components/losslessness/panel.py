@@ -73,10 +73,10 @@ _TEMPLATE = f"""
 
   <section class="card how-it-works" aria-labelledby="lossless-how-title">
     <header><h2 id="lossless-how-title">What is checked</h2></header>
-    <p>A tiny target model writes tomorrow's weather from today's, so the probability of each continuation is
-      known exactly. The real decoder writes thousands of short texts, each with a seed of its own. Their
-      shares may differ from the probabilities by chance only; χ² sums up how far they are apart, and p is the
-      probability that chance alone puts them at least as far apart.</p>
+    <p>A tiny target model writes tomorrow's weather from today's, so the {frame.term("law")} of what
+      follows is known exactly. The real decoder writes thousands of short texts, each with a seed of its
+      own. Their shares may differ from the probabilities by chance only; χ² sums up how far they are apart,
+      and p is the probability that chance alone puts them at least as far apart.</p>
   </section>
 
   <section class="card history-card" aria-labelledby="lossless-history-title" hidden>
@@ -115,7 +115,7 @@ def panel() -> dict[str, Any]:
 def _method() -> dict[str, Any]:
     drafts = [(draft.label, name) for name, draft in models.DRAFTS.items()]
     return {
-        "method": gr.Radio(method_menu(), value=_DEFAULT.method, label="Method"),
+        "method": gr.Radio(method_menu(), value=_DEFAULT.method, label="Method", elem_id="lossless-method"),
         "draft": gr.Dropdown(drafts, value=_DEFAULT.draft, label="Draft"),
     }
 
@@ -140,9 +140,14 @@ def _size() -> dict[str, Any]:
 def _tree() -> dict[str, Any]:
     return {
         "topology": gr.Dropdown(
-            topology_menu(*FIXED), value=_DEFAULT.topology, label="Topology of the draft"
+            topology_menu(*FIXED),
+            value=_DEFAULT.topology,
+            label="Topology of the draft",
+            elem_id="lossless-topology",
         ),
-        "k": gr.Slider(1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens per round"),
+        "k": gr.Slider(
+            1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens per round", elem_id="lossless-k"
+        ),
     }
 
 

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from components.page.assets import ASSETS
 from specdec.methods import DRAFTING, METHODS
+from specdec.methods.catalogue import Entry
 
 SCRIPT = ASSETS / "shared" / "catalogue.js"
+_WIDTH = 120  # characters of a line of the scripts
 
 
 class TopologyEntry(NamedTuple):
@@ -112,8 +114,21 @@ def script() -> str:
     for table, entries in tables.items():
         rows = [f'  {key}: "{entry.name}",' for key, entry in entries.items()]
         lines += [f"export const {table} = {{", *rows, "};"]
+    lines += [
+        "// What each method does, by the name that people read.",
+        "export const METHOD_SENTENCES = {",
+        *(_told(entry) for entry in METHODS.values()),
+        "};",
+    ]
     told = "// Methods whose text of a seed is the same whatever drafts."
     return "\n".join([*lines, told, f"export const INVARIANT = {json.dumps(invariant)};", ""])
+
+
+def _told(entry: Entry) -> str:
+    long_name, sentence = entry.long_name, entry.sentence
+    words = json.dumps(f"{long_name[0].upper()}{long_name[1:]}: {sentence[0].lower()}{sentence[1:]}")
+    row = f"  {entry.name}: {words},"
+    return row if len(row) <= _WIDTH else f"  {entry.name}:\n    {words},"
 
 
 if __name__ == "__main__":

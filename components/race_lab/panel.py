@@ -207,7 +207,9 @@ def _table(caption: str, *columns: str) -> str:
 
 
 _RACE_TABLE = _table("The race, token by token", "token", "p", "q", "e", "e / q", "e / p")
-_RESIDUAL_TABLE = _table("After a rejection: the residual", "token", "p", "q", "max(p − q, 0)", "residual")
+_RESIDUAL_TABLE = _table(
+    f"After a rejection: the {frame.term('residual')}", "token", "p", "q", "max(p − q, 0)", "residual"
+)
 _INDEX_TABLE = _table(
     "Acceptance by child index, measured with 95% intervals",
     *("index", "ERSD, exact", "ERSD, measured", "GSD, exact", "GSD, measured"),

@@ -224,12 +224,13 @@ _TEMPLATE = f"""
       <button type="button" class="from-run" disabled>From the Decode tab</button></div>
     <p class="note preset-note" aria-live="polite"></p>
     <div class="rates"></div>
-    <p class="note left-over"></p>
+    <p class="note left-over"><span></span> <span hidden>{frame.term("entropy", "Entropy")}
+      H[R] = <b></b> bits.</span></p>
     <p class="error-box lab-error" role="alert" hidden></p>
   </section>
 
   <section class="card gains" aria-labelledby="lab-curve-title">
-    <header><h2 id="lab-curve-title">Tokens per {frame.term("call", "target call")}</h2></header>
+    <header><h2 id="lab-curve-title">{frame.term("block efficiency", "Tokens per target call")}</h2></header>
     <div class="legend curve-legend"></div>
     <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
     <p>The optimal tree keeps gaining with log k, where a sequence and a batch level off; no tree passes the

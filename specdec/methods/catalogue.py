@@ -58,7 +58,7 @@ METHODS = {
     "gsd": Entry(
         name="GSD",
         long_name="greedy speculative decoding",
-        sentence="Accept a draft, or sample from the residual.",
+        sentence="Accept a draft with probability p / q, or sample from the residual.",
         verify=greedy_round,
         drafts=_FIRST_ARRIVALS,
         lossless=True,
@@ -69,7 +69,7 @@ METHODS = {
     "ersd": Entry(
         name="ERSD",
         long_name="exponential-race speculative decoding",
-        sentence="Both models race on the same noise.",
+        sentence="Both models race on the same noise; the winner of both is kept.",
         verify=race_round,
         drafts=_FIRST_ARRIVALS,
         lossless=True,
