@@ -27,7 +27,19 @@ FAULT_WORDS = {
     "residual-from-race": (
         "The residual reuses the race's noise",
         "After a rejection the residual is sampled with the noise that the draft won with. Those who lost "
-        "that race carry their bad luck along. The error is small: too small for a reader, not for a count.",
+        "that race carry their bad luck along. The error is small: too small for a reader, not for a "
+        "count. An engine's release of 2026 did this.",
+    ),
+    "after-a-cut": (
+        "Q as it was before a cut",
+        "A draft that samples from its likeliest tokens only must report those chances. Here the chances "
+        "from before the cut are reported, four fifths of what they were: p/q is too large, and the draft "
+        "accepted too often. A library's release of 2026 did this.",
+    ),
+    "own-sample": (
+        "The test asks about another token",
+        "The drafted token is tested with the p of a token that the target sampled for itself, instead of "
+        "with its own. A public system did this; texts look fine, and the law is not the target's.",
     ),
     "race-under-draft": (
         "The race is run under Q",
@@ -48,6 +60,12 @@ FAULT_WORDS = {
         "One random number for all leaves",
         "Every leaf of a round is tested with the same u. A u that has rejected one leaf is known to be "
         "large, so what is tested after it is rejected too often.",
+    ),
+    "uncapped-end": (
+        "Weights are not capped at the end",
+        "The weight of a path is capped at 1 after each token, what is above being lost. Here the last token "
+        "gets p/q of the whole path instead, so that luck of the first tokens makes up for later ones. A "
+        "published rule did this; with one token per decode nothing shows.",
     ),
     "lost-draft": (
         "A rejected token is taken out of Q",

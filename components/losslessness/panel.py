@@ -15,7 +15,7 @@ import gradio as gr
 from components.losslessness import models
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
-from components.losslessness.record import RECORDED
+from components.losslessness.record import RECORDED, SHOWN
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
 from components.page.catalogue import FIXED, method_menu, topology_menu
@@ -23,6 +23,7 @@ from components.server import feed, turns
 from specdec.exactness.faults import FAULTS
 
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
+_SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
 
@@ -121,10 +122,11 @@ def _method() -> dict[str, Any]:
 
 
 def _fault() -> dict[str, Any]:
-    words = FAULT_WORDS[_FAULT][1]
     broken = gr.Checkbox(False, label="Break the verifier on purpose", info=_BREAK)
     choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
-    fault = gr.Radio(choices, value=_FAULT, label="What is done wrong", info=words, visible=False)
+    fault = gr.Radio(
+        choices, value=_FAULT, label="What is done wrong", info=_explained(_FAULT), visible=False
+    )
     return {"broken": broken, "fault": fault}
 
 
@@ -167,7 +169,7 @@ def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple
     own = [name for name, of in FAULTS.items() if of.method == method]
     fault = fault if fault in own else next(iter(own), None)
     breakable, acts = bool(own), FAULTS[fault].siblings if fault else False
-    words = FAULT_WORDS[fault][1] + (_SIBLINGS if acts and topology == "sequence" else "") if fault else ""
+    words = _explained(fault) + (_SIBLINGS if acts and topology == "sequence" else "") if fault else ""
     return (
         gr.update(interactive=breakable, info=_BREAK if breakable else _NOTHING_TO_BREAK),
         gr.update(
@@ -179,6 +181,10 @@ def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple
         gr.update(interactive=method != "ar"),
         gr.update(interactive=method != "ar"),
     )
+
+
+def _explained(fault: str) -> str:
+    return f"{FAULT_WORDS[fault][1]} {_SHOWS.format(json.loads(SHOWN.read_text())[fault])}"
 
 
 def _follow(inputs: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""Record the check that the tab opens with: `python -m components.losslessness.record`.
+"""Record the check that the tab opens with, and after how many decodes each fault shows.
 
-It is the default set-up's: the same seed gives the same counts again.
+`python -m components.losslessness.record`: the default set-up's. The same seed gives the same counts again.
 """
 
 from __future__ import annotations
@@ -8,17 +8,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import torch
+
 from components.losslessness import run as lossless_run
-from components.losslessness.run import CheckSettings
+from components.losslessness.run import ALARM, MOST, CheckSettings, new_check
 from components.page.assets import ASSETS
+from specdec.exactness.faults import FAULTS
 
 RECORDED = ASSETS / "results" / "losslessness.json"
+SHOWN = ASSETS / "results" / "faults.json"
+"""Decodes after which each fault is caught as often as not."""
 
 
 def main() -> None:
-    """Run the check and write what its view would have been told."""
+    """Run the checks and write what a view would have been told of the right one."""
     RECORDED.write_text(json.dumps(record(CheckSettings()), separators=(",", ":")) + "\n")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
+    SHOWN.write_text(json.dumps({name: shows_after(name) for name in FAULTS}, indent=1) + "\n")
+    print(SHOWN.read_text())
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:
@@ -30,6 +37,29 @@ def record(settings: CheckSettings) -> dict[str, Any]:
     for name in ("run", "seq", "rounds"):
         del merged[name]
     return merged | {"phase": "recorded", "path": path}
+
+
+def shows_after(fault: str, decodes: int = MOST) -> int:
+    """Decodes of the default set-up after which this fault is caught as often as not, two digits.
+
+    What `decodes` of them add to χ² beyond its mean grows in proportion to their number.
+    """
+    check = new_check(CheckSettings(method=FAULTS[fault].method, broken=True, fault=fault).checked())
+    for _ in range(decodes):
+        check.decode()
+    statistic, freedom, _ = check.chi_square()
+    needed = decodes * (_least_alarming(freedom) - freedom) / (statistic - freedom)
+    return int(float(f"{max(needed, 10):.2g}"))
+
+
+def _least_alarming(freedom: int) -> float:
+    """The χ² above which the alarm rings."""
+    low, high = float(freedom), 10.0 * freedom + 100
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = float(torch.special.gammaincc(torch.tensor(freedom / 2.0), torch.tensor(middle / 2)))
+        low, high = (middle, high) if tail > ALARM else (low, middle)
+    return high
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ evaluation and bookkeeping are the real ones. Only who asks for a fault by name 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +26,15 @@ from specdec.methods import (
     verify_spectr,
     verify_traversal,
 )
+from specdec.methods.traversal import Node, Remaining, leaves_first
 from specdec.methods.verdict import OwnNoise
 from specdec.race import Noise, Stream, log_exponentials, uniform, winner
 from specdec.topology import Topology
 from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
+LEFT = 0.8
+"""Of q, by a cut that it is reported without."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,29 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms
     return verify_gsd(*_tree(drafted, log_p), uniforms.test, race, RULES._replace(sample=sample))
 
 
+def after_a_cut(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+    """q is reported as it was before a cut that left `LEFT` of it: p / q is too large."""
+    topology, token_ids, log_q, _ = drafted
+    reported = [None if q is None else q + math.log(LEFT) for q in log_q]
+    return verify_gsd(topology, token_ids, log_p, reported, uniforms.test, uniforms.last)
+
+
+def own_sample(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+    """The accept test takes the p of a sample of the target's own, not of the drafted token."""
+    topology, token_ids, log_q, _ = drafted
+    swapped = []
+    for row, log_row in enumerate(log_p):
+        position = uniforms.position + len(topology.path(row))
+        log_own = log_exponentials(uniforms.seed, [position], len(log_row), stream=Stream.RESIDUAL)[0]
+        children = [token_ids[child] for child in topology.children[row]]
+        swapped.append(
+            log_row.index_fill(
+                0, torch.tensor(children, dtype=torch.long), float(log_row[winner(log_row, log_own)])
+            )
+        )
+    return verify_gsd(topology, token_ids, swapped, log_q, uniforms.test, uniforms.last)
+
+
 def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
     """ERSD races under Q where it should race under P: so the draft always wins."""
     raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
@@ -116,6 +143,22 @@ def one_test(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise
     """Traversal verification that tests all leaves of a round with one uniform."""
     u, path = uniforms.node_test(()), drafted.topology.path
     return verify_traversal(*_tree(drafted, log_p), lambda row: u, lambda row: uniforms.node_last(path(row)))
+
+
+def uncapped_end(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+    """Traversal verification whose weights are capped on the way; leaves have p / q of all their path."""
+    u, path = uniforms, drafted.topology.path
+    ends = _UncappedEnds(*_tree(drafted, log_p))
+    return leaves_first(ends, lambda row: u.node_test(path(row)), lambda row: u.node_last(path(row)))
+
+
+class _UncappedEnds(Remaining):
+    def _next_child(self, node: Node) -> Node:
+        child = super()._next_child(node)
+        if not self.topology.children[child.row]:
+            ratios = [each.p / each.q for each in (*self.way[1:], child) if each.q > 0]
+            child.weight = min(math.prod(ratios), 1.0)
+        return child
 
 
 def lost_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
@@ -145,10 +188,13 @@ FAULTS = {
         Fault("shared-uniform", "gsd", shared_uniform, siblings=True),
         Fault("uniform-from-race", "gsd", uniform_from_race),
         Fault("residual-from-race", "gsd", residual_from_race),
+        Fault("after-a-cut", "gsd", after_a_cut),
+        Fault("own-sample", "gsd", own_sample),
         Fault("race-under-draft", "ersd", race_under_draft),
         Fault("new-race", "ersd", new_race),
         Fault("one-race", "ersd", one_race, length=2),
         Fault("one-test", "traversal", one_test),
+        Fault("uncapped-end", "traversal", uncapped_end, length=2),
         Fault("lost-draft", "specinfer", lost_draft, siblings=True),
         Fault("no-threshold", "spectr", no_threshold, siblings=True),
     )

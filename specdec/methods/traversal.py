@@ -79,15 +79,22 @@ def verify_traversal(
 
         p becomes max(w p - q, 0) / S,    w becomes S / (S + 1 - w),    q loses x.
     """
-    remaining, attempts = Remaining(topology, token_ids, log_p, log_q), []
+    return leaves_first(Remaining(topology, token_ids, log_p, log_q), uniform, last_uniform)
+
+
+def leaves_first(
+    remaining: Remaining, uniform: Callable[[int], float], last_uniform: Callable[[int], float]
+) -> Verdict:
+    """The loop of `verify_traversal`."""
+    attempts = []
     while (leaf := remaining.first_leaf()).row:  # the root is accepted without a test
         u = uniform(leaf.row)
         attempts.append(Attempt(leaf.row, u, leaf.p, leaf.q, u < leaf.weight, leaf.weight))
         if attempts[-1].accepted:
             break
         remaining.delete(leaf)
-    token_id = emitted(leaf.left, log_p[leaf.row], last_uniform(leaf.row))
-    kind: Kind = "residual" if topology.children[leaf.row] else "bonus"
+    token_id = emitted(leaf.left, remaining.log_p[leaf.row], last_uniform(leaf.row))
+    kind: Kind = "residual" if remaining.topology.children[leaf.row] else "bonus"
     return Verdict(tuple(node.row for node in remaining.way[1:]), token_id, kind, tuple(attempts))
 
 

@@ -15,6 +15,7 @@ from components.losslessness import models as lossless_models
 from components.losslessness import panel as losslessness
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
+from components.losslessness.record import SHOWN, shows_after
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_law
 from specdec.methods import DRAFTING, METHODS
@@ -308,5 +309,9 @@ def test_the_page_says_where_a_fault_of_siblings_cannot_show():
     assert "on a sequence" not in on_tree
 
 
-def test_every_fault_is_explained():
-    assert FAULT_WORDS.keys() == FAULTS.keys()
+def test_every_fault_is_explained_and_its_decodes_are_recorded():
+    shown = json.loads(SHOWN.read_text())
+    assert FAULT_WORDS.keys() == FAULTS.keys() == shown.keys()
+    assert all(10 <= decodes < lossless_run.CheckSettings().decodes for decodes in shown.values())
+    # a smaller sample of a large fault says the same within a quarter
+    assert shows_after("own-sample", 1500) == pytest.approx(shown["own-sample"], rel=0.25)
