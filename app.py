@@ -39,7 +39,7 @@ from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
 from components.page import frame, projector, serving, setup
 from components.race_lab import panel as race_lab
-from components.server import access, ahead, endpoint, lazy, memory, options, run, zero_gpu
+from components.server import access, ahead, capacity, endpoint, lazy, memory, options, run, turns, zero_gpu
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.tree_lab import panel as tree_lab
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
-        pair.load()
+        capacity.measure(pair.load(), turns.MODEL.model)
     except ValueError as error:
         sys.exit(f"error: {error}")
     blocks.block_thread()

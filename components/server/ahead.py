@@ -1,4 +1,4 @@
-"""Where runs that have a seat are advanced: each in a thread of its own, a turn of the model at a time.
+"""Where runs that have a seat are advanced: begun each in its own thread, decoded in that of `together`.
 
 Gradio asks a generator for its next update only when it has sent the last one. A generator that decodes by
 itself stands still meanwhile: a hundredth of the time on an idle machine, up to a fifth on a busy one.
@@ -6,8 +6,7 @@ itself stands still meanwhile: a hundredth of the time on an idle machine, up to
     decoding thread    step step begun  round  round  round  round  round  ...
     updates                                   [1      2]            [3     4]
 
-Nobody else advances a run that has a seat. So many runs can be decoded in one forward behind `Ahead`, by one
-thread instead of one each, and those who wait for the rounds need not know.
+A run in another process (ZeroGPU) goes on in the thread that began it, a turn of the model for each round.
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+from components.server.together import RUNS, THREAD, Together
 from components.server.turns import Seat
+from specdec.decoding.run import Run
 
 if TYPE_CHECKING:
     from specdec import ContextTree, Round, Topology
     from specdec.decoding.auto import Steps
     from specdec.pair import Pair
-
-THREAD = "rounds"
-"""The name of the decoding threads."""
 
 SWITCH_INTERVAL = 0.0005
 """Seconds that a decoding thread, back from one of its many small computations, waits at most while another
@@ -56,12 +54,13 @@ class Decoding(Protocol):
 class Ahead:
     """A run that is begun, in steps, and decoded from now on, with the turns of this seat.
 
-    The run is closed at its end and by `close`.
+    It is closed at its end and by `close`. together: where runs of this process are decoded.
     """
 
-    def __init__(self, seat: Seat, beginning: Steps[Decoding]):
+    def __init__(self, seat: Seat, beginning: Steps[Decoding], together: Together = RUNS):
+        assert seat.seated.is_set(), "wait for the seat first"
         self._run: Decoding | None = None
-        self._seat, self._beginning = seat, beginning
+        self._seat, self._beginning, self._together = seat, beginning, together
         self._rounds: SimpleQueue[Round | None] = SimpleQueue()
         self._begun, self._stopped, self._ended = (threading.Event() for _ in range(3))
         self._error: BaseException | None = None
@@ -106,23 +105,52 @@ class Ahead:
         """Decode no further. The round in progress is not waited for: whoever closes must not stand still."""
         self._stopped.set()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it is closed."""
+        return self._stopped.is_set()
+
+    def tell(self, round: Round) -> None:
+        """Take in the run's next round."""
+        self._rounds.put(round)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """There are no further rounds; error: why."""
+        self._error = error
+        self._rounds.put(None)
+        self._ended.set()
+        self._begun.set()
+
     def _decode(self) -> None:
         try:
-            with closing(self._advanced()) as advanced:
-                for round in advanced:
-                    if round is not None:
-                        self._rounds.put(round)
-                    if self._stopped.is_set():
-                        break
+            self._run = self._begin()
+            if isinstance(self._run, Run):
+                self._begun.set()
+                self._together.join(self._seat, self._run, self)
+                return
+            self._take_turns()
         except BaseException as error:
-            self._error = error
-        finally:
-            self._rounds.put(None)
-            self._ended.set()
-            self._begun.set()
+            self.end(error)
+        else:
+            self.end()
 
-    def _advanced(self) -> Generator[Round | None, None, None]:
-        """None after each step of its beginning, then the run's rounds."""
-        self._run = yield from self._seat.turns(self._beginning)
+    def _begin(self) -> Decoding | None:
+        """The run, by a turn for each step of its beginning; None where it was closed before."""
+        with closing(self._seat.turns(self._beginning)) as steps:
+            while not self.stopped:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return end.value
+        return None
+
+    def _take_turns(self) -> None:
+        """Decode a run of another process."""
+        if self._run is None:
+            return
         self._begun.set()
-        yield from self._seat.turns(self.run)
+        with closing(self._seat.turns(self._run)) as rounds:
+            for round in rounds:
+                self.tell(round)
+                if self.stopped:
+                    break

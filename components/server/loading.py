@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from components.server import feed, lazy, run
+from components.server import capacity, feed, lazy, run, turns
 from components.server.lazy import LazyPair
 from specdec.pair import Pair
 
@@ -101,7 +101,9 @@ class Loading:
 
     def _run(self, choice: Choice) -> None:
         try:
-            self._pair.exchange(self._loaded(choice))
+            pair = self._loaded(choice)
+            self._pair.exchange(pair)
+            capacity.measure(pair, turns.MODEL.model)
             ended: dict[str, Any] = {"status": "ready"}
         except Cancelled:
             ended = {"status": "cancelled"}

@@ -2,7 +2,7 @@
 
 updates     settings checked -> a seat -> the pair -> `Ahead` -> updates of `feed`
                                                         |
-starting                    prompt -> tree -> `specdec.stream`, in the decoding thread
+starting                    prompt -> tree -> `specdec.stream`, in a thread of its own
 """
 
 from __future__ import annotations
@@ -85,13 +85,18 @@ def _lent_or_embedded(pair: Pair, settings: VisitorSettings, note: dict[str, Any
 
 
 def starting(
-    pair: Pair, settings: VisitorSettings, detail: bool = True, prompt_ids: tuple[int, ...] = ()
+    pair: Pair,
+    settings: VisitorSettings,
+    detail: bool = True,
+    prompt_ids: tuple[int, ...] = (),
+    *,
+    alone: bool = False,
 ) -> Steps[Decoding]:
     """Make the run of checked settings, not begun yet, in the thread that will decode it.
 
     It may measure to choose a tree, so each step takes a turn of the model (`Ahead`). prompt_ids: of the
-    prompt where they are known. ValueError as in `specdec.stream`, and where the prompt has more tokens than
-    the limit.
+    prompt where they are known. alone: it will be decoded by itself, not with those that have a seat.
+    ValueError as in `specdec.stream`, and where the prompt has more tokens than the limit.
     """
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
@@ -102,8 +107,15 @@ def starting(
     sampling = {name: getattr(settings, name) for name in ("temperature", "top_k", "top_p")}
     topology = None
     if settings.method != "ar":
-        tree = {"tree": settings.tree, "method": settings.method}
-        topology = yield from topologies.steps(pair, settings.topology, settings.k, **tree, **sampling)
+        topology = yield from topologies.steps(
+            pair,
+            settings.topology,
+            settings.k,
+            tree=settings.tree,
+            method=settings.method,
+            at_once=1 if alone else turns.MODEL.num_seated,
+            **sampling,
+        )
     return specdec.stream(
         pair,
         prompt_ids,
@@ -118,7 +130,7 @@ def starting(
 
 def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Decoding:
     """The run that `starting` begins, in this thread."""
-    return finished(starting(pair, settings, *details))
+    return finished(starting(pair, settings, *details, alone=True))
 
 
 def _prompt_ids(pair: Pair, settings: VisitorSettings) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Steps, choosing, finished, measuring
 from specdec.decoding.engine import RunSettings
+from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 
@@ -24,6 +25,8 @@ _TEMPERATURE, _TOP_P = 0.1, 0.05
 """Steps of temperature and top-p between which acceptance hardly changes: what was measured for one visitor
 serves the others next to it."""
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
+_AT_ONCE = (1, 4, 16)
+"""Runs at once for which `auto` measures a tree."""
 
 
 def has_to_measure(settings: Any) -> bool:
@@ -41,15 +44,20 @@ def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
     return finished(steps(pair, name, k, **settings))
 
 
-def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **sampling: Any) -> Steps[Any]:
+def steps(
+    pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, at_once: int = 1, **sampling: Any
+) -> Steps[Any]:
     """Choose the topology of that name for `specdec.stream`, in small steps where that takes measuring.
 
-    tree: for a measured topology, the very tree instead, as `written`; sampling: temperature, top_k and
-    top_p, on whose neighbourhood a measured acceptance depends. ValueError lists the names there are, or says
-    what does not fit.
+    tree: for a measured topology, the very tree instead, as `written`; at_once: runs that are decoded
+    together, for `auto`, where the text does not depend on the tree; sampling: temperature, top_k and top_p,
+    on whose neighbourhood a measured acceptance depends. ValueError lists the names there are, or says what
+    does not fit.
     """
     if among("topology", name, NAMES) in MEASURED:
-        return (yield from _measured(pair, name, k, tree, method, Sampling(**sampling)))
+        if tree:
+            return read(tree)
+        return (yield from _measured(pair, name, k, method, at_once, Sampling(**sampling)))
     if name == "simple":
         return specdec.topology.simple()
     if name == "context":
@@ -57,14 +65,20 @@ def steps(pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, **
     return getattr(specdec.topology, name)(k)
 
 
-def _measured(pair: ModelPair, name: str, k: int, tree: str, method: str, sampling: Sampling) -> Steps[Any]:
-    if tree:
-        return read(tree)
+def _measured(
+    pair: ModelPair, name: str, k: int, method: str, at_once: int, sampling: Sampling
+) -> Steps[Any]:
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
     if name == "auto":
-        return (yield from choosing(pair, settings))
+        invariant = METHODS[method].drafter_invariant
+        return (yield from choosing(pair, settings, _about(at_once) if invariant else 1))
     trial = yield from measuring(pair, settings)
     return specdec.optimal_topology(trial.acceptance, k)
+
+
+def _about(at_once: int) -> int:
+    """Runs at once that stand for so many: each number is measured by itself."""
+    return next((number for number in _AT_ONCE if at_once <= number), _AT_ONCE[-1])
 
 
 def neighbour(sampling: Sampling) -> Sampling:

@@ -13,7 +13,7 @@ by its seed and its positions (in float32; elsewhere as far as logits are the sa
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 PIECE = 64
-"""Most tokens of a prompt that one step takes in."""
+"""Most tokens of a prompt that one step takes in beside other runs."""
+LONE_PIECE = 256
+"""The same of a run that is alone: whoever joins waits for one of them at most."""
 PIECES = 128
 """Tokens of all prompts in one step, beyond which further ones wait for the next: rounds are not to."""
 
@@ -78,7 +80,7 @@ class Batch:
         """
         if run.pair is not self.pair:
             raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
-        self._seats[run] = _Seat(run)
+        self._seats[run] = _Seat(run, self._piece)
         return run
 
     def remove(self, run: Run) -> None:
@@ -88,12 +90,13 @@ class Batch:
 
     @torch.inference_mode()
     @one_thread()
-    def step(self) -> list[Progress]:
+    def step(self, of: Collection[Run] | None = None) -> list[Progress]:
         """A round for each run, or a piece of its prompt; of runs with a new round or an error, in order.
 
-        A run that has ended, or failed, is no longer there afterwards. No other one notices.
+        of: the runs that get one, all by default; any others stand still. A run that has ended, or failed,
+        is no longer there afterwards. No other one notices.
         """
-        waiting = self._called()
+        waiting = self._called(self._seats if of is None else of)
         for seat in waiting:
             seat.resume()
         while drafting := [seat for seat in waiting if seat.drafts]:
@@ -105,24 +108,28 @@ class Batch:
                 del self._seats[progress.run]
         return found
 
-    def _called(self) -> list[_Seat]:
-        """Those with a round ahead, and as many of those with a prompt as a step takes."""
+    def _piece(self) -> int:
+        return PIECE if len(self) > 1 else LONE_PIECE
+
+    def _called(self, runs: Collection[Run]) -> list[_Seat]:
+        """Of these, those with a round ahead, and as many of those with a prompt as a step takes."""
         called, room = [], PIECES
         for seat in self._seats.values():
-            if room > 0 or not seat.ahead:
+            if seat.run in runs and (room > 0 or not seat.ahead):
                 called.append(seat)
                 room -= min(seat.ahead, PIECE)
         return called
 
 
 class _Seat:
-    """One run in a batch. forward: what it waits for. progress: what the last step gave."""
+    """One run in a batch. piece: most tokens of its prompt that are next. forward: what it waits for.
+    progress: what the last step gave."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, piece: Callable[[], int]):
         self.run, self.engine = run, run.begin()
         self.forward: Forward | None = None
         self.progress: Progress | None = None
-        self._work = _work(self.engine)
+        self._work = _work(self.engine, piece)
 
     @property
     def ahead(self) -> int:
@@ -154,11 +161,10 @@ class _Seat:
             self.progress = Progress(self.run, reached)
 
 
-def _work(engine: Engine) -> _Work:
+def _work(engine: Engine, piece: Callable[[], int]) -> _Work:
     """All of a run: the forwards that it needs, to be answered, and its rounds."""
     # a model that can't take several tokens at once takes all of a prompt or one by one
-    most = None if engine.pair.target.capability == "ar" else PIECE
-    yield from engine.prefilling(most)
+    yield from engine.prefilling(None if engine.pair.target.capability == "ar" else piece)
     finish, number = None, 0
     while finish is None:
         round = yield from engine.decoding(number)

@@ -7,7 +7,7 @@ path. Autoregressive decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -162,12 +162,14 @@ class Engine:
         """Draft, evaluate, verify; commit the accepted path and the last token."""
         return alone(self.decoding(number))
 
-    def prefilling(self, most: int | None = None) -> Asking[None]:
-        """`prefill`, its forwards asked for: in pieces of at most so many tokens, the draft's first."""
+    def prefilling(self, most: Callable[[], int] | None = None) -> Asking[None]:
+        """`prefill`, its forwards asked for, the draft's first. most: tells how many tokens the next piece
+        has at most."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
-        for start in range(0, len(prefix), most or len(prefix) or 1):
-            piece = prefix[start : start + most if most else None]
+        while prefix:
+            count = most() if most else len(prefix)
+            piece, prefix = prefix[:count], prefix[count:]
             if self.drafter is not None and self.drafter.session is not None:
                 yield Forward(self.drafter.session, piece, None)
             yield Forward(self.target, piece, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 import torch
@@ -18,6 +18,9 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from specdec.models import lean
+
+if TYPE_CHECKING:
+    from specdec.models.base import Wrapped
 
 TOKENS = 2048
 """Tokens of prompt and answer to have room for."""
@@ -105,13 +108,26 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     """Bytes that a model of this shape takes in this dtype, by its name."""
     size = getattr(torch, dtype).itemsize
     weights = shape.parameters * size
+    cache, round = _of_run(shape.cached, shape.vocab_size, shape.context_length, size)
     packs = on_cpu and dtype in lean.PACKED_DTYPES and weights <= lean.LARGEST_PACKED
     return Need(
         weights=weights,
         packed=shape.matrices * size if packs else 0,
-        cache=2 * min(TOKENS, shape.context_length) * shape.cached * size,
-        round=ROWS * shape.vocab_size * BYTES_PER_LOGIT,
+        cache=cache,
+        round=round,
     )
+
+
+def need_of_run(model: Wrapped, vocab_size: int) -> int:
+    """Bytes that one more run takes of a model that is loaded: its cache, and what a round needs."""
+    cached = _cached_per_token(model.module.config.get_text_config(decoder=True))
+    size = torch.float32.itemsize if model.compiled is not None else model.dtype.itemsize
+    return sum(_of_run(cached, vocab_size, model.context_length, size))
+
+
+def _of_run(cached: int, vocab_size: int, context_length: int, size: int) -> tuple[int, int]:
+    """Bytes of a run's cache, and of its rounds. cached: numbers for each token, size: bytes of one."""
+    return 2 * min(TOKENS, context_length) * cached * size, ROWS * vocab_size * BYTES_PER_LOGIT
 
 
 def stored_dtype(config: PreTrainedConfig) -> str:

@@ -15,6 +15,7 @@ from components.server.settings import VisitorSettings
 from specdec.decoding import auto, costs
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.topology import sequence
 from tests.helpers.laws import markov_pair, random_table
 
 
@@ -145,3 +146,20 @@ def test_a_pair_without_a_draft_is_told_before_anything_is_measured():
     pair = specdec.ModelPair(markov_pair(6).target)
     with pytest.raises(ValueError, match="needs a draft"):
         topologies.topology(pair, "optimal", 4, method="gsd")
+
+
+@pytest.mark.parametrize(("method", "measured"), [("ersd", [1, 4, 4, 16, 16]), ("gsd", [1] * 5)])
+def test_auto_knows_how_many_runs_there_are_where_the_text_does_not_depend_on_the_tree(
+    method, measured, monkeypatch
+):
+    asked = []
+
+    def choosing(pair, settings, at_once):
+        asked.append(at_once)
+        return sequence(1)
+        yield
+
+    monkeypatch.setattr(topologies, "choosing", choosing)
+    for at_once in (1, 2, 4, 5, 40):
+        topologies.topology(markov_pair(6), "auto", 1, method=method, at_once=at_once)
+    assert asked == measured

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from components.server import claims
 from components.server import turns as page_turns
 from components.server.turns import Bounds, Turns, Visitor
 
@@ -241,7 +242,7 @@ def test_a_newcomer_comes_before_an_address_that_had_the_model_for_long():
 
 
 def test_a_newcomer_is_ahead_for_no_more_than_its_credit(monkeypatch):
-    monkeypatch.setattr(page_turns, "CREDIT", 0.0)
+    monkeypatch.setattr(claims, "CREDIT", 0.0)
     assert 4 <= between_rounds_of_a_newcomer(turns()) <= 20  # half of the rounds, though three run beside it
 
 

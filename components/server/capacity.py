@@ -1,0 +1,103 @@
+"""How many runs are decoded at once: as many as the pair and its device have memory and time for.
+
+Measured once for a pair, after it is loaded, in turns of the model; until then, and where it can't be
+measured (on ZeroGPU), so few as could as well take turns.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from components.server import lazy
+from components.server.claims import Claim, Model
+from specdec.decoding.auto import Steps
+from specdec.decoding.batch import Batch
+from specdec.decoding.run import Run, stream
+from specdec.models import HFModel
+from specdec.models.memory import free, need_of_run, place
+from specdec.pair import ModelPair, Pair
+from specdec.topology import sequence
+from specdec.trace import Method
+
+FEWEST = 8
+"""Runs at once for which there is always time: a slow model's are no slower than in turns."""
+LONGEST = 1.0
+"""Seconds of a round of all of them: texts still move."""
+_MEMORY = 0.5
+"""Of the memory that is free, what runs may take."""
+_STEPS, _K = 4, 4
+"""Rounds of the measurement, of which the shortest counts, as other work on the machine only adds; drafted
+tokens of each."""
+_TOKENS = _STEPS * (1 + _K)
+"""The most that they give."""
+
+_MANY = 1 << 20
+"""Where there is no limit."""
+
+_known = FEWEST
+
+
+def known() -> int:
+    """Runs at once that the server's pair has room for, as far as is known."""
+    return _known
+
+
+def measure(pair: Pair, model: Model) -> None:
+    """Find out for this pair, in turns of the model."""
+    global _known
+    _known = FEWEST
+    if not isinstance(pair, ModelPair):
+        return
+    lazy.use_threads(pair)
+    try:
+        turns = Claim(model).turns(measuring(pair))
+        while True:
+            next(turns)
+    except StopIteration as end:
+        _known = end.value
+    except Exception:  # a server that can't find out still serves
+        logging.exception("how many runs there is room for could not be measured; %d are taken", FEWEST)
+
+
+def measuring(pair: ModelPair) -> Steps[int]:
+    """Runs at once for which there is memory, and time as far as rounds of one and of `FEWEST` tell."""
+    in_time = yield from _in_time(pair)
+    return max(1, min(_in_memory(pair), max(FEWEST, in_time)))
+
+
+def _in_time(pair: ModelPair) -> Steps[int]:
+    one = yield from _seconds(pair, 1)
+    if one > LONGEST:
+        return 1
+    few = yield from _seconds(pair, FEWEST)
+    of_each = (few - one) / (FEWEST - 1)
+    return 1 + int((LONGEST - one) / of_each) if of_each > 0 else _MANY
+
+
+def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
+    """Of a round of so many runs."""
+    batch, seconds = Batch(pair), []
+    added = [batch.add(_run(pair, seed)) for seed in range(runs)]
+    for _ in range(_STEPS):
+        start = time.perf_counter()
+        batch.step()
+        seconds.append(time.perf_counter() - start)
+        yield
+    for run in added:
+        if run in batch:
+            batch.remove(run)
+    return min(seconds)
+
+
+def _run(pair: ModelPair, seed: int) -> Run:
+    drafts = pair.draft is not None and "ar" not in (pair.target.capability, pair.draft.capability)
+    method: Method = "ersd" if drafts else "ar"
+    return stream(pair, [0], method=method, topology=sequence(_K), max_new_tokens=_TOKENS, seed=seed)
+
+
+def _in_memory(pair: ModelPair) -> int:
+    models = [model for model in (pair.target, pair.draft) if isinstance(model, HFModel)]
+    needed = sum(need_of_run(model, model.vocab_size) for model in models)
+    there = free(place(str(pair.target.device)))
+    return int(_MEMORY * there) // needed if needed else _MANY

@@ -1,0 +1,83 @@
+"""As many runs at once as there are time and memory for; where that can't be found out, a few."""
+
+from __future__ import annotations
+
+import pytest
+
+import specdec
+from components.guard import limits
+from components.server import capacity, turns
+from components.server.capacity import FEWEST, LONGEST
+from components.server.claims import Model
+from specdec.decoding.auto import finished
+from specdec.models import memory
+from tests.helpers.laws import markov_pair
+
+
+@pytest.fixture(autouse=True)
+def unknown(monkeypatch):
+    monkeypatch.setattr(capacity, "_known", FEWEST)
+
+
+def measured(pair, monkeypatch, one, of_each):
+    """With rounds that take `one` second alone, and `of_each` more for each further run."""
+
+    def seconds(pair, runs):
+        yield
+        return one + (runs - 1) * of_each
+
+    monkeypatch.setattr(capacity, "_seconds", seconds)
+    return finished(capacity.measuring(pair))
+
+
+@pytest.mark.parametrize(
+    ("one", "of_each", "runs"),
+    [
+        (0.1, (LONGEST - 0.1) / 30.5, 31),
+        (0.1, 10.0, FEWEST),  # slow: as many as turns would have
+        (2 * LONGEST, 0.0, FEWEST),
+        (0.1, LONGEST, FEWEST),
+    ],
+)
+def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
+    assert measured(markov_pair(6), monkeypatch, one, of_each) == runs
+
+
+@pytest.mark.parametrize(("fit", "runs"), [(3, 3), (0, 1), (20, 20)])
+def test_runs_take_half_of_the_memory_that_is_free(fit, runs, monkeypatch):
+    pair = specdec.load_pair()
+    needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
+    monkeypatch.setattr(capacity, "free", lambda where: int((2 * fit + 1) * needed))
+    assert measured(pair, monkeypatch, 0.01, 0.001) == runs
+
+
+def test_what_a_run_needs_is_what_was_planned_before_loading():
+    pair = specdec.load_pair()
+    shape = memory.shape_of(pair.target.module.config)
+    planned = memory.need_of(shape, "float32", on_cpu=True)
+    assert memory.need_of_run(pair.target, pair.target.vocab_size) == planned.cache + planned.round
+
+
+def test_a_real_measurement_leaves_nothing_behind_and_bounds_the_line(monkeypatch):
+    pair = specdec.load_pair()
+    capacity.measure(pair, Model())
+    assert capacity.known() >= FEWEST
+    assert turns._runs().seats == min(capacity.known(), limits.current().seats)
+    monkeypatch.setattr(capacity, "_known", 3)
+    assert turns._runs().seats == 3
+
+
+def test_models_without_a_draft_are_measured_too():
+    capacity.measure(specdec.ModelPair(markov_pair(6).target), Model())
+    assert capacity.known() >= FEWEST
+
+
+def test_where_it_can_not_be_found_out_a_few_are_taken(monkeypatch, caplog):
+    monkeypatch.setattr(capacity, "_known", 50)
+    capacity.measure(object(), Model())  # no pair in this process
+    assert capacity.known() == FEWEST
+    monkeypatch.setattr(capacity, "_known", 50)
+    monkeypatch.setattr(capacity, "_seconds", lambda pair, runs: 1 / 0)
+    capacity.measure(markov_pair(6), Model())
+    assert capacity.known() == FEWEST
+    assert "could not be measured" in caplog.text
