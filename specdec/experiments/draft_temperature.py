@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from specdec.decoding.batch import generate_many
 from specdec.experiments.estimates import tokens_per_call
-from specdec.experiments.fixed_trees import AT_ONCE, Experiment, groups, seeds
+from specdec.experiments.fixed_trees import AT_ONCE, Experiment, finished, groups, seeds
 from specdec.experiments.store import Record, Store
 from specdec.pair import ModelPair
 from specdec.topology import Topology
@@ -55,7 +55,7 @@ def measure(
             max_new_tokens=length,
         )
         texts = [g.token_ids for g in decoded(method="ar")] if left else []
-        for tree, temperature in sorted(left):
+        for tree, temperature in (point for point in map(_point, points) if point in left):
             found = decoded(method="ersd", topology=shapes[tree], draft_temperature=temperature)
             assert [g.token_ids for g in found] == texts, f"another text: {tree}, {temperature}, {group}"
             counts = {
@@ -68,8 +68,10 @@ def measure(
 
 
 def summarize(header: Record, runs: Sequence[Record]) -> Record:
-    """Tokens per target call by tree and draft temperature, and what it gains over the target's own."""
-    points = sorted({(run["tree"], run["draft_temperature"]) for run in runs})
+    """Tokens per target call by tree and draft temperature, and what it gains over the target's own; of an
+    unfinished experiment, of those prompts that all points have done."""
+    runs = finished(runs, "prompt", "repeat")
+    points = dict.fromkeys(map(_point, runs))
     found = {point: tokens_per_call(run for run in runs if _point(run) == point) for point in points}
     rows = [
         {"tree": tree, "draft_temperature": temperature}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,13 @@ def groups(prompts: Sequence[object], repeats: int) -> list[tuple[int, range]]:
 def seeds(seed: int, repeat: int, group: range) -> list[int]:
     """A seed for each prompt of a group."""
     return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in group]
+
+
+def finished(runs: Sequence[Record], *fields: str) -> list[Record]:
+    """The runs that all points have: of those with these fields the same, as many as anywhere."""
+    counts = Counter(tuple(run[name] for name in fields) for run in runs)
+    most = max(counts.values(), default=0)
+    return [run for run in runs if counts[tuple(run[name] for name in fields)] == most]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from specdec.decoding.batch import generate_many
 from specdec.experiments.estimates import Estimate, tokens_per_call
-from specdec.experiments.fixed_trees import AT_ONCE, GROWN_FROM, Experiment, groups, seeds
+from specdec.experiments.fixed_trees import AT_ONCE, GROWN_FROM, Experiment, finished, groups, seeds
 from specdec.experiments.store import Record, Store
 from specdec.methods import DRAFTING, METHODS
 from specdec.pair import ModelPair
@@ -82,8 +82,10 @@ def _decoded(
 
 
 def summarize(header: Record, runs: Sequence[Record]) -> Record:
-    """Tokens per target call of each rule on each tree, and what it has more than GSD, with intervals."""
-    points = sorted({(run["temperature"], run["tree"], run["method"]) for run in runs}, reverse=True)
+    """Tokens per target call of each rule on each tree, what it has more than GSD and less than the best
+    there, with intervals; of an unfinished experiment, of the prompts that all rules and trees have done."""
+    runs = finished(runs, "temperature", "prompt", "repeat")
+    points = dict.fromkeys(map(_point, runs))
     found = {point: tokens_per_call(run for run in runs if _point(run) == point) for point in points}
     rows = [_row(point, found, runs) for point in points]
     return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
@@ -93,8 +95,10 @@ def _row(point: tuple[Any, ...], found: Mapping[Any, Estimate], runs: Sequence[R
     temperature, tree, method = point
     row = {"temperature": temperature, "tree": tree, "method": method}
     row |= {"tokens": sum(run["tokens"] for run in runs if _point(run) == point)} | found[point].to_json()
-    beside = found.get((temperature, tree, BESIDE))
-    return row | ({} if beside is None else {"more_than_gsd": (found[point] - beside).to_json()})
+    there = {other[-1]: estimate for other, estimate in found.items() if other[:2] == point[:2]}
+    best = max(there.values(), key=lambda estimate: estimate.value)
+    differences = {"more_than_gsd": found[point] - there[BESIDE], "less_than_best": best - found[point]}
+    return row | {name: estimate.to_json() for name, estimate in differences.items()}
 
 
 def _point(run: Mapping[str, Any]) -> tuple[Any, ...]:

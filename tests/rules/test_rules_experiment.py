@@ -7,7 +7,7 @@ import json
 import pytest
 
 import specdec
-from specdec.experiments import Settings, rules, run, summarize
+from specdec.experiments import Settings, draft_temperature, rules, run, summarize
 from specdec.experiments.fixed_trees import trees
 from specdec.experiments.store import Store
 from specdec.methods import DRAFTING
@@ -36,8 +36,45 @@ def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
     for row in summary["points"]:
         assert row["tokens"] == 8 * 40 * (2 if row["temperature"] else 1)
         assert row["low"] <= row["value"] <= row["high"]
+        assert row["less_than_best"]["value"] >= 0
         if row["method"] == "gsd":
             assert row["more_than_gsd"]["value"] == 0
+
+
+def test_of_an_unfinished_experiment_only_prompts_count_that_all_points_have(measured):
+    runs = measured[2].read()[1]
+    last = max(i for i, run in enumerate(runs) if run["temperature"] and run["prompt"] == 5)
+    summary = rules.summarize(HEADER, [run for i, run in enumerate(runs) if i != last])
+    tokens = {row["tokens"] for row in summary["points"] if row["temperature"]}
+    assert tokens == {8 * 40 * 2 - 40}
+
+
+def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_path):
+    pair, shapes, _ = measured
+    store, prompts = Store(tmp_path / "temperatures.jsonl"), [[token] for token in range(8)]
+    store.begin(HEADER)
+    draft_temperature.measure(pair, prompts, 1, 40, shapes, store)
+    before = store.path.read_text()
+    draft_temperature.measure(pair, prompts, 1, 40, shapes, store)
+    assert store.path.read_text() == before
+    summary = draft_temperature.summarize(HEADER, store.read()[1])
+    assert len(summary["points"]) == len(shapes) * len(draft_temperature.TEMPERATURES)
+    for row in summary["points"]:
+        assert row["tokens"] == 8 * 40
+        assert (row["gain"]["value"] == 0) or row["draft_temperature"] != draft_temperature.BESIDE
+    assert len({row["value"] for row in summary["points"]}) > len(shapes)
+    assert len(draft_temperature.as_text(summary).splitlines()) == 1 + len(shapes)
+
+
+def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measured, tmp_path, monkeypatch):
+    pair, shapes, _ = measured
+    store, honest = Store(tmp_path / "temperatures.jsonl"), draft_temperature.generate_many
+    store.begin(HEADER)
+    monkeypatch.setattr(
+        draft_temperature, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
+    )
+    with pytest.raises(AssertionError, match="another text"):
+        draft_temperature.measure(pair, [[0], [1]], 1, 40, shapes, store)
 
 
 def test_at_temperature_0_no_rule_gains_anything(measured):
