@@ -31,7 +31,7 @@ def tokens_against_k(summary: Summary, method: str) -> go.Figure:
             ks = [row["k"] for row in rows]
             predicted = _column(rows, "prediction")
             figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", ks, predicted, look.name))
-            figure.add_trace(_measured(look, ks, rows))
+            figure.add_trace(measured(look, ks, rows))
     bounds = summary["bounds"][method]
     for name, key, dash in (
         ("smallest upper bound", "minimal", "solid"),
@@ -61,7 +61,7 @@ def increments_against_k(summary: Summary, method: str) -> go.Figure:
             ks = [_middle(row["from"], row["to"]) for row in rows]
             predicted = _positive(_column(rows, "prediction"))
             figure.add_trace(line(f"{look.name}, predicted", look.hue, "dot", ks, predicted, look.name))
-            figure.add_trace(_measured(look, ks, rows, positive=True))
+            figure.add_trace(measured(look, ks, rows, positive=True))
     bounds = [row for row in summary["bounds"][method]["by_k"] if row["fixed_m"] is not None]
     steps = list(pairwise(bounds))
     changes = [(b["fixed_m"] - a["fixed_m"]) / (b["k"] - a["k"]) for a, b in steps]
@@ -79,8 +79,8 @@ def acceptance_by_index(summary: Summary) -> go.Figure:
         indices = list(range(len(used)))
         figure.add_trace(line(f"{name}, as used", colour(method), dash, indices, _positive(used), name))
         rows = [row | {"value": row["rate"]} for row in acceptance["batch"] if row["rate"]]
-        look = _Look(name, colour(method), METHODS[method].mark, dash)
-        figure.add_trace(_measured(look, _column(rows, "index"), rows, positive=True))
+        look = Look(name, colour(method), METHODS[method].mark, dash)
+        figure.add_trace(measured(look, _column(rows, "index"), rows, positive=True))
         if contexts := acceptance["contexts"]:
             computed = _positive(contexts["by_index"])
             indices = list(range(len(computed)))
@@ -95,13 +95,13 @@ def gsd_minus_ersd(summary: Summary) -> go.Figure:
     for strategy in STRATEGIES:
         rows = [row for row in summary["differences"] if row["strategy"] == strategy]
         if rows:
-            figure.add_trace(_measured(_topology(strategy), _column(rows, "k"), rows, lines=True))
+            figure.add_trace(measured(_topology(strategy), _column(rows, "k"), rows, lines=True))
     figure.add_hline(y=0, line={"color": BOUND, "width": 1})
     return log_axes(figure)
 
 
-class _Look(NamedTuple):
-    """How what is measured is told from the rest."""
+class Look(NamedTuple):
+    """How what is measured is told from the rest: its name, colour, mark and line style."""
 
     name: str
     hue: str
@@ -109,13 +109,13 @@ class _Look(NamedTuple):
     dash: str
 
 
-def _topology(name: str) -> _Look:
+def _topology(name: str) -> Look:
     entry = TOPOLOGIES[name]
-    return _Look(entry.long_name, colour(entry.colour), entry.mark, entry.dash)
+    return Look(entry.long_name, colour(entry.colour), entry.mark, entry.dash)
 
 
-def _measured(
-    look: _Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
+def measured(
+    look: Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
     """Marks with intervals; positive: on a logarithmic axis, where what is not above 0 is left out."""
     kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]

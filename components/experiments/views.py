@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.experiments import figures, files, words
+from components.experiments import figures, files, same_trees, words
 from components.page.figures import skeleton
 from components.page.questions import Answer, Question, answers
 from specdec.methods import METHODS
@@ -27,11 +27,12 @@ class File(Question):
 
 @answers
 def shipped(_: Any) -> Answer:
-    """The view of the committed results, or an error where there are none."""
+    """The view of the committed results, those on the same trees too, or an error where there are none."""
     summary = files.shipped()
     if summary is None:
         raise ValueError(NO_RESULTS)
-    return view(summary)
+    shown = view(summary)
+    return shown | {"figures": [*shown["figures"], *same_trees.views()]}
 
 
 @answers

@@ -52,12 +52,12 @@ def about_tokens(summary: Summary, method: str) -> str:
     for strategy in ("optimal", "sequence", "batch"):
         if row := _last(summary["points"], method=method, strategy=strategy):
             name = TOPOLOGIES[strategy].long_name
-            parts.append(f"the {name} reaches {_number(row['value'])} at k = {row['k']}")
+            parts.append(f"the {name} reaches {number(row['value'])} at k = {row['k']}")
     bounds = [row for row in summary["bounds"].get(method, {"by_k": []})["by_k"] if row["minimal"]]
     if bounds:
         last = bounds[-1]
-        parts.append(f"the smallest upper bound is {_number(last['minimal'])} at k = {last['k']}")
-    return f"{METHODS[method].name}, tokens per target call: {_listed(parts)}."
+        parts.append(f"the smallest upper bound is {number(last['minimal'])} at k = {last['k']}")
+    return f"{METHODS[method].name}, tokens per target call: {listed(parts)}."
 
 
 def about_increments(summary: Summary, method: str) -> str:
@@ -68,12 +68,12 @@ def about_increments(summary: Summary, method: str) -> str:
         if len(rows) > 1:
             first, last, name = rows[0], rows[-1], TOPOLOGIES[strategy].long_name
             parts.append(
-                f"{_number(first['value'])} in the {name} from k = {first['from']} to "
-                f"{first['to']} and {_number(last['value'])} from k = {last['from']} to {last['to']}"
+                f"{number(first['value'])} in the {name} from k = {first['from']} to "
+                f"{first['to']} and {number(last['value'])} from k = {last['from']} to {last['to']}"
             )
     if not parts:
         return "Too few points for a change between them."
-    return f"{METHODS[method].name}: one more drafted token adds {_listed(parts, '; ')}."
+    return f"{METHODS[method].name}: one more drafted token adds {listed(parts, '; ')}."
 
 
 def about_acceptance(summary: Summary) -> str:
@@ -85,9 +85,9 @@ def about_acceptance(summary: Summary) -> str:
             f"in the texts of these runs, under {METHODS[method].name} the first child is the accepted one "
             f"in {first[0]} of the cases, "
             f"the next ones in {' and '.join(first[1:]) or 'none'} (H[R] = "
-            f"{_number(acceptance['entropy_of_mean'])} bits)"
+            f"{number(acceptance['entropy_of_mean'])} bits)"
         )
-    return _sentence(_listed(parts, "; ")) + "."
+    return _sentence(listed(parts, "; ")) + "."
 
 
 def about_difference(summary: Summary) -> str:
@@ -101,12 +101,12 @@ def about_difference(summary: Summary) -> str:
     told = [f"{name} is ahead in {_places(places)}" for name, places in ahead.items() if places]
     if not told:
         return "At no point does the 95% interval of the difference leave out 0."
-    return f"{_listed(told, '; ')}. Elsewhere the 95% interval of the difference covers 0."
+    return f"{listed(told, '; ')}. Elsewhere the 95% interval of the difference covers 0."
 
 
 def _places(places: Mapping[str, Sequence[str]]) -> str:
     named = [f"{TOPOLOGIES[strategy].long_name} (k = {', '.join(ks)})" for strategy, ks in places.items()]
-    return _listed(named)
+    return listed(named)
 
 
 # ---------------------------------------------------------------- tables
@@ -120,9 +120,9 @@ def tokens_table(summary: Summary, method: str) -> Table:
         for point in _chosen(summary["points"], method=method, strategy=strategy):
             bound = by_k.get(point["k"], {}) if strategy == "optimal" else {}
             values = [point["prediction"], bound.get("minimal"), bound.get("fixed_m"), bound.get("tunstall")]
-            rows.append([*_measured(strategy, str(point["k"]), point), *map(_number, values)])
+            rows.append([*_measured(strategy, str(point["k"]), point), *map(number, values)])
     columns = ["topology", "k", "measured", "95% interval", "predicted", "smallest bound", "m fixed"]
-    return _table("Tokens per target call", [*columns, "Theorem 4.1"], rows)
+    return table("Tokens per target call", [*columns, "Theorem 4.1"], rows)
 
 
 def increments_table(summary: Summary, method: str) -> Table:
@@ -131,9 +131,9 @@ def increments_table(summary: Summary, method: str) -> Table:
     for strategy in STRATEGIES:
         for row in _chosen(summary["increments"], method=method, strategy=strategy):
             where = f"{row['from']} to {row['to']}"
-            rows.append([*_measured(strategy, where, row), _number(row["prediction"])])
+            rows.append([*_measured(strategy, where, row), number(row["prediction"])])
     columns = ["topology", "k", "measured", "95% interval", "predicted"]
-    return _table("Tokens per target call that one more drafted token adds", columns, rows)
+    return table("Tokens per target call that one more drafted token adds", columns, rows)
 
 
 def acceptance_table(summary: Summary) -> Table:
@@ -145,26 +145,27 @@ def acceptance_table(summary: Summary) -> Table:
         for index, rate in enumerate(acceptance["by_index"]):
             row = counted.get(index, {"rate": None, "low": None, "high": None})
             exact = computed[index] if index < len(computed) else None
-            values = [_number(row["rate"]), _interval(row), _number(rate), _number(exact)]
+            values = [number(row["rate"]), interval(row), number(rate), number(exact)]
             rows.append([METHODS[method].name, str(index), *values])
     columns = ["method", "index", "counted in batch", "95% interval", "as used", "computed"]
-    return _table("Probability that the child with this index is the accepted one", columns, rows)
+    return table("Probability that the child with this index is the accepted one", columns, rows)
 
 
 def difference_table(summary: Summary) -> Table:
     """All points that both methods have."""
     rows = [_measured(row["strategy"], str(row["k"]), row) for row in summary["differences"]]
-    return _table(
+    return table(
         "GSD minus ERSD, tokens per target call", ["topology", "k", "difference", "95% interval"], rows
     )
 
 
-def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table of texts, as data."""
     return {"caption": caption, "columns": list(columns), "rows": [list(row) for row in rows]}
 
 
 def _measured(strategy: str, k: str, row: Mapping[str, Any]) -> list[str]:
-    return [TOPOLOGIES[strategy].long_name, k, _number(row["value"]), _interval(row)]
+    return [TOPOLOGIES[strategy].long_name, k, number(row["value"]), interval(row)]
 
 
 # ---------------------------------------------------------------- findings
@@ -204,23 +205,23 @@ def _one_difference(numbers: Numbers) -> str:
 
 def _differences(numbers: Numbers) -> str:
     told = [f"{_estimate(row)} at k = {k}" for k, row in numbers["gsd_minus_ersd"].items()]
-    return f"GSD minus ERSD: {_listed(told)}."
+    return f"GSD minus ERSD: {listed(told)}."
 
 
 def _two_values(numbers: Numbers) -> str:
     ks = " and ".join(str(k) for k in numbers["k"])
-    return f"At k = {ks}: {_by_method(numbers, lambda row: ' and '.join(map(_number, row)))}."
+    return f"At k = {ks}: {_by_method(numbers, lambda row: ' and '.join(map(number, row)))}."
 
 
 def _sequence(numbers: Numbers) -> str:
     rows = numbers["by_k"].items()
     below = [str(k) for k, row in rows if row["high"] is not None and row["high"] <= 0]
-    behind = f"ERSD is ahead at k = {_listed(below)}" if below else "at no k is ERSD ahead"
+    behind = f"ERSD is ahead at k = {listed(below)}" if below else "at no k is ERSD ahead"
     return f"Mean over k of GSD minus ERSD is {_estimate(numbers['mean_gsd_minus_ersd'])}; {behind}."
 
 
 def _specinfer(numbers: Numbers) -> str:
-    ks = _listed([str(k) for k in numbers["k"]])
+    ks = listed([str(k) for k in numbers["k"]])
     return f"Mean gain over sequence at k = {ks}: {_by_method(numbers['mean_gain'], _estimate)}."
 
 
@@ -228,7 +229,7 @@ def _specinfer_level(numbers: Numbers) -> str:
     a, b, c, d = numbers["k"]
 
     def told(row: Numbers) -> str:
-        return f"{_number(row['gain_per_token_first'])}, then {_number(row['gain_per_token_last'])}"
+        return f"{number(row['gain_per_token_first'])}, then {number(row['gain_per_token_last'])}"
 
     spans = f"from k = {a} to {b}, then from {c} to {d}"
     return f"Gain per drafted token {spans}: {_by_method(numbers, told)}."
@@ -236,20 +237,20 @@ def _specinfer_level(numbers: Numbers) -> str:
 
 def _above_prediction(numbers: Numbers) -> str:
     def told(row: Numbers) -> str:
-        return f"{_estimate(row['measured'])} measured, {_number(row['prediction'])} predicted"
+        return f"{_estimate(row['measured'])} measured, {number(row['prediction'])} predicted"
 
     optimal = [
-        f"{METHODS[method].name} {_number(measured)} beside {_number(predicted)} at k = {k}"
+        f"{METHODS[method].name} {number(measured)} beside {number(predicted)} at k = {k}"
         for method, by_k in numbers["optimal"].items()
         for k, (measured, predicted) in by_k.items()
     ]
-    more = f" Optimal tree: {_listed(optimal)}." if optimal else ""
+    more = f" Optimal tree: {listed(optimal)}." if optimal else ""
     return f"At k = {numbers['k']}: {_by_method(numbers, told)}.{more}"
 
 
 def _logarithm(numbers: Numbers) -> str:
     def told(row: Numbers) -> str:
-        return f"{_number(row['tokens_per_doubling'])} tokens per doubling, R² = {_number(row['r_squared'])}"
+        return f"{number(row['tokens_per_doubling'])} tokens per doubling, R² = {number(row['r_squared'])}"
 
     return f"Line through log₂(k + 1): {_by_method(numbers, told)}."
 
@@ -257,11 +258,11 @@ def _logarithm(numbers: Numbers) -> str:
 def _slope(numbers: Numbers) -> str:
     def told(row: Numbers) -> str:
         text = (
-            f"{_number(row['slope'])} per doubling (predicted {_number(row['slope_of_prediction'])}) beside "
-            f"1 / H[R] = {_number(row['one_over_entropy_of_mean'])}"
+            f"{number(row['slope'])} per doubling (predicted {number(row['slope_of_prediction'])}) beside "
+            f"1 / H[R] = {number(row['one_over_entropy_of_mean'])}"
         )
         mean = row.get("one_over_mean_entropy")
-        return text + (f", with the mean entropy of contexts {_number(mean)}" if mean is not None else "")
+        return text + (f", with the mean entropy of contexts {number(mean)}" if mean is not None else "")
 
     return f"{_by_method(numbers, told)}."
 
@@ -270,12 +271,12 @@ def _converge(numbers: Numbers) -> str:
     rows = list(numbers["gsd_minus_ersd"].items())
     chosen = [*rows[:1], max(rows, key=lambda item: abs(item[1]["value"])), rows[-1]]
     told = {k: f"{_estimate(row)} at k = {k}" for k, row in chosen}
-    return f"GSD minus ERSD, first, largest and last: {_listed(list(told.values()))}."
+    return f"GSD minus ERSD, first, largest and last: {listed(list(told.values()))}."
 
 
 def _bound_increments(numbers: Numbers) -> str:
     def told(row: Numbers) -> str:
-        return f"{_number(row['median_ratio'])} from k = {row['k'][0]} to {row['k'][-1]}"
+        return f"{number(row['median_ratio'])} from k = {row['k'][0]} to {row['k'][-1]}"
 
     return f"Median of the bound's increment over the tree's: {_by_method(numbers, told)}."
 
@@ -284,8 +285,8 @@ def _bound(numbers: Numbers) -> str:
     def told(row: Numbers) -> str:
         margin = min((bound - value, k) for k, (value, bound) in row["measured_and_bound"].items())
         over = row["measured_above_bound_at"]
-        above = f", above it at k = {_listed([str(k) for k in over])}" if over else ""
-        return f"smallest distance below the bound {_number(margin[0])} at k = {margin[1]}{above}"
+        above = f", above it at k = {listed([str(k) for k in over])}" if over else ""
+        return f"smallest distance below the bound {number(margin[0])} at k = {margin[1]}{above}"
 
     return f"{_by_method(numbers, told)}."
 
@@ -315,17 +316,18 @@ def _by_method(numbers: Numbers, told: Callable[[Any], str]) -> str:
 
 
 def _estimate(row: Numbers) -> str:
-    interval = _interval(row)
-    return _number(row["value"]) + (f" ({interval})" if interval != "–" else "")
+    around = interval(row)
+    return number(row["value"]) + (f" ({around})" if around != "–" else "")
 
 
-def _interval(row: Numbers) -> str:
+def interval(row: Numbers) -> str:
+    """Low to high, in numbers."""
     if row["low"] is None or row["high"] is None:
         return "–"
-    return f"{_number(row['low'])} to {_number(row['high'])}"
+    return f"{number(row['low'])} to {number(row['high'])}"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Three significant digits at least, two decimals; a true minus sign."""
     if value is None:
         return "–"
@@ -337,7 +339,8 @@ def _percent(rate: float) -> str:
     return f"{100 * rate:.1f}%"
 
 
-def _listed(parts: Sequence[str], between: str = ", ") -> str:
+def listed(parts: Sequence[str], between: str = ", ") -> str:
+    """Parts of a sentence, the last after "and"."""
     *most, last = parts or ["nothing"]
     return f"{between.join(most)}{' and ' if between == ', ' else between}{last}" if most else last
 

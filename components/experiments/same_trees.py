@@ -1,0 +1,196 @@
+"""The experiments on the same few trees: all rules beside GSD, and the temperature of ERSD's draft.
+
+Pure functions, from the summaries of `specdec.experiments.rules` and `.draft_temperature` to what the panel
+shows of each: a figure, a sentence and a table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from components.experiments import figures
+from components.experiments.words import interval, listed, number, table
+from components.page.assets import ASSETS
+from components.page.catalogue import TOPOLOGIES
+from components.page.figures import BOUND, axes, colour, skeleton
+from specdec.methods import DRAFTING, METHODS
+
+RULES = ASSETS / "results" / "rules.json"
+DRAFT_TEMPERATURE = ASSETS / "results" / "draft_temperature.json"
+
+Summary = Mapping[str, Any]
+_BESIDE = "gsd"
+_APART = 0.14  # of marks beside each other, in trees
+_LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
+"""Marks and line styles of trees of the same colour."""
+
+
+def views() -> list[dict[str, Any]]:
+    """What is shown of the committed results, of those that there are."""
+    shown = ((RULES, rules), (DRAFT_TEMPERATURE, draft_temperature))
+    return [view(json.loads(path.read_text())) for path, view in shown if path.is_file()]
+
+
+# ---------------------------------------------------------------- all rules
+
+
+def rules(summary: Summary) -> dict[str, Any]:
+    """Who wins where: each rule's tokens per target call on each tree, beside GSD's."""
+    return {
+        "id": "rules",
+        "method": None,
+        "title": "All rules on the same trees",
+        "place": "Beside the paper: python -m specdec.experiments.rules",
+        "sentence": rules_sentence(summary),
+        "key": "Above 0: more than GSD on the same prompts and seeds, at temperature 1, with 95% intervals. "
+        "Below each tree: GSD's tokens per target call.",
+        "figure": skeleton(rules_figure(summary)),
+        "table": rules_table(summary),
+    }
+
+
+def rules_figure(summary: Summary) -> go.Figure:
+    """What each rule has more than GSD, tree by tree."""
+    figure = axes("tree", "more than GSD, tokens per target call", 360)
+    warm = _of(summary, temperature=1.0)
+    trees = _names(warm, "tree")
+    others = [method for method in DRAFTING if method != _BESIDE]
+    for place, method in enumerate(others):
+        rows = [row for row in warm if row["method"] == method]
+        x = [trees.index(row["tree"]) + _APART * (place - (len(others) - 1) / 2) for row in rows]
+        look = figures.Look(METHODS[method].name, colour(method), METHODS[method].mark, "solid")
+        figure.add_trace(figures.measured(look, x, [row["more_than_gsd"] for row in rows]))
+    figure.add_hline(y=0, line={"color": BOUND, "width": 1})
+    of_gsd = {row["tree"]: row["value"] for row in warm if row["method"] == _BESIDE}
+    # three short lines, which have room on a phone
+    names = [f"{tree.replace('(', '<br>(')}<br>{of_gsd[tree]:.2f}" for tree in trees]
+    return figure.update_xaxes(tickvals=list(range(len(trees))), ticktext=names, tickangle=0)
+
+
+def rules_sentence(summary: Summary) -> str:
+    """The best of each tree, and whether anything is gained at temperature 0."""
+    warm = _of(summary, temperature=1.0)
+    told = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
+    cold = _of(summary, temperature=0.0)
+    same = bool(cold) and all(row["more_than_gsd"]["value"] == 0 for row in cold)
+    fewest = min((row["tokens"] for row in cold), default=0)
+    rest = (
+        f" At temperature 0 all rules need the same target calls ({fewest:,} tokens a point)." if same else ""
+    )
+    return f"Most tokens per target call, of {_fewest(warm)} tokens a point: {listed(told, '; ')}.{rest}"
+
+
+def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
+    """The rule that yields most on a tree, then those that the 95% interval does not tell from it."""
+    there = [row for row in rows if row["tree"] == tree]
+    near = [row for row in there if (row["less_than_best"]["low"] or 0) <= 0]
+    return [METHODS[row["method"]].name for row in sorted(near, key=lambda row: -row["value"])]
+
+
+def rules_table(summary: Summary) -> dict[str, Any]:
+    """A row for each tree, temperature and rule."""
+    rows = []
+    for row in summary["points"]:
+        there = _of(summary, temperature=row["temperature"])
+        wins = METHODS[row["method"]].name in best(there, row["tree"])
+        rows.append(
+            [
+                row["tree"],
+                f"{row['temperature']:g}",
+                METHODS[row["method"]].name,
+                f"{row['value']:.3f}",
+                interval(row),
+                number(row["more_than_gsd"]["value"]),
+                interval(row["more_than_gsd"]),
+                "best" if wins else "",
+                f"{row['tokens']:,}",
+            ]
+        )
+    columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
+    caption = "Tokens per target call; best: not told from the best there by a 95% interval"
+    return table(caption, [*columns, "95% interval", "", "tokens"], rows)
+
+
+# ---------------------------------------------------------------- the draft's temperature
+
+
+def draft_temperature(summary: Summary) -> dict[str, Any]:
+    """ERSD's speed against the temperature of its draft; the text is the same."""
+    return {
+        "id": "draft-temperature",
+        "method": None,
+        "title": "ERSD with a colder or warmer draft",
+        "place": "Beside the paper: python -m specdec.experiments.draft_temperature",
+        "sentence": draft_temperature_sentence(summary),
+        "key": "Marks: measured at temperature 1 of the target, with 95% intervals over prompts.",
+        "figure": skeleton(draft_temperature_figure(summary)),
+        "table": draft_temperature_table(summary),
+    }
+
+
+def draft_temperature_figure(summary: Summary) -> go.Figure:
+    """Tokens per target call against the draft's temperature, a curve for each tree."""
+    figure = axes("temperature of the draft", "tokens per target call", 360)
+    for tree in _names(summary["points"], "tree"):
+        rows = _of(summary, tree=tree)
+        kind = TOPOLOGIES[tree.partition("(")[0]]
+        mark, dash = _LOOKS.get(tree, (kind.mark, kind.dash))
+        look = figures.Look(tree, colour(kind.colour), mark, dash)
+        figure.add_trace(figures.measured(look, [row["draft_temperature"] for row in rows], rows, lines=True))
+    return figure
+
+
+def draft_temperature_sentence(summary: Summary) -> str:
+    """The fastest temperature of each tree, and that no text changed."""
+    told = []
+    for tree in _names(summary["points"], "tree"):
+        top = max(_of(summary, tree=tree), key=lambda row: row["value"])
+        gain = f" ({number(top['gain']['value'])} more than at 1)" if top["gain"]["value"] > 0 else ""
+        told.append(f"{top['draft_temperature']:g} on {tree}{gain}")
+    return (
+        f"The temperature with most tokens per target call is {listed(told)}. All {summary['runs']:,} texts "
+        f"were those of autoregressive decoding, token by token; {_fewest(summary['points'])} tokens a point."
+    )
+
+
+def draft_temperature_table(summary: Summary) -> dict[str, Any]:
+    """A row for each tree and temperature."""
+    rows = [
+        [
+            row["tree"],
+            f"{row['draft_temperature']:g}",
+            f"{row['value']:.3f}",
+            interval(row),
+            number(row["gain"]["value"]),
+            interval(row["gain"]),
+        ]
+        for row in summary["points"]
+    ]
+    columns = [
+        "tree",
+        "draft's temperature",
+        "tokens per call",
+        "95% interval",
+        "more than at 1",
+        "95% interval",
+    ]
+    return table("ERSD's tokens per target call", columns, rows)
+
+
+# ---------------------------------------------------------------- both
+
+
+def _of(summary: Summary, **fields: Any) -> list[Mapping[str, Any]]:
+    return [row for row in summary["points"] if all(row[name] == value for name, value in fields.items())]
+
+
+def _names(rows: Iterable[Mapping[str, Any]], field: str) -> list[str]:
+    return list(dict.fromkeys(row[field] for row in rows))
+
+
+def _fewest(rows: Iterable[Mapping[str, Any]]) -> str:
+    return f"at least {min(row['tokens'] for row in rows):,}"
