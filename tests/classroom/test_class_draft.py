@@ -1,0 +1,111 @@
+"""The class as the draft: what it guesses changes how fast the text comes, never the text."""
+
+from __future__ import annotations
+
+import pytest
+
+import specdec
+from components.classroom import drafting
+from components.guard.bodies import Refused
+
+PROMPT = "Once upon a time, there was a little"
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+@pytest.fixture
+def text(pair):
+    return drafting.Drafting(PROMPT, pair.encode(PROMPT), SEED, lambda: pair)
+
+
+def drafted(pair, text, *rounds):
+    """The text after these rounds of proposals."""
+    for words in rounds:
+        text.take(drafting.checked(pair, text.text_ids, words, SEED))
+        text.go_on()
+    return text
+
+
+@pytest.fixture(scope="module")
+def alone(pair):
+    """What the target writes without any draft."""
+    settings = {"method": "ar", "seed": SEED, "temperature": 0.7, "max_new_tokens": 60, "detail": False}
+    return specdec.generate(pair, PROMPT, **settings)
+
+
+WORDS = [["girl", "girl", "boy"], [".", ","], ["She"], ["loved", "was", "saw a bird"], ["three"]]
+
+
+@pytest.mark.parametrize(
+    "rounds", [WORDS, [["xyzzy"]] * 6, [["elephant tree"], ["a", "a b", "a b c", "b"]] * 3]
+)
+def test_whatever_a_class_guesses_the_text_is_the_targets_own(pair, text, alone, rounds):
+    drafted(pair, text, *rounds)
+    ids = text.text_ids[len(pair.encode(PROMPT)) :]
+    assert ids == alone.token_ids[: len(ids)]
+    assert len(ids) >= len(rounds)
+    assert "".join(part for part, _ in text.pieces) == alone.text[: len("".join(p for p, _ in text.pieces))]
+
+
+def test_a_right_guess_is_accepted_and_counted(pair, text, alone):
+    word = alone.text.split()[0].strip(".,!?")
+    checked = drafting.checked(pair, text.text_ids, [word, word, "xyzzy"], SEED)
+    assert checked.proposals == [(word, 2, True), ("xyzzy", 1, False)]
+    assert checked.accepted >= 1
+    assert checked.pieces[0][1] == "accepted"
+    text.take(checked)
+    assert (text.rounds, text.accepted) == (1, checked.accepted)
+
+
+def test_the_small_model_is_asked_at_the_same_place_with_the_same_tree(pair, text):
+    checked = drafting.checked(pair, text.text_ids, ["xyzzy", "qqq"], SEED)
+    tree, _ = drafting._tree(tuple(drafting._ids(pair, word)) for word in ("xyzzy", "qqq"))
+    settings = {"method": "ersd", "temperature": 0.7, "seed": SEED, "topology": tree}
+    first = next(specdec.stream(pair, text.text_ids, **settings))
+    assert (checked.accepted, checked.by_model) == (0, first.num_accepted)
+
+
+def test_a_text_ends_at_a_word_so_that_the_next_guess_is_a_word(pair, text):
+    for _ in range(12):
+        drafted(pair, text, ["xyzzy"])
+        following = next(
+            iter(specdec.stream(pair, text.text_ids, method="ar", temperature=0.7, seed=SEED))
+        ).tokens[0]
+        assert not following.text[:1].isalnum(), (text.pieces, following)
+
+
+def test_the_most_frequent_guesses_are_the_tree(pair, text):
+    words = [f"word{i}" for i in range(20)] + ["girl"] * 3 + ["boy"] * 2
+    checked = drafting.checked(pair, text.text_ids, words, SEED)
+    assert [name for name, *_ in checked.proposals[:2]] == ["girl", "boy"]
+    assert len(checked.proposals) == drafting.MOST_PROPOSALS
+    assert checked.others == 20 - (drafting.MOST_PROPOSALS - 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "leaves"),
+    [
+        ([(1,), (2,), (1, 3)], [(1, 3), (2,)]),
+        ([(1, 2, 3), (1, 4), (1,), (5,)], [(1, 2, 3), (1, 4), (5,)]),
+        ([(2,), (1, 1), (2, 9), (1, 2)], [(2, 9), (1, 1), (1, 2)]),
+    ],
+)
+def test_guesses_share_what_they_begin_with(lines, leaves):
+    tree, found = drafting._tree(lines)
+    assert found == leaves
+    assert tree.num_draft_tokens == len({line[:end] for line in lines for end in range(1, len(line) + 1)})
+
+
+def test_one_guess_a_round_and_none_when_it_is_over(text):
+    text.propose(0, 1, "  a\u200b  little\ud800 ")
+    assert text.proposed == {0: "a little"}
+    for student, number, guess in ((0, 1, "more"), (1, 2, "early"), (1, 1, " \n ")):
+        with pytest.raises(Refused):
+            text.propose(student, number, guess)
+    text.checking = True
+    with pytest.raises(Refused, match="over"):
+        text.propose(1, 1, "late")

@@ -1,0 +1,243 @@
+"""Rooms over HTTP, on the real server: whatever comes gets a clear answer, and no room is the worse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+import segno
+
+from components.classroom import panel
+from components.classroom.rooms import LENGTH
+from tests.stress.visitors import serving
+
+LIMITS = {"rooms": 12, "rooms-per-address": 3, "students-per-room": 6, "wrong-codes": 20}
+
+
+@pytest.fixture(scope="module")
+def address():
+    options = [word for name, value in LIMITS.items() for word in (f"--{name}", str(value))]
+    with serving(*options) as (address, _):
+        yield address
+
+
+@pytest.fixture
+def visit(address):
+    """Visitors of addresses of their own: `visit(source)` sends a request with a token."""
+    clients = []
+
+    def at(source):
+        transport = httpx.HTTPTransport(local_address=source)
+        http = httpx.Client(base_url=address, timeout=60, transport=transport)
+        clients.append(http)
+
+        def ask(name, body=None, token="", params=None):
+            headers = {"x-class-token": token, "content-type": "application/json"}
+            if body is None:
+                return http.get(f"/class/{name}", headers=headers, params=params)
+            # not httpx's own: its JSON refuses what is sent here on purpose
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return http.post(f"/class/{name}", content=content, headers=headers)
+
+        return ask
+
+    yield at
+    for http in clients:
+        http.close()
+
+
+@pytest.fixture
+def room(visit):
+    """A room at the first question of a lesson: its code, the lecturer's key, two students' tokens."""
+    ask = visit("127.0.0.9")
+    opened = ask("open", {}).json()
+    code, key = opened["room"], opened["key"]
+    one, other = (ask("join", {"room": code}).json()["token"] for _ in range(2))
+    ask("step", {"room": code, "lesson": "trees", "step": 1}, key)
+    yield {"room": code, "key": key, "one": one, "other": other}
+    ask("close", {"room": code}, key)
+
+
+ANSWER = {"lesson": "trees", "step": 1, "value": 0}
+
+
+def told(answer, status):
+    assert answer.status_code == status, answer.text
+    return answer.json().get("detail", "")
+
+
+def now(ask, room, token, since=""):
+    return ask("now", token=token, params={"room": room["room"], "since": since}).json()
+
+
+def test_a_class_from_its_first_step_to_its_end(visit):
+    lecturer, student = visit("127.0.0.3"), visit("127.0.0.4")
+    opened = lecturer("open", {}).json()
+    room, key = {"room": opened["room"]}, opened["key"]
+    small = f" {opened['room'][:3]} {opened['room'][3:]}".lower()
+    joined = student("join", {"room": small}).json()
+    token = joined["token"]
+    assert (len(joined["room"]), now(student, room, token)) == (LENGTH, {"version": 0})
+    assert now(lecturer, room, key)["here"] == 1
+    led = lecturer("step", room | {"lesson": "trees", "step": 1}, key).json()
+    assert (led["answered"], led["place"]) == (0, {"lesson": "trees", "step": 1, "shown": False})
+    seen = now(student, room, token)
+    assert (seen["mine"], "answer" in seen["question"]) == (None, False)
+    told(student("answer", room | ANSWER, token), 200)
+    assert now(lecturer, room, key)["answered"] == 1
+    assert "counts" not in now(student, room, token)
+    lecturer("step", room | {"lesson": "trees", "step": 1, "shown": True}, key)
+    seen = now(student, room, token)
+    assert (seen["mine"], seen["counts"], "answer" in seen["question"]) == (0, [[0, 1]], True)
+    told(lecturer("close", room, key), 200)
+    assert "no room" in told(student("now", token=token, params=room), 404)
+
+
+def test_news_come_at_once_to_who_waits(address, room):
+    async def waited():
+        async with httpx.AsyncClient(base_url=address, timeout=60) as http:
+            ask = {"params": {"room": room["room"]}, "headers": {"x-class-token": room["one"]}}
+            version = (await http.get("/class/now", **ask)).json()["version"]
+            ask["params"]["since"] = version
+            waits = asyncio.create_task(http.get("/class/now", **ask))
+            await asyncio.sleep(1)
+            assert not waits.done()
+            answer = {"room": room["room"]} | ANSWER
+            await http.post("/class/answer", json=answer, headers={"x-class-token": room["other"]})
+            await asyncio.sleep(1)
+            assert not waits.done()  # another's answer is the lecturer's to see
+            step = {"room": room["room"], "lesson": "trees", "step": 2}
+            await http.post("/class/step", json=step, headers={"x-class-token": room["key"]})
+            assert (await asyncio.wait_for(waits, 10)).json()["place"]["step"] == 2
+
+    asyncio.run(waited())
+
+
+@pytest.mark.parametrize("name", ["step", "draft", "check", "next", "close"])
+def test_nobody_leads_but_the_lecturer(visit, room, name):
+    body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}
+    ask = visit("127.0.0.5")
+    assert "only the lecturer" in told(ask(name, body, room["one"]), 403)
+    for stranger in ("", "x", room["key"][:-1], room["room"]):
+        told(ask(name, body, stranger), 404)
+    assert now(ask, room, room["one"])["place"]["step"] == 1
+
+
+def test_an_answer_is_one_and_the_students_own(visit, room):
+    ask = visit("127.0.0.5")
+    body = {"room": room["room"]} | ANSWER
+    told(ask("answer", body, room["one"]), 200)
+    assert "already" in told(ask("answer", body | {"value": 1}, room["one"]), 409)
+    told(ask("answer", body, "somebody"), 404)
+    assert "does not know you" in told(ask("answer", body, room["key"]), 403)
+    assert "not open" in told(ask("answer", body | {"step": 2}, room["other"]), 409)
+    ask("step", {"room": room["room"], "lesson": "trees", "step": 1, "shown": True}, room["key"])
+    assert "not open" in told(ask("answer", body, room["other"]), 409)
+    assert now(ask, room, room["one"])["counts"] == [[0, 1]]
+
+
+ODD = [None, True, "0", [], {}, [[[[]]]], 1e400, -1, 3, 0.5, float("nan"), 10**400, "\ud800", "x" * 10**5]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: repr(value)[:20])
+def test_values_of_odd_kinds_are_told_and_kept_by_nobody(visit, room, value):
+    ask = visit("127.0.0.5")
+    for name in ("value", "step", "lesson"):
+        if name != "value" and value in (3, -1, "0", None):
+            continue
+        answer = ask("answer", {"room": room["room"]} | ANSWER | {name: value}, room["one"])
+        assert answer.status_code in (409, 422), (name, answer.text)
+        assert 0 < len(answer.json()["detail"]) < 300
+    assert now(ask, room, room["key"])["answered"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"null", 422),
+        (b"[]", 422),
+        (b'"\\ud800"', 422),
+        (b"\xff\xfe", 422),
+        (b"[" * 20_000, 422),
+        (b"[" * 40_000, 413),
+        (b'{"room": "' + b"A" * 300_000 + b'"}', 413),
+        (b'{"room": "' + b"A" * 3_000 + b'"}', 422),
+        (b'{"room": {"a": 1}}', 422),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_bodies_that_are_none_are_refused(visit, room, body, status):
+    assert visit("127.0.0.6")("answer", body, room["one"]).status_code == status
+
+
+def test_other_ways_of_asking_are_not_there(address):
+    assert httpx.get(f"{address}/class/answer").status_code == 405
+    assert httpx.post(f"{address}/class/now", json={}).status_code == 405
+    assert httpx.get(f"{address}/class/rooms").status_code == 404
+    plain = httpx.post(f"{address}/class/open", content="{}", headers={"content-type": "text/plain"})
+    assert plain.status_code == 415  # so no form of a stranger's page opens rooms
+
+
+def test_rooms_of_one_address_are_few_and_do_not_shut_out_others(visit):
+    greedy, other = visit("127.0.0.7"), visit("127.0.0.8")
+    opened = [greedy("open", {}) for _ in range(LIMITS["rooms-per-address"] + 2)]
+    assert [answer.status_code for answer in opened] == [200] * LIMITS["rooms-per-address"] + [429] * 2
+    assert "rooms of your address" in opened[-1].json()["detail"]
+    own = other("open", {}).json()
+    for answer in (*opened[:-2],):
+        greedy("close", {"room": answer.json()["room"]}, answer.json()["key"])
+    other("close", {"room": own["room"]}, own["key"])
+
+
+def test_a_code_is_not_found_by_trying(visit, room):
+    guesses, student = visit("127.0.0.10"), visit("127.0.0.11")
+    tried = [guesses("join", {"room": f"AAAAA{i:02}"}).status_code for i in range(LIMITS["wrong-codes"] + 10)]
+    assert tried.count(404) <= LIMITS["wrong-codes"] + 3
+    assert tried[-1] == 429
+    assert guesses("join", {"room": room["room"]}).status_code == 429
+    assert student("join", {"room": room["room"]}).status_code == 200
+
+
+def test_a_full_room_says_so(visit, room):
+    ask = visit("127.0.0.12")
+    joined = [ask("join", {"room": room["room"]}).status_code for _ in range(LIMITS["students-per-room"])]
+    assert joined == [200] * (LIMITS["students-per-room"] - 2) + [429] * 2
+
+
+def test_the_class_drafts_and_the_target_verifies(visit, room):
+    ask, code = visit("127.0.0.5"), {"room": room["room"]}
+    assert "empty" not in told(ask("draft", code | {"prompt": "Once upon a time"}, room["key"]), 200)
+    assert "nobody has proposed" in told(ask("check", code, room["key"]), 409)
+    told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
+    told(ask("propose", code | {"number": 1, "text": " "}, room["one"]), 422)
+    told(ask("propose", code | {"number": 1, "text": ["there"]}, room["one"]), 422)
+    told(ask("propose", code | {"number": 1, "text": "<b>there</b>"}, room["one"]), 200)
+    told(ask("propose", code | {"number": 1, "text": "was"}, room["one"]), 409)
+    told(ask("propose", code | {"number": 1, "text": ","}, room["other"]), 200)
+    checked = ask("check", code, room["key"]).json()
+    assert {text: count for text, count, _ in checked["draft"]["proposals"]} == {"<b>there</b>": 1, ",": 1}
+    assert (checked["draft"]["rounds"], checked["answered"]) == (1, 2)
+    assert "already" in told(ask("check", code, room["key"]), 409)
+    assert now(ask, room, room["one"])["mine"] == "<b>there</b>"
+    assert ask("next", code, room["key"]).json()["draft"]["number"] == 2
+    ask("step", code | {"lesson": "trees", "step": 1}, room["key"])
+    told(ask("propose", code | {"number": 2, "text": "there"}, room["one"]), 409)
+
+
+@pytest.mark.parametrize("link", ["", "javascript:alert(1)", "http://a b", "x" * 400, None, 5, ["http://a"]])
+def test_only_a_link_becomes_a_qr_code(link):
+    assert "link" in panel.qr({"link": link})["error"]
+
+
+def test_a_qr_code_holds_its_link():
+    link = "https://page.example.org/class?room=ABCDEFG"
+    drawn = panel.qr({"link": link})
+    dark = {(int(x), int(y)) for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", drawn["path"])}
+    size = drawn["size"]
+    rows = [bytes((x, y) in dark for x in range(size)) for y in range(size)]
+    assert [*map(bytes, segno.make(link, error="m", micro=False).matrix)] == rows

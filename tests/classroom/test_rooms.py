@@ -1,0 +1,268 @@
+"""Rooms: who may lead, answer and join, how often, for how long, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from components.classroom import rooms as rooms_module
+from components.classroom import seen, steps
+from components.classroom.rooms import ALPHABET, LENGTH, QUIET, Place, Rooms
+from components.classroom.waiting import MOST, Waiting
+from components.guard import limits
+from components.guard.bodies import Refused
+from components.lessons import panel as lessons
+
+HOME, OTHER = "192.0.2.1", "192.0.2.2"
+FIRST = Place("trees", 1)
+QUESTIONS = [
+    pytest.param(Place(lesson["id"], step), question, id=f"{lesson['id']}-{step}")
+    for lesson in lessons.lessons()
+    for step, question in enumerate(lesson["questions"], start=1)
+]
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def hall(clock):
+    return Rooms(clock)
+
+
+@pytest.fixture
+def bounds():
+    """Changes the limits in force for one test."""
+    before = limits.current()
+    yield lambda **changes: limits.use(replace(before, **changes))
+    limits.use(before)
+
+
+def refused(status, act, *given):
+    with pytest.raises(Refused) as error:
+        act(*given)
+    assert error.value.status == status
+    return error.value.text
+
+
+# ---------------------------------------------------------------- codes
+
+
+def test_codes_are_clear_long_and_all_different(hall, bounds):
+    bounds(rooms=100, rooms_per_address=100)
+    codes = {hall.open(HOME).code for _ in range(100)}
+    assert len(codes) == 100
+    assert all(len(code) == LENGTH and set(code) <= set(ALPHABET) for code in codes)
+    assert not set("0O1IB8S5Z2") & set(ALPHABET)
+    # with every room open, an address's tries hit one of them after a year on average
+    tries_per_year = 365 * 24 * 3600 * rooms_module._CODES_PER_SECOND
+    assert len(ALPHABET) ** LENGTH / limits.Limits().rooms > tries_per_year
+
+
+def test_wrong_codes_are_counted_by_address(hall, bounds, clock):
+    bounds(wrong_codes=5)
+    room = hall.open(HOME)
+    for _ in range(6):
+        assert "no room with this code" in refused(404, hall.find, "AAAAAAA", OTHER)
+    refused(429, hall.find, room.code, OTHER)  # else the right one could be told from wrong ones
+    assert hall.find(room.code, HOME) is room
+    clock.now += 3.1
+    assert hall.find(room.code, OTHER) is room
+
+
+def test_who_is_in_a_room_goes_on_behind_an_address_that_guesses(hall, bounds):
+    bounds(wrong_codes=1)
+    room = hall.open(HOME)
+    token = room.join()
+    for _ in range(3):
+        with pytest.raises(Refused):
+            hall.find("AAAAAAA", HOME)
+    assert hall.known(room.code, token) is room
+    refused(404, hall.known, room.code, "guessed")
+
+
+# ---------------------------------------------------------------- beginning and end
+
+
+def test_rooms_are_bounded_for_all_and_for_an_address(hall, bounds):
+    bounds(rooms=3, rooms_per_address=2)
+    first = hall.open(HOME)
+    hall.open(HOME)
+    assert "2 rooms of your address" in refused(429, hall.open, HOME)
+    hall.open(OTHER)
+    assert "3 rooms are open" in refused(429, hall.open, "192.0.2.3")
+    hall.close(first)
+    hall.open(HOME)
+
+
+def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
+    room = hall.open(HOME)
+    token = room.join()
+    for _ in range(3):
+        clock.now += QUIET - 1
+        room.lead(FIRST)  # heard of, so it goes on
+    for _ in range(10):
+        clock.now += QUIET / 10 - 1
+        seen.seen(room, token)
+    clock.now += 10
+    refused(404, hall.known, room.code, token)
+    assert (len(hall), room.closed) == (0, True)
+    assert "closed this room" in refused(410, seen.seen, room, token)
+
+
+# ---------------------------------------------------------------- leading and answering
+
+
+def test_nobody_leads_without_the_key(hall):
+    room = hall.open(HOME)
+    assert room.leads(room.key)
+    assert not any(map(room.leads, ("", room.code, room.join(), room.key[:-1], "é")))
+
+
+def test_an_answer_counts_once_while_its_question_is_open(hall):
+    room = hall.open(HOME)
+    one, other = room.join(), room.join()
+    question = FIRST[:2]
+    refused(409, room.answer, one, question, 0.0)  # not asked yet
+    room.lead(FIRST)
+    room.answer(one, question, 0.0)
+    assert "already" in refused(409, room.answer, one, question, 1.0)
+    refused(409, room.answer, other, ("trees", 2), 1.0)
+    refused(403, room.answer, "somebody's", question, 1.0)
+    room.lead(FIRST._replace(shown=True))
+    refused(409, room.answer, other, question, 1.0)
+    room.lead(FIRST)  # what was shown can't be asked again
+    assert room.place.shown
+    refused(409, room.answer, other, question, 1.0)
+    assert room.counts(question) == [(0.0, 1)]
+    assert (room.answer_of(0, question), room.answer_of(1, question)) == (0.0, None)
+
+
+def test_a_room_has_so_many_students(hall, bounds):
+    bounds(students_per_room=2)
+    room = hall.open(HOME)
+    assert room.join() != room.join()
+    assert "2 students" in refused(429, room.join)
+
+
+def test_who_asked_lately_is_here(hall, clock):
+    room = hall.open(HOME)
+    stays, _ = room.join(), room.join()
+    clock.now += 40
+    room.student(stays)
+    assert room.here == 2
+    clock.now += 40
+    assert room.here == 1
+
+
+@pytest.mark.parametrize(("place", "question"), QUESTIONS)
+def test_students_are_told_no_answer_before_it_is_shown(hall, place, question):
+    room = hall.open(HOME)
+    token = room.join()
+    room.lead(steps.checked(place))
+    right = question["answer"]
+    closest = right if "choices" in question else _step_near(question, right)
+    room.answer(token, place[:2], steps.check_answer(place, closest))
+    told = seen.seen(room, token)
+    assert told["question"].keys() <= {"choices", "range", "percent", "points"}
+    assert "counts" not in told
+    assert question["why"] not in str(told)
+    room.lead(place._replace(shown=True))
+    told = seen.seen(room, token)
+    assert told["question"]["answer"] == right
+    assert told["counts"] == [(told["mine"], 1)]
+
+
+def _step_near(question, value):
+    least, _, step = question["range"]
+    return least + round((value - least) / step) * step
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (Place("nothing", 1), 0.0, "lesson = 'nothing' is none of"),
+        (Place("trees", 9), 0.0, "step = 9 is not from 0 to 4"),
+        (Place("trees", -1), 0.0, "step = -1 is not from"),
+        (Place("trees", 0), 0.0, "step 0 asks nothing"),
+        (Place("trees", 1), 3.0, "value = 3 is not the number of a choice, 0 to 2"),
+        (Place("trees", 1), 0.5, "value = 0.5 is not the number of a choice"),
+        (Place("trees", 3), 1.23, "value = 1.23 is not from 1 to 9 in steps of 0.1"),
+        (Place("trees", 3), 1e300, r"value = 1e\+300 is not from"),
+        (Place("trees", 0, True), 0.0, "step 0 asks nothing"),
+    ],
+)
+def test_what_no_slider_gives_is_told(place, value, message):
+    with pytest.raises(ValueError, match=message):
+        steps.check_answer(place, value)
+
+
+# ---------------------------------------------------------------- waiting
+
+
+def test_only_those_hear_who_have_something_new_to_see(hall):
+    async def together():
+        waiting, room = Waiting(), hall.open(HOME)
+        room.listener = waiting.tell
+        one, other = room.join(), room.join()
+        room.lead(FIRST)
+        asked = {
+            who: asyncio.create_task(waiting.news(room, token, 60))
+            for who, token in {"key": room.key, "one": one, "other": other}.items()
+        }
+        await asyncio.sleep(0)
+        room.answer(one, FIRST[:2], 1.0)
+        await asyncio.wait_for(asked.pop("key"), 5)
+        assert not any(task.done() for task in asked.values())
+        room.lead(FIRST._replace(shown=True))
+        await asyncio.wait_for(asyncio.gather(*asked.values()), 5)
+        assert waiting._waiting == {}
+
+    asyncio.run(together())
+
+
+def test_a_token_waits_in_so_many_tabs(hall):
+    async def together():
+        waiting, room = Waiting(), hall.open(HOME)
+        token = room.join()
+        asked = [asyncio.create_task(waiting.news(room, token, 60)) for _ in range(MOST + 2)]
+        await asyncio.sleep(0.01)
+        assert [task.done() for task in asked] == [True] * 2 + [False] * MOST
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert waiting._waiting == {}
+
+    asyncio.run(together())
+
+
+# ---------------------------------------------------------------- memory
+
+
+def test_a_full_room_with_every_question_answered_takes_less_than_300_kilobytes(hall):
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    room = hall.open(HOME)
+    tokens = [str(room.join()) for _ in range(200)]
+    for place, question in (param.values for param in QUESTIONS):
+        room.lead(place)
+        for token in tokens:
+            room.answer(token, place[:2], float(question.get("range", [1])[0]))
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert taken < 300_000, taken

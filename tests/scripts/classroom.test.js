@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { spelled } from "../../assets/classroom/connection.js";
+import { rate } from "../../assets/classroom/draft.js";
+import { columns, inWords, placeOf, right, total } from "../../assets/classroom/histogram.js";
+
+const RANGES = [
+  [0, 100, 1],
+  [0, 50, 0.5],
+  [1, 9, 0.1],
+  [1, 20, 0.1],
+  [0, 3, 1],
+];
+
+for (const range of RANGES) {
+  const [least, most, step] = range;
+  const values = Array.from({ length: Math.round((most - least) / step) + 1 }, (_, i) => least + i * step);
+
+  test(`every answer from ${least} to ${most} is in one column, below its place on the axis`, () => {
+    for (const value of values) {
+      const found = columns(range, [[value, 3]]);
+      const filled = found.flatMap(({ count }, i) => (count ? [i] : []));
+      assert.equal(filled.length, 1, `${value}`);
+      assert.equal(Math.floor(placeOf(range, value) * found.length), filled[0], `${value}`);
+      assert.ok(found[filled[0]].from <= value + 1e-9 && value <= found[filled[0]].to + 1e-9);
+    }
+  });
+
+  test(`the columns from ${least} to ${most} are few, and keep all answers`, () => {
+    const counts = values.map((value, i) => [value, i % 4]);
+    const found = columns(range, counts);
+    assert.ok(found.length <= 20);
+    assert.equal(
+      found.reduce((sum, { count }) => sum + count, 0),
+      total(counts),
+    );
+    assert.equal(found[0].from, least);
+  });
+}
+
+test("right is the choice that is, and a number that is close enough", () => {
+  assert.equal(
+    right({ choices: ["a", "b"], answer: 1 }, [
+      [0, 4],
+      [1, 3],
+    ]),
+    3,
+  );
+  assert.equal(
+    right({ range: [0, 9, 0.1], answer: 2.5, close: 0.4 }, [
+      [2, 1],
+      [2.1, 2],
+      [2.9, 4],
+      [3, 8],
+    ]),
+    6,
+  );
+});
+
+test("who does not see the columns hears them", () => {
+  const words = inWords({ range: [0, 100, 1], percent: true, answer: 50 }, [
+    [50, 2],
+    [51, 1],
+    [90, 1],
+  ]);
+  assert.match(words, /48% to 53%: 3; 90% to 95%: 1\. Right: 50%\.$/);
+});
+
+test("a code is read in two groups, a rate per call", () => {
+  assert.equal(spelled("ABCDEFG"), "ABC DEFG");
+  assert.deepEqual([rate(3, 4), rate(0, 0)], ["0.75", "0.00"]);
+});
