@@ -29,6 +29,7 @@ if os.environ.get("SPACES_ZERO_GPU"):
 import gradio as gr
 
 import specdec
+from components.be_draft import panel as be_draft
 from components.classroom import panel as classroom
 from components.codecs import panel as codecs
 from components.compare import panel as compare
@@ -62,6 +63,8 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 fields = {setup.DECODE: decode.panel(pair, allowed)}
             with gr.Tab("Compare", id="compare", render_children=True):
                 compare.panel(pair)
+            with gr.Tab("You draft", id="draft"):
+                be_draft.panel(pair)
             with gr.Tab("Race lab", id="race"):
                 race_lab.panel()
             with gr.Tab("Tree lab", id="trees"):

@@ -1,5 +1,6 @@
 // Mounts the panels of the page; every panel is a view of the store in store.js.
 
+import { mountYouDraft } from "./be_draft/panel.js";
 import { mountClassBar, mountClassroom } from "./classroom/lecturer.js";
 import { mountCodecLab } from "./codecs/panel.js";
 import { mountCompare } from "./compare/panel.js";
@@ -27,6 +28,7 @@ import * as store from "./shared/store.js";
 import { mountTreeLab } from "./tree_lab/panel.js";
 
 const VIEWS = {
+  be_draft: mountYouDraft,
   class_bar: mountClassBar,
   classroom: mountClassroom,
   codec_lab: mountCodecLab,

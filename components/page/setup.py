@@ -31,7 +31,7 @@ DECODE = "live"
 """The part whose names stand alone: the Decode tab."""
 RUN = ("trace", "round", "decision")
 """Names of the recorded run that is shown; they stand alone too."""
-VIEWS = ("race", "trees", "codec", "experiments", "compare")
+VIEWS = ("story", "race", "trees", "codec", "experiments", "compare")
 """Parts that offer themselves in the browser, most of them when their tab is first opened."""
 
 _TEMPLATE = """

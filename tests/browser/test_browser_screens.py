@@ -13,6 +13,7 @@ PHONE = (390, 844)
 SLIDES = [(1280, 720), (1920, 1080)]
 SHOWN = {
     "compare": ("#compare .column", ".story .token"),
+    "draft": ("#be_draft .play", ".prompt:not(:empty)"),
     "race": ("#race_lab .lanes", ".lane"),
     "trees": ("#tree_lab .canvas", ".node"),
     "losslessness": ("#lossless .bars-area", ".outcome .bar:not([height='0.00'])"),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from components.be_draft import questions as be_draft
 from components.codecs import panel as codecs
 from components.experiments import views as experiment_views
 from components.page.questions import Question, answers
@@ -15,6 +16,7 @@ from components.tree_lab import panel as tree_lab
 FUNCTIONS = [
     *(race_lab.exact, race_lab.simulated, tree_lab.grown, tree_lab.best_tree),
     *(codecs.sent, codecs.laws, codecs.tunstall, experiment_views.opened),
+    *be_draft.questions(None),
 ]
 
 
@@ -61,7 +63,7 @@ def test_no_panel_fails_at_a_question_of_another_kind(function, question):
     assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
 
 
-NEEDED = ("p", "acceptance", "sentence", "method", "weights", "text")
+NEEDED = ("p", "acceptance", "sentence", "method", "weights", "text", "prompt")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,17 @@ TSC = ROOT / "node_modules/typescript/bin/tsc"
 LAYERS = [
     {"shared"},
     {"page"},
-    {"decode", "compare", "race_lab", "tree_lab", "losslessness", "experiments", "codecs", "lessons"},
+    {
+        "decode",
+        "compare",
+        "be_draft",
+        "race_lab",
+        "tree_lab",
+        "losslessness",
+        "experiments",
+        "codecs",
+        "lessons",
+    },
     {"classroom"},
     {"main.js"},
 ]

@@ -1,0 +1,70 @@
+// One story: what was typed round by round, what the target made of it, and how others would have drafted.
+
+/**
+ * What the server says to one guess, and the seconds that it took to type it.
+ * @typedef {{ drafted: number, accepted: number, seconds: number }} Kept
+ * @typedef {import("../types.d.ts").Token} Token
+ * @typedef {{ text: string, status: import("../types.d.ts").Status, p: number | null }} Typed
+ * @typedef {{ tokens: Token[], guess: Typed[], others: { draft: Kept, ngram: Kept }, ended: boolean, seconds: number }} Played
+ * @typedef {{ drafted: number, accepted: number, seconds: number[], tokens: number }} Total
+ */
+
+export class Game {
+  /** @param {{ prompt: string, seed: number, temperature: number }} story */
+  constructor(story, length) {
+    this.story = story;
+    this.length = length;
+    /** @type {Played[]} */
+    this.rounds = [];
+    this.alone = null; // the same story by the target alone, once it was asked for
+    this.given = false; // the visitor has ended it
+  }
+
+  /** Ids of the tokens after the opening. */
+  get written() {
+    return this.rounds.flatMap(({ tokens }) => tokens.map(({ id }) => id));
+  }
+
+  get text() {
+    return this.rounds.flatMap(({ tokens }) => tokens.map(({ text }) => text)).join("");
+  }
+
+  get isOver() {
+    return this.given || this.rounds.at(-1)?.ended || this.written.length >= this.length;
+  }
+
+  /** Each drafter's totals: you, the small model and n-grams, all in the same places. */
+  get totals() {
+    const you = this.rounds.map(({ guess, seconds }) => ({
+      drafted: guess.length,
+      accepted: guess.filter(({ status }) => status === "accepted").length,
+      seconds,
+    }));
+    return {
+      you: total(you),
+      draft: total(this.rounds.map(({ others }) => others.draft)),
+      ngram: total(this.rounds.map(({ others }) => others.ngram)),
+    };
+  }
+}
+
+// A call writes what is accepted and one token more. Where nothing was drafted, no time was taken for it.
+/**
+ * @param {Kept[]} rounds
+ * @returns {Total}
+ */
+function total(rounds) {
+  const sum = (name) => rounds.reduce((all, round) => all + round[name], 0);
+  return {
+    drafted: sum("drafted"),
+    accepted: sum("accepted"),
+    seconds: rounds.filter(({ drafted }) => drafted > 0).map(({ seconds }) => seconds),
+    tokens: rounds.length + sum("accepted"),
+  };
+}
+
+/** How many tokens two texts have in common from the start on. */
+export function shared(one, other) {
+  const parted = one.findIndex((id, i) => id !== other[i]);
+  return parted < 0 ? one.length : parted;
+}

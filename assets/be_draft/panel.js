@@ -1,0 +1,195 @@
+// You are the draft: the story, what is typed after it, and who else could have drafted.
+
+import { offer, writeAddress } from "../page/setup.js";
+import { KINDS, STATUSES } from "../shared/catalogue.js";
+import { appendText, shortened, visible } from "../shared/labels.js";
+import { cells, fillRows, make, setCells, setText } from "../shared/view.js";
+import { Game } from "./game.js";
+import { START, setupOf } from "./setup.js";
+import { outcome, rows, said } from "./words.js";
+
+const LONGEST = 14; // characters of a rejected token above the one that replaced it
+const INVITATION = "Nothing typed yet. With nothing typed, the target writes one token alone.";
+const BROKEN = "The server did not answer. Your words are still there: try again.";
+
+// The space before a word has no colour, so that no line ends in a sliver of it.
+function tokenElement(token) {
+  const element = make("span", `token ${token.kind}`);
+  element.title = KINDS[token.kind];
+  const word = token.text.replace(/^ +(?=\S)/, "");
+  appendText(element, word);
+  return [token.text.slice(0, token.text.length - word.length), element];
+}
+
+// What was typed and not kept, small above what the target wrote instead.
+function lostElement({ text, status }) {
+  const lost = status === "rejected";
+  const element = make(lost ? "s" : "span", `token ${status}`);
+  element.title = STATUSES[status];
+  element.setAttribute("role", "img"); // else few screen readers say that it is out
+  element.setAttribute("aria-label", `${STATUSES[status]}: ${visible(text)}`);
+  appendText(element, shortened(text.trimStart() || text, LONGEST));
+  return element;
+}
+
+function roundElement({ tokens, guess }) {
+  const round = make("span", "round");
+  const lost = guess.filter(({ status }) => status !== "accepted");
+  tokens.forEach((token, i) => {
+    const [space, element] = tokenElement(token);
+    if (i < tokens.length - 1 || lost.length === 0) return round.append(space, element);
+    const [place, stack] = [make("span", "instead"), make("span", "lost")];
+    stack.append(...lost.map(lostElement));
+    place.append(stack, element);
+    round.append(space, place);
+  });
+  return round;
+}
+
+class YouDraft {
+  constructor(element, props, server) {
+    this.props = props;
+    this.server = server;
+    this.seed = START;
+    this.busy = false;
+    this.ready = 0; // when the visitor's turn to type began
+    this.find = (selector) => element.querySelector(selector);
+    this.listen();
+    this.begin();
+  }
+
+  listen() {
+    const on = (selector, event, act) => this.find(selector).addEventListener(event, act);
+    on("form", "submit", (event) => {
+      event.preventDefault();
+      this.propose();
+    });
+    on(".typed", "input", () => this.drawTyping());
+    on(".finish", "click", () => this.finish());
+    for (const name of [".opening", ".temperature"]) on(name, "change", () => this.begin());
+    on(".anew", "click", () => {
+      this.seed = Math.floor(Math.random() * 2 ** 31);
+      this.begin();
+      this.find(".typed").focus();
+      writeAddress();
+    });
+  }
+
+  get opening() {
+    return this.props.openings[Number(this.find(".opening").value) - 1];
+  }
+
+  begin() {
+    const temperature = Number(this.find(".temperature").value);
+    this.game = new Game({ prompt: this.opening, seed: this.seed, temperature }, this.props.length);
+    this.find(".tokens").replaceChildren();
+    this.find(".prompt").replaceChildren();
+    appendText(this.find(".prompt"), this.opening);
+    this.find(".typed").value = "";
+    this.ready = performance.now();
+    this.tell("");
+    this.draw();
+  }
+
+  // Asks the server; undefined where it does not answer with what was asked for, or another story has begun.
+  async ask(name, question) {
+    const { game } = this;
+    this.busy = true;
+    this.draw();
+    let answer;
+    try {
+      answer = await this.server[name]({ ...game.story, ...question });
+    } catch {
+      answer = { error: BROKEN };
+    }
+    this.busy = false;
+    if (game !== this.game) return this.draw();
+    this.tell(answer.error ?? "");
+    this.draw();
+    return answer.error ? undefined : answer;
+  }
+
+  async propose() {
+    if (this.busy || this.game.isOver) return;
+    const input = this.find(".typed");
+    const [typed, seconds] = [input.value, (performance.now() - this.ready) / 1000];
+    const answer = await this.ask("guessed", { written: this.game.written, typed });
+    if (!answer) return;
+    const round = { ...answer, seconds };
+    this.game.rounds.push(round);
+    this.find(".tokens").append(roundElement(round));
+    input.value = "";
+    this.ready = performance.now();
+    this.draw();
+    this.find(".writing").scrollTop = this.find(".writing").scrollHeight;
+    if (this.game.isOver) this.finish();
+  }
+
+  async finish() {
+    if (this.busy) return;
+    const { game } = this;
+    game.given = true;
+    const alone = await this.ask("alone", { length: game.written.length });
+    if (!alone) return this.draw();
+    game.alone = alone;
+    this.draw();
+    this.find(".same").scrollIntoView({ block: "nearest" });
+  }
+
+  tell(message) {
+    setText(this.find(".error-box"), message);
+    this.find(".error-box").hidden = message === "";
+  }
+
+  draw() {
+    const { game, busy } = this;
+    const last = game.rounds.at(-1);
+    setText(this.find(".verdict"), last ? said(last) : INVITATION);
+    this.find(".writing").setAttribute("aria-busy", String(busy));
+    this.find(".propose").disabled = game.isOver;
+    this.find(".typed").disabled = game.isOver;
+    this.find(".anew").classList.toggle("primary", game.alone !== null);
+    // an answer that was not had can be asked for again
+    this.find(".finish").disabled = busy || game.rounds.length === 0 || game.alone !== null;
+    fillRows(this.find(".score tbody"), rows(game), () => cells(4), setCells);
+    setText(this.find(".outcome"), outcome(game));
+    const plain = this.find(".plain");
+    plain.replaceChildren();
+    if (game.alone) appendText(plain, game.story.prompt + game.alone.text);
+    this.drawTyping();
+  }
+
+  // What is typed stands after the story at once, as the draft that it will be.
+  drawTyping() {
+    const { value } = this.find(".typed");
+    const typing = this.find(".typing");
+    typing.replaceChildren();
+    const before = this.game.text.slice(-1) || this.opening.slice(-1);
+    if (value && !/^\s/.test(value) && !/\s/.test(before)) typing.append(" ");
+    const word = make("span", "word");
+    appendText(word, value);
+    typing.append(word);
+    this.find(".writing").scrollTop = this.find(".writing").scrollHeight;
+    setText(this.find(".propose"), value.trim() === "" ? "Target alone" : "Propose");
+  }
+
+  get() {
+    return {
+      opening: Number(this.find(".opening").value),
+      temperature: Number(this.find(".temperature").value),
+      seed: this.seed,
+    };
+  }
+
+  set({ opening, temperature, seed }) {
+    this.find(".opening").value = opening;
+    this.find(".temperature").value = this.props.temperatures.indexOf(temperature) < 0 ? 0.5 : temperature;
+    this.seed = seed;
+    this.begin();
+  }
+}
+
+export function mountYouDraft(element, props, server) {
+  const game = new YouDraft(element, props, server);
+  offer("story", setupOf(props, game));
+}

@@ -1,0 +1,64 @@
+// What happened to a guess, and how a story ended, in words.
+
+import { percent, quoted } from "../shared/labels.js";
+import { blockEfficiency } from "../shared/totals.js";
+import { shared } from "./game.js";
+
+const list = (tokens) => tokens.map(({ text }) => quoted(text)).join(" ");
+
+function chance(p) {
+  if (p === null) return "";
+  const shown = p < 0.001 ? "less than 0.1%" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)}%`;
+  const lost = p > 0.3 ? ", and yet another word won the race" : "";
+  return ` It had given yours ${shown}${lost}.`;
+}
+
+// What the target made of a round's guess.
+/** @param {import("./game.js").Played} round */
+export function said({ guess, tokens }) {
+  const own = quoted(tokens.at(-1).text);
+  const kept = guess.filter(({ status }) => status === "accepted");
+  const yields = tokens.length > 1 ? `: ${tokens.length} tokens from one call` : "";
+  if (guess.length === 0) return `The target wrote ${own} alone: one call, one token.`;
+  if (kept.length === tokens.length) return `${list(kept)} accepted, and the story ends${yields}.`;
+  if (kept.length === guess.length) return `${list(kept)} accepted, and ${own} on top${yields}.`;
+  const lost = guess[kept.length];
+  const before = kept.length > 0 ? `${list(kept)} accepted, ` : "";
+  const unread = guess.length > kept.length + 1 ? " What you typed after it was never looked at." : "";
+  return `${before}${quoted(lost.text)} not: the target writes ${own}${yields}.${chance(lost.p)}${unread}`;
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+
+function time(seconds) {
+  if (seconds.length === 0) return "–";
+  const typical = median(seconds);
+  return typical < 1 ? `${(1000 * typical).toFixed(typical < 0.01 ? 1 : 0)} ms` : `${typical.toFixed(1)} s`;
+}
+
+// Rows of the table: a name, and the cells of you, the small model and n-grams.
+/** @param {import("./game.js").Game} game */
+export function rows(game) {
+  const { you, draft, ngram } = game.totals;
+  const all = [you, draft, ngram];
+  const share = ({ accepted, drafted }) =>
+    drafted > 0 ? `${accepted} of ${drafted}, ${percent(accepted, drafted)}` : "–";
+  return [
+    ["tokens accepted", ...all.map(share)],
+    ["tokens per call", ...all.map(({ tokens }) => blockEfficiency(tokens, game.rounds.length))],
+    ["time to draft", ...all.map(({ seconds }) => time(seconds))],
+  ];
+}
+
+// How the story stands beside that of the target alone.
+/** @param {import("./game.js").Game} game */
+export function outcome(game) {
+  if (!game.isOver) return "At the end of the story the target writes it once more, without you.";
+  if (!game.alone) return "The target writes the story once more, alone …";
+  const { written, rounds, alone } = game;
+  const calls = `${alone.ids.length} calls, with you in ${rounds.length}`;
+  const same = shared(written, alone.ids);
+  if (same === written.length && same === alone.ids.length && alone.text === game.text)
+    return `The same, letter by letter: your words changed how fast it was written, never what. Alone in ${calls}.`;
+  return `The two part after ${same} of ${written.length} tokens: two ways to compute one number differed in the last bit. Alone in ${calls}.`;
+}

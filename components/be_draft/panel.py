@@ -1,0 +1,82 @@
+"""You are the draft: what a visitor types is the draft of a target call, round by round."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from components.be_draft.questions import MOST_TYPED, questions
+from components.decode import text
+from components.decode.controls import EXAMPLES
+from components.page import frame
+from specdec.pair import Pair
+
+LENGTH = 40
+"""Tokens after which a story ends; the round in progress may add some."""
+TEMPERATURES = (0, 0.5, 1)
+
+_OPENINGS = sorted(EXAMPLES, key=len)
+"""Openings of stories, the shortest first: it asks for the next word."""
+
+
+def _options(choices: dict[Any, str], chosen: Any) -> str:
+    return "".join(
+        f'<option value="{value}"{" selected" * (value == chosen)}>{escape(words)}</option>'
+        for value, words in choices.items()
+    )
+
+
+_STORIES = _options(dict(enumerate(_OPENINGS, 1)), 1)
+_HEAT = _options({value: f"T = {value}" for value in TEMPERATURES}, 0.5)
+_TEMPLATE = f"""
+<div class="lab you-draft">
+  <section class="card play" aria-labelledby="you-draft-title">
+    <header><h2 id="you-draft-title">You are the draft</h2>
+      <select class="opening" aria-label="Story">{_STORIES}</select>
+      <select class="temperature" aria-label="Temperature" title="Temperature">{_HEAT}</select>
+      <button type="button" class="anew">New story</button></header>
+    <p class="lead">Type the next word, or a few. One {frame.term("call", "target call")} reads all of them,
+      keeps them as far as it would have written the same, and adds one token of its own.</p>
+    <div class="writing" role="region" tabindex="0" aria-label="The story so far"><span class="prompt"></span
+      ><span class="tokens"></span><span class="typing" aria-hidden="true"></span></div>
+    <p class="verdict" role="status"></p>
+    <p class="error-box" role="alert" hidden></p>
+    <form novalidate>
+      <input type="text" class="typed" maxlength="{MOST_TYPED}" autocomplete="off" autocapitalize="off"
+        spellcheck="false" enterkeyhint="send" aria-label="What comes next?" placeholder="What comes next?">
+      <button type="submit" class="primary propose">Target alone</button>
+      <button type="button" class="finish" disabled>The end</button>
+    </form>
+    {text.legend("residual")}
+  </section>
+
+  <section class="card score" aria-labelledby="you-draft-score">
+    <h2 id="you-draft-score">You, and who else could draft</h2>
+    <table><thead><tr><td></td><th scope="col">you</th><th scope="col">small model</th>
+      <th scope="col">n-grams</th></tr></thead><tbody></tbody></table>
+    <p class="note">In the same places, as many tokens as you typed. The small model races on the target’s
+      random numbers, which you can’t know; at temperature 0 nobody needs them. N-grams repeat what the story
+      had before.</p>
+  </section>
+
+  <section class="card same" aria-labelledby="you-draft-same">
+    <h2 id="you-draft-same">And without you?</h2>
+    <p class="outcome" role="status"></p>
+    <p class="plain"></p>
+  </section>
+</div>
+"""
+
+
+def panel(pair: Pair) -> gr.HTML:
+    """The game; `assets/be_draft/panel.js` plays it."""
+    return frame.panel(
+        "be_draft",
+        _TEMPLATE,
+        server_functions=[*questions(pair)],
+        openings=_OPENINGS,
+        temperatures=[*TEMPERATURES],
+        length=LENGTH,
+    )

@@ -1,0 +1,122 @@
+"""You are the draft, as a visitor plays it: by keyboard, on a phone, to the end of the story."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+import specdec
+from tests.conftest import ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}\u202e"
+
+
+@pytest.fixture
+def story(blank, url):
+    def opened(query=""):
+        blank.goto(f"{url}/?tab=draft{query}")
+        ready(blank)
+        blank.wait_for_selector("#be_draft .writing .prompt:not(:empty)")
+        return blank
+
+    return opened
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Texts of the target's tokens, where nobody drafts."""
+    pair = specdec.load_pair(device="cpu")
+    run = specdec.generate(
+        pair, "The hungry dog looked for", method="ar", seed=19, temperature=0.5, max_new_tokens=41
+    )
+    return [round.text for round in run.rounds]
+
+
+def propose(page, text):
+    """Type with the keyboard alone and wait for the target's answer."""
+    rounds = page.locator("#be_draft .round").count()
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    page.wait_for_function(
+        "count => document.querySelectorAll('#be_draft .round').length === count + 1", arg=rounds
+    )
+    page.wait_for_function("document.querySelector('#be_draft .writing').ariaBusy === 'false'")
+
+
+def written(page):
+    return page.locator("#be_draft .tokens .round").evaluate_all(
+        """(rounds) => rounds.map((round) => {
+          const copy = round.cloneNode(true);
+          for (const lost of copy.querySelectorAll(".lost")) lost.remove();
+          return copy.textContent;
+        }).join("")"""
+    )
+
+
+def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story, alone):
+    page = story()
+    page.locator("#be_draft .typed").focus()
+    propose(page, "".join(alone[:2]).strip())
+    expect(page.locator("#be_draft .verdict")).to_contain_text(": 3 tokens from one call")
+    propose(page, " zebras sing")
+    expect(page.locator("#be_draft .verdict")).to_contain_text("not: the target writes")
+    lost = page.locator("#be_draft .lost [role=img]")
+    assert lost.first.get_attribute("aria-label") == "rejected: ␣"  # "zebras" is no token of this model
+    assert lost.nth(1).get_attribute("aria-label") == "not used: ze"
+    propose(page, "")
+    expect(page.locator("#be_draft .verdict")).to_contain_text("alone: one call, one token")
+    while page.locator("#be_draft .typed").is_enabled():
+        propose(page, "the")
+    page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
+    expect(page.locator("#be_draft .outcome")).to_contain_text("The same, letter by letter")
+    text = written(page)
+    assert text == "".join(alone)[: len(text)]
+    assert page.locator("#be_draft .plain").inner_text() == f"The hungry dog looked for{text}"
+    cells = page.locator("#be_draft .score tbody tr").first.locator("td").all_inner_texts()
+    assert [" of " in cell for cell in cells[1:3]] == [True, True]
+    page.get_by_role("button", name="New story").click()
+    expect(page.locator("#be_draft .typed")).to_be_focused()
+    page.wait_for_url("**story.seed=**")
+    expect(page.locator("#be_draft .round")).to_have_count(0)
+
+
+def test_the_story_can_be_ended_early_and_a_link_opens_the_same(story):
+    page = story("&story.opening=3&story.temperature=0&story.seed=5")
+    page.locator("#be_draft .typed").focus()
+    propose(page, "")
+    propose(page, "")
+    page.get_by_role("button", name="The end").click()
+    page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
+    expect(page.locator("#be_draft .outcome")).to_contain_text("Alone in 2 calls, with you in 2")
+    assert "story.opening=3" in page.url
+    assert page.locator("#be_draft .plain").inner_text().startswith("Tom had a red ball.")
+
+
+def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
+    page = story()
+    page.locator("#be_draft .typed").fill(HOSTILE)
+    expect(page.locator("#be_draft .typing .word")).to_contain_text("<img src=x")
+    page.keyboard.press("Enter")
+    expect(page.locator("#be_draft .error-box")).to_contain_text("is above the limit of 12")
+    expect(page.locator("#be_draft .typed")).to_have_value(HOSTILE)  # nothing typed is lost
+    page.locator("#be_draft .typed").fill("<b>")
+    page.locator("#be_draft .typed").focus()
+    propose(page, "")
+    expect(page.locator("#be_draft .error-box")).to_be_hidden()
+    assert page.locator("#be_draft img, #be_draft .writing b").count() == 0
+    assert page.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story, theme):
+    story().set_viewport_size({"width": 390, "height": 844})
+    page = story(f"&__theme={theme}")
+    page.locator("#be_draft .typed").focus()
+    for text in ("a big ball and a red one", "", "the park"):
+        propose(page, text)
+        page.wait_for_function("document.documentElement.scrollWidth <= 390")
+        place = page.locator("#be_draft form").bounding_box()
+        assert place["y"] + place["height"] <= 600  # and above the keys of the phone once it scrolls
+    assert serious_findings(page, "#be_draft") == []

@@ -1,0 +1,169 @@
+"""You are the draft: whatever people write, the target's text stays what it would have written alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import specdec
+from components.be_draft import questions as asking
+from components.be_draft.rounds import Kept, Written, in_their_place, played
+from components.server import zero_gpu
+from specdec.drafters import NGram
+from specdec.topology import Topology, sequence
+from tests.helpers.laws import markov_pair
+
+STORY = {"prompt": "Tom had a red ball. One day", "seed": 3, "temperature": 0.5}
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def ask(pair):
+    return {function.__name__: function for function in asking.questions(pair)}
+
+
+def words(pair, *texts):
+    return [pair.encode(text) for text in texts]
+
+
+def test_continuations_become_a_tree_in_which_equal_beginnings_are_one():
+    people = Written([[5], [7, 8], [7, 9], [5, 6], [7], [7, 8], []])
+    assert people.topology.paths == ((0,), (1,), (0, 0), (1, 0), (1, 1))
+    assert people.propose([], people.topology) == [[5, 6], [7, 8], [7, 9]]
+    assert Written([]).topology.num_draft_tokens == 0
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_rounds_that_anybody_drafted_join_to_the_text_of_the_target_alone(temperature):
+    """Each round is played by itself, from text and seed; guesses are those of a class that knows nothing."""
+    pair, generator, text = markov_pair(6, seed=4), random.Random(1), [0, 1]
+    alone = specdec.generate(pair, text, method="ar", seed=9, temperature=temperature, max_new_tokens=60)
+    kinds = set()
+    while len(text) < 62:
+        guesses = [
+            [generator.randrange(6) for _ in range(generator.randrange(4))]
+            for _ in range(generator.randrange(5))
+        ]
+        round = played(pair, text, guesses, 9, temperature=temperature)
+        text += [token.id for token in round.tokens]
+        kinds |= {token.kind for token in round.tokens}
+    assert text[2:62] == alone.token_ids
+    assert kinds == {"accepted", "bonus", "correction", "sampled"}
+
+
+def test_the_longest_right_answer_of_a_class_is_accepted(pair):
+    ids = pair.encode(STORY["prompt"])
+    right = specdec.generate(pair, ids, method="ar", seed=3, temperature=0.5, max_new_tokens=4).token_ids
+    round = played(pair, ids, [[5], [*right[:2], 5], right[:3], right[:1]], 3, temperature=0.5)
+    assert [(token.id, token.kind) for token in round.tokens] == [
+        *((token_id, "accepted") for token_id in right[:3]),
+        (right[3], "bonus"),
+    ]
+    assert round.finish is None  # there is room for more
+
+
+def test_others_draft_in_the_same_place_as_in_a_run_of_their_own(pair):
+    ids = pair.encode("The dog saw the dog. The dog")
+    for drafter in (None, NGram()):
+        run = specdec.stream(
+            pair, ids, topology=sequence(3), drafter=drafter, seed=5, max_new_tokens=9, temperature=0.5
+        )
+        first = next(run)
+        found = in_their_place(pair, ids, sequence(3), 5, drafter, temperature=0.5)
+        assert found[:2] == (3, first.num_accepted)
+        assert found.seconds > 0
+        run.close()
+    assert in_their_place(pair, ids, Topology([]), 5) == Kept(0, 0, 0.0)
+
+
+def test_a_whole_story_by_questions_is_the_one_without_them(ask):
+    written, text, answers = [], "", []
+    typed = ["he had", "a dog", "", " ball. It", "xyzzy", "\n\nTom", "é☃", "the", "was a"]
+    while len(written) < 40:
+        answer = ask["guessed"]({**STORY, "written": written, "typed": typed[len(answers) % len(typed)]})
+        answers.append(answer)
+        written += [token["id"] for token in answer["tokens"]]
+        text += "".join(token["text"] for token in answer["tokens"])
+    alone = ask["alone"]({**STORY, "length": len(written)})
+    assert alone == {"ids": written, "text": text}
+    for answer in answers:
+        kept = [token["text"] for token in answer["guess"] if token["status"] == "accepted"]
+        assert kept == [token["text"] for token in answer["tokens"] if token["kind"] == "accepted"]
+        most = len(answer["guess"])
+        assert answer["others"]["draft"]["drafted"] == most
+        assert answer["others"]["ngram"]["drafted"] <= most
+
+
+def test_a_word_counts_with_its_space_or_without(ask):
+    """After the comma the target writes " he had": typed with the space and without, it is the same guess."""
+    first = ask["alone"]({**STORY, "length": 1})["ids"]
+    answers = [
+        ask["guessed"]({**STORY, "written": first, "typed": typed})
+        for typed in ("he had", " he had", "he had ")
+    ]
+    assert [token["status"] for token in answers[0]["guess"]] == ["accepted", "accepted"]
+    for answer in answers[1:]:
+        assert [token["text"] for token in answer["guess"]] == [" he", " had"]
+        assert answer["tokens"] == answers[0]["tokens"]
+    comma = ask["guessed"]({**STORY, "written": [], "typed": ","})
+    assert [token["status"] for token in comma["guess"]] == ["accepted"]
+
+
+def test_a_rejected_guess_has_its_chance_and_what_was_behind_it_was_not_looked_at(ask):
+    answer = ask["guessed"]({**STORY, "written": [], "typed": "zebras sing"})
+    statuses = [token["status"] for token in answer["guess"]]
+    assert statuses[0] == "rejected"
+    assert set(statuses[1:]) == {"unvisited"}
+    assert 0 < answer["guess"][0]["p"] < 0.01
+    assert [token["kind"] for token in answer["tokens"]] == ["correction"]
+
+
+def test_a_story_ends_where_the_target_ends_it(pair, ask):
+    """Seed 10's story has 19 tokens: played to its end and beyond, the page is told."""
+    story = {"prompt": "The hungry dog looked for", "seed": 10, "temperature": 0.5}
+    alone = ask["alone"]({**story, "length": 42})
+    assert alone["ids"][-1] in pair.eos_ids
+    answer = ask["guessed"]({**story, "written": alone["ids"][:-1], "typed": ""})
+    assert answer["ended"]
+    assert answer["tokens"][0]["id"] == alone["ids"][-1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"written": [2048]}, "token id 2048 is not in the vocabulary, 0 to 2,047"),
+        ({"written": [-1]}, "written, entry 1 = -1"),
+        ({"written": [1] * 65}, "should have at most 64 items"),
+        ({"typed": "x" * 81}, "should have at most 80 characters"),
+        ({"typed": "🎉" * 20}, "guess = 81 tokens is above the limit of 12 here"),
+        ({"typed": "\ud800"}, "'\\ud800'"),
+        ({"prompt": "🎉" * 200}, "opening = 800 tokens is above the limit of 200 here"),
+        ({"seed": -1}, "seed = -1"),
+        ({"temperature": float("nan")}, "temperature = nan"),
+        ({"temperature": 1e9}, "temperature = 1000000000.0"),
+    ],
+)
+def test_what_does_not_fit_is_named(ask, changes, error):
+    answer = ask["guessed"]({**STORY, "written": [], "typed": "he"} | changes)
+    assert list(answer) == ["error"]
+    assert error in answer["error"]
+
+
+def test_the_longest_story_leaves_room_for_the_longest_guess(ask):
+    ids = ask["alone"]({**STORY, "length": asking.MOST_WRITTEN})["ids"]
+    longest = {"prompt": "🎉" * 49, "written": (ids * 4)[: asking.MOST_WRITTEN]}
+    answer = ask["guessed"]({**STORY, **longest, "typed": "a " * asking.MOST_GUESSED})
+    assert len(answer["guess"]) == asking.MOST_GUESSED
+
+
+def test_stories_are_the_small_models_whatever_the_page_has(monkeypatch, pair):
+    """Another pair may be large, or on a GPU that is lent: neither is asked."""
+    monkeypatch.setattr(zero_gpu, "embedded", lambda: pair)
+    guessed, alone = asking.questions(markov_pair(5))
+    assert alone({**STORY, "length": 2})["ids"]
+    assert guessed({**STORY, "written": [], "typed": "he"})["tokens"]
