@@ -44,6 +44,7 @@ from components.server import access, ahead, capacity, endpoint, lazy, memory, o
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.tree_lab import panel as tree_lab
+from components.watermark import panel as watermark
 from specdec.pair import Pair
 
 _INTRODUCTION = '<header class="introduction"><h1>Speculative decoding</h1></header>'
@@ -71,6 +72,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 tree_lab.panel()
             with gr.Tab("Losslessness", id="losslessness"):
                 fields["lossless"] = losslessness.panel()
+                watermark.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments.panel()
             with gr.Tab("Codecs", id="codecs"):

@@ -26,6 +26,7 @@ import { mountRaceLab } from "./race_lab/panel.js";
 import { mountGlossary } from "./shared/glossary.js";
 import * as store from "./shared/store.js";
 import { mountTreeLab } from "./tree_lab/panel.js";
+import { mountWatermark } from "./watermark/panel.js";
 
 const VIEWS = {
   be_draft: mountYouDraft,
@@ -51,6 +52,7 @@ const VIEWS = {
   text: mountText,
   tree: mountTree,
   tree_lab: mountTreeLab,
+  watermark: mountWatermark,
 };
 
 export function mount(name, element, props, server, trigger) {

@@ -17,7 +17,7 @@ _CASCADE = [
     *("shared/controls", "page/page", "page/setup", "page/tabs"),
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
     *("be_draft/style", "lessons/style", "classroom/style", "losslessness/style"),
-    *("tree_lab/style", "decode/models"),
+    *("watermark/style", "tree_lab/style", "decode/models"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
     *("decode/phone", "page/projector", "shared/slides"),
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -44,6 +45,11 @@ def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score
     tokens = [-math.log(uniform(seed, first + i, token_id, Stream.RACE)) for i, token_id in enumerate(ids)]
     total = math.fsum(tokens)
     return Score(tuple(tokens), total, _gamma_tail(len(tokens), total))
+
+
+def p_values(scores: Sequence[float]) -> tuple[float, ...]:
+    """The p-value of each beginning of a text, given the scores of its tokens."""
+    return tuple(_gamma_tail(count, total) for count, total in enumerate(accumulate(scores), 1))
 
 
 def _gamma_tail(count: int, total: float) -> float:

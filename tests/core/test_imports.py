@@ -29,7 +29,7 @@ LAYERS = {
         {"page"},
         {"server"},
         {"decode", "experiments", "race_lab", "tree_lab"},
-        {"be_draft", "codecs", "compare", "losslessness"},
+        {"be_draft", "codecs", "compare", "losslessness", "watermark"},
         {"lessons"},
         {"classroom"},
     ],

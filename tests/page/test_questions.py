@@ -12,11 +12,12 @@ from components.experiments import views as experiment_views
 from components.page.questions import Question, answers
 from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
+from components.watermark import panel as watermark
 
 FUNCTIONS = [
     *(race_lab.exact, race_lab.simulated, tree_lab.grown, tree_lab.best_tree),
     *(codecs.sent, codecs.laws, codecs.tunstall, experiment_views.opened),
-    *be_draft.questions(None),
+    *(*be_draft.questions(None), watermark.marked),
 ]
 
 
@@ -63,7 +64,7 @@ def test_no_panel_fails_at_a_question_of_another_kind(function, question):
     assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
 
 
-NEEDED = ("p", "acceptance", "sentence", "method", "weights", "text", "prompt")
+NEEDED = ("p", "acceptance", "sentence", "method", "weights", "text", "prompt", "token_ids")
 
 
 @pytest.mark.parametrize(

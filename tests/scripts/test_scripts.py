@@ -31,6 +31,7 @@ LAYERS = [
         "race_lab",
         "tree_lab",
         "losslessness",
+        "watermark",
         "experiments",
         "codecs",
         "lessons",

@@ -1,0 +1,139 @@
+// The watermark of the run that the Decode tab shows: its tokens by their score, and the p-value on its way.
+
+import { Drawing } from "../shared/drawing.js";
+import { appendText, visible } from "../shared/labels.js";
+import { tableOf } from "../shared/plot.js";
+import { isActive, state, subscribe } from "../shared/store.js";
+import { make, onFrame, setText } from "../shared/view.js";
+import { Fall } from "./chart.js";
+import { about, level, pValue, rows } from "./words.js";
+
+const NOTHING = "There is no run yet: generate a text in the Decode tab, or choose a recorded one there.";
+const BROKEN = "The server did not answer. Change the other seed to ask again.";
+
+class Watermark {
+  constructor(element, props, server) {
+    this.props = props;
+    this.server = server;
+    this.find = (selector) => element.querySelector(selector);
+    this.inputs = [...element.querySelectorAll("[name=watermark-version]")];
+    this.inputs[0].checked = true;
+    this.run = null; // the one that is scored
+    this.versions = null;
+    this.lit = null;
+    this.seen = false;
+    this.fall = new Fall(
+      this.find(".fall"),
+      this.inputs.map(({ value }) => value),
+      props.certain,
+    );
+    this.drawing = new Drawing(this.find(".fall-area"), (width, height) => this.drawFall(width, height));
+    this.listen(element);
+    subscribe(onFrame(() => this.follow()));
+  }
+
+  listen(element) {
+    for (const input of this.inputs) input.addEventListener("change", () => this.draw());
+    this.find(".other-seed").addEventListener("change", () => this.ask());
+    this.find("details").addEventListener("toggle", () => this.writeTable());
+    const inspect = ({ target }) => this.light(target.closest?.("[data-number]"));
+    for (const event of ["pointerover", "click"]) this.find(".scored").addEventListener(event, inspect);
+    // asked only where somebody sees it
+    new IntersectionObserver(([{ isIntersecting }]) => {
+      this.seen = isIntersecting;
+      this.follow();
+    }).observe(element);
+  }
+
+  get chosen() {
+    return this.inputs.find(({ checked }) => checked).value;
+  }
+
+  // Another run is scored once it has ended.
+  follow() {
+    if (!this.seen || isActive() || this.run === state.run) return;
+    this.run = state.run;
+    const tokens = state.rounds.flatMap((round) => round.tokens).slice(0, this.props.mostTokens);
+    this.setup = state.setup;
+    this.ids = tokens.map(({ id }) => id);
+    this.texts = tokens.map(({ text }) => text);
+    this.versions = null;
+    if (tokens.length === 0) return this.draw();
+    this.find(".other-seed").value = this.setup.seed + 1;
+    this.ask();
+  }
+
+  async ask() {
+    const { run, server, ids, setup } = this;
+    if (!setup || ids.length === 0) return;
+    const text = this.find(".other-seed").value;
+    const question = {
+      token_ids: ids,
+      first_position: setup.prompt_ids.length,
+      seed: setup.seed,
+      other_seed: text === "" ? null : Number(text),
+    };
+    let answer;
+    try {
+      answer = await server.marked(question);
+    } catch {
+      answer = { error: BROKEN };
+    }
+    if (run !== this.run) return;
+    const error = this.find(".error-box");
+    setText(error, answer.error ?? "");
+    error.hidden = !answer.error;
+    if (!answer.error) this.versions = answer;
+    this.draw();
+  }
+
+  draw() {
+    this.lit = null;
+    const { versions } = this;
+    this.find(".scored").replaceChildren(...(versions ? this.tokens(versions[this.chosen]) : []));
+    for (const { value, parentElement } of this.inputs)
+      setText(parentElement.querySelector(".p"), versions ? `p = ${pValue(versions[value].p_values.at(-1))}` : "–");
+    const told = versions
+      ? about(this.setup, this.ids.length, versions.key.p_values.at(-1), this.props.certain)
+      : NOTHING;
+    setText(this.find(".about"), told);
+    this.drawing.draw();
+    this.writeTable();
+  }
+
+  tokens({ places, scores }) {
+    return places.map((place, i) => {
+      const token = make("span", place === i || this.chosen === "less" ? "mark" : "mark changed");
+      token.dataset.number = String(i);
+      token.style.setProperty("--level", level(scores[i]).toFixed(2));
+      token.title = `score ${scores[i].toFixed(2)}`;
+      appendText(token, this.texts[place]);
+      return token;
+    });
+  }
+
+  light(element) {
+    this.lit = element ? Number(element.dataset.number) : null;
+    this.drawing.draw();
+  }
+
+  drawFall(width, height) {
+    if (this.versions) this.fall.draw(this.versions, this.chosen, this.lit, width, height);
+  }
+
+  writeTable() {
+    const details = this.find("details");
+    if (!details.open || !this.versions) return;
+    const named = this.texts.map(visible);
+    const name = this.inputs.find(({ checked }) => checked).parentElement.querySelector("span").textContent;
+    tableOf(details.querySelector(".scroll"), {
+      caption: `Scores, ${name}, and the p-value up to each token`,
+      columns: ["#", "token", "score", "p-value"],
+      rows: rows(named, this.versions[this.chosen]),
+    });
+  }
+}
+
+export function mountWatermark(element, props, server) {
+  new Watermark(element, props, server);
+}

@@ -1,0 +1,47 @@
+// A text's watermark in words and numbers.
+
+import { METHODS } from "../shared/catalogue.js";
+import { digits } from "../shared/labels.js";
+
+const HIGHEST = 6; // a score that is drawn as dark as any higher one
+
+/** @param {number} score */
+export const level = (score) => Math.min(1, score / HIGHEST);
+
+/** @param {number} p */
+export const pValue = (p) =>
+  p < 1e-4 ? digits(p).replace(".0e", "e").replace("-", "−") : String(Number(p.toPrecision(2)));
+
+const MARKED = ["ar", "ersd"]; // each token is its race's first arrival under P
+
+// Why a run's text is marked, or less, or not at all.
+function why({ method, temperature }) {
+  if (temperature === 0) return "At temperature 0 no chance decides, so there is nothing to find.";
+  if (MARKED.includes(method)) return "";
+  return `Under ${METHODS[method]} no race of the target decides, so less of the mark is there, or nothing.`;
+}
+
+// A large number in words; one without a name as a power of ten.
+/** @param {number} number */
+export const many = (number) =>
+  number < 1e15
+    ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
+    : `10${[...String(Math.floor(Math.log10(number)))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("")}`;
+
+// What is scored: the run, and what its p-value says.
+/**
+ * @param {{ method: string, temperature: number, seed: number }} setup
+ * @param {number} tokens
+ * @param {number} p
+ * @param {number} certain
+ */
+export function about(setup, tokens, p, certain) {
+  const run = `The Decode tab’s run: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
+  const proof = p < certain ? "." : ": no proof.";
+  const chance = `Of texts that know nothing of the seed, one in ${many(1 / p)} scores as high${proof}`;
+  return [run, chance, why(setup)].filter(Boolean).join(" ");
+}
+
+// Rows of the table: each token with its score and the p-value up to it.
+export const rows = (texts, { places, scores, p_values }) =>
+  places.map((place, i) => [String(i + 1), texts[place], scores[i].toFixed(2), pValue(p_values[i])]);

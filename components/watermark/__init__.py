@@ -1,0 +1,1 @@
+"""The watermark of the race, in the tab "Losslessness": a text scored with its seed and with another."""

@@ -1,0 +1,7 @@
+"""`python -m components.watermark`: the panel alone."""
+
+from components.server.standalone import alone
+from components.watermark.panel import panel
+
+if __name__ == "__main__":
+    alone(panel)

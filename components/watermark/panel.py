@@ -1,0 +1,119 @@
+"""The race as a watermark: each token of the Decode tab's run with its score, and the p-value on its way.
+
+The scores are those of `specdec.exactness.watermark`: with the run's seed, with another one, and of the text
+after edits. No model is needed. `assets/watermark/panel.js` draws them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Annotated
+
+import gradio as gr
+from pydantic import Field
+
+from components.page import frame
+from components.page.questions import Answer, Question, answers
+from specdec.exactness.watermark import p_values, score
+
+MOST_TOKENS = 400
+"""Tokens of a text that are scored, the first ones."""
+CERTAIN = 1e-6
+"""A p-value below which a text is called marked: of a million texts that know nothing of the seed, one."""
+
+_Seed = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class Text(Question):
+    """A text's tokens, the position of the first one, its seed, and another seed to score it with."""
+
+    token_ids: Annotated[
+        list[Annotated[int, Field(ge=0, lt=2**53)]], Field(min_length=1, max_length=MOST_TOKENS)
+    ]
+    first_position: Annotated[int, Field(ge=0, lt=2**31)]
+    seed: _Seed
+    other_seed: _Seed
+
+
+@answers
+def marked(asked: Text) -> Answer:
+    """Versions of the text: places, the original place of each token; scores; p_values of each beginning.
+
+    key: the text with its seed. wrong: with the other. tenth: a tenth of the tokens replaced by others of the
+    text, with its seed. less: without the token in its middle.
+    """
+    ids = asked.token_ids
+    every = [*range(len(ids))]
+    middle = len(ids) // 2
+    versions = {
+        "key": (every, asked.seed),
+        "wrong": (every, asked.other_seed),
+        "tenth": (_tenth_replaced(ids, asked.seed), asked.seed),
+        "less": (every[:middle] + every[middle + 1 :], asked.seed),
+    }
+    return {name: _scored(ids, places, asked, seed) for name, (places, seed) in versions.items()}
+
+
+def _scored(ids: Sequence[int], places: Sequence[int], asked: Text, seed: int) -> Answer:
+    found = score([ids[place] for place in places], seed, asked.first_position)
+    return {"places": places, "scores": found.tokens, "p_values": p_values(found.tokens)}
+
+
+def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
+    """Places of the text where a tenth of them, one at least, gives way to other tokens of it."""
+    chance, places = random.Random(seed), [*range(len(ids))]
+    for place in chance.sample(places, max(1, round(len(ids) / 10))):
+        others = [other for other, token_id in enumerate(ids) if token_id != ids[place]]
+        places[place] = chance.choice(others or [place])
+    return places
+
+
+_VERSIONS = {
+    "key": ("with its seed", "the key"),
+    "wrong": ("with another seed", "a wrong key"),
+    "tenth": ("a tenth replaced", "the key, the text edited"),
+    "less": ("one token left out", "the key, a token missing in the middle"),
+}
+
+
+def _version(name: str) -> str:
+    title, note = _VERSIONS[name]
+    return f"""<label class="{name}"><input type="radio" name="watermark-version" value="{name}">
+      <svg class="sample" viewBox="0 0 30 8" aria-hidden="true"><path class="line {name}" d="M0 4H30"/></svg>
+      <span>{title}</span><b class="p">–</b><small>{note}</small></label>"""
+
+
+_TEMPLATE = f"""
+<div class="lab watermark">
+  <section class="card" data-slide="Watermark" aria-labelledby="watermark-title">
+    <header><h2 id="watermark-title">The seed is a watermark</h2>
+      <label class="other">another seed
+        <input type="number" class="other-seed" min="0" step="1"></label></header>
+    <p>Each token won a {frame.term("race")}, so its number e came out small. Whoever has the seed looks it
+      up: a token scores −ln(1 − exp(−e)), on average 1 where the seed is not the text’s.
+      <b>The text’s law is untouched</b>: these are the random numbers that decoding takes anyway.</p>
+    <p class="about" role="status"></p>
+    <p class="error-box" role="alert" hidden></p>
+    <div class="versions" role="radiogroup" aria-label="What is scored, and with which seed">
+      {"".join(map(_version, _VERSIONS))}
+    </div>
+    <div class="halves">
+      <div class="scored" role="region" tabindex="0"
+        aria-label="The text; the darker, the higher a token’s score"></div>
+      <div class="fall-area"><svg class="fall" role="img"
+        aria-label="The p-value token by token; a table follows"></svg></div>
+    </div>
+    <p class="legend keys"><span>score 0 <i style="--level: 0"></i><i style="--level: 0.33"></i><i
+      style="--level: 0.67"></i><i style="--level: 1"></i> 6 and more</span></p>
+    <details><summary>As a table</summary><div class="scroll"></div></details>
+  </section>
+</div>
+"""
+
+
+def panel() -> gr.HTML:
+    """The watermark of the run that the Decode tab shows."""
+    return frame.panel(
+        "watermark", _TEMPLATE, server_functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN
+    )

@@ -1,0 +1,81 @@
+"""The watermark in the tab "Losslessness": the run that the Decode tab shows, scored."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def watermark(blank, url):
+    def opened(query=""):
+        blank.goto(f"{url}/?tab=losslessness{query}")
+        ready(blank)
+        blank.wait_for_selector("#lossless .outcome")
+        blank.locator("#watermark").scroll_into_view_if_needed()
+        blank.wait_for_selector("#watermark .mark")
+        return blank
+
+    return opened
+
+
+def p_of(page, version):
+    text = page.locator(f"#watermark label.{version} .p").inner_text()
+    return float(text.removeprefix("p = ").replace("−", "-"))
+
+
+def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
+    page = watermark()
+    assert p_of(page, "key") < p_of(page, "tenth") < 1e-6 < p_of(page, "wrong")
+    expect(page.locator("#watermark .about")).to_contain_text("ERSD, seed 6, 64 tokens")
+    text = page.evaluate("window.specdec.store.state.rounds.map(({ text }) => text).join('')")
+    shown = page.locator("#watermark .scored")
+    assert shown.evaluate("element => element.textContent") == text
+    page.locator("#watermark label.tenth").click()
+    expect(page.locator("#watermark .mark.changed")).to_have_count(6)
+    expect(page.locator("#watermark .line.chosen")).to_have_class("line tenth chosen")
+    page.keyboard.press("ArrowRight")  # the versions are one group of radio buttons
+    expect(page.locator("#watermark .mark")).to_have_count(63)
+    before = p_of(page, "wrong")
+    page.locator("#watermark .other-seed").fill("6")  # the text's own
+    page.locator("#watermark .other-seed").blur()
+    page.wait_for_function(
+        "document.querySelector('#watermark .wrong .p').textContent"
+        " === document.querySelector('#watermark .key .p').textContent"
+    )
+    assert before > 1e-6
+    page.locator("#watermark summary").click()
+    expect(page.locator("#watermark tbody tr")).to_have_count(63)
+    page.locator("#watermark .other-seed").fill("-1")
+    page.locator("#watermark .other-seed").blur()
+    expect(page.locator("#watermark .error-box")).to_contain_text("other_seed = -1")
+
+
+def test_another_run_is_scored_when_it_is_there(watermark):
+    page = watermark()
+    page.get_by_role("tab", name="Decode").click()
+    page.locator("#replay .choose").select_option("early-rejection")
+    page.wait_for_function("window.specdec.store.state.recorded?.name === 'early-rejection'")
+    page.get_by_role("tab", name="Losslessness").click()
+    page.locator("#watermark").scroll_into_view_if_needed()
+    expect(page.locator("#watermark .about")).to_contain_text("GSD, seed")
+    expect(page.locator("#watermark .about")).to_contain_text("no race of the target decides")
+
+
+@pytest.mark.parametrize(("size", "theme"), [((1280, 720), "light"), ((390, 844), "dark")])
+def test_it_fits_a_screen_and_axe_finds_nothing(watermark, size, theme):
+    page = watermark()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page = watermark(f"&__theme={theme}")
+    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=size[0])
+    if size[0] > 1000:
+        assert page.locator("#watermark .card").bounding_box()["height"] <= size[1]
+    drawn = page.locator("#watermark .fall").bounding_box()
+    assert drawn["height"] >= 190
+    for version in ("wrong", "tenth", "less"):
+        page.locator(f"#watermark label.{version}").click()
+    assert serious_findings(page, "#watermark") == []

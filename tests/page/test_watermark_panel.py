@@ -1,0 +1,75 @@
+"""The watermark's panel: what it draws is what the core says, of the text and of what edits leave of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import specdec
+from components.page.assets import ASSETS
+from components.watermark.panel import CERTAIN, MOST_TOKENS, marked
+from specdec.exactness.watermark import p_values, score
+
+RUN = specdec.Generation.from_json((ASSETS / "traces" / "opening.json").read_text())
+TEXT = {
+    "token_ids": RUN.token_ids,
+    "first_position": len(RUN.prompt_ids),
+    "seed": RUN.seed,
+    "other_seed": RUN.seed + 1,
+}
+
+
+def test_beginnings_end_with_the_p_value_of_the_whole():
+    found = score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids))
+    values = p_values(found.tokens)
+    assert values[-1] == pytest.approx(found.p_value, rel=1e-9)
+    assert values[9] == pytest.approx(
+        score(RUN.token_ids[:10], RUN.seed, len(RUN.prompt_ids)).p_value, rel=1e-9
+    )
+    assert p_values([]) == ()
+
+
+def test_the_opening_run_is_marked_with_its_seed_alone_and_still_after_an_edit():
+    """False alarm of the wrong key: a millionth; the seeds are fixed."""
+    found = marked(TEXT)
+    last = {name: version["p_values"][-1] for name, version in found.items()}
+    assert last["key"] == pytest.approx(score(RUN.token_ids, RUN.seed, len(RUN.prompt_ids)).p_value, rel=1e-9)
+    assert last["key"] < last["tenth"] < CERTAIN < last["wrong"]
+    assert last["less"] > last["tenth"]
+    assert found["wrong"]["scores"] == score(RUN.token_ids, RUN.seed + 1, len(RUN.prompt_ids)).tokens
+
+
+def test_edits_are_what_they_are_called():
+    found, n = marked(TEXT), len(RUN.token_ids)
+    changed = [place for place, other in enumerate(found["tenth"]["places"]) if place != other]
+    assert len(changed) == round(n / 10)
+    assert all(RUN.token_ids[place] != RUN.token_ids[found["tenth"]["places"][place]] for place in changed)
+    assert found["less"]["places"] == [place for place in range(n) if place != n // 2]
+    half = n // 2
+    assert found["less"]["scores"][:half] == found["key"]["scores"][:half]
+    assert marked(TEXT) == found  # the same for whoever looks again
+
+
+@pytest.mark.parametrize("token_ids", [[3], [3, 3, 3], [0] * MOST_TOKENS])
+def test_short_and_monotonous_texts_are_scored_too(token_ids):
+    found = marked({"token_ids": token_ids, "first_position": 0, "seed": 0, "other_seed": 2**53 - 1})
+    assert {len(version["scores"]) for name, version in found.items() if name != "less"} == {len(token_ids)}
+    assert len(found["less"]["p_values"]) == len(token_ids) - 1
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"token_ids": []}, "token_ids = []: list should have at least 1 item"),
+        ({"token_ids": [0] * 401}, "should have at most 400 items"),
+        ({"token_ids": [-1]}, "token_ids, entry 1 = -1"),
+        ({"token_ids": ["3"]}, "token_ids, entry 1 = '3'"),
+        ({"seed": 2**64}, "seed = 18446744073709551616"),
+        ({"other_seed": None}, "other_seed = None"),
+        ({"first_position": -1}, "first_position = -1"),
+    ],
+)
+def test_what_does_not_fit_is_named(changes, error):
+    assert marked(TEXT | changes)["error"].startswith(error) or error in marked(TEXT | changes)["error"]

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { decades } from "../../assets/watermark/chart.js";
+import { about, level, many, pValue, rows } from "../../assets/watermark/words.js";
+
+test("p-values and their inverses are read as people say them", () => {
+  assert.deepEqual([1, 0.39, 0.0025, 2.24e-11, 1e-40].map(pValue), ["1", "0.39", "0.0025", "2.2e−11", "1e−40"]);
+  assert.deepEqual([1, 2.6, 400, 46e9, 1e22].map(many), ["1", "2.6", "400", "46 billion", "10²²"]);
+});
+
+test("a score is as dark as it is high, up to a bound", () => {
+  assert.deepEqual([0, 3, 6, 60].map(level), [0, 0.5, 1, 1]);
+});
+
+test("what is scored is named, and why a text may have less of a mark", () => {
+  const setup = (method, temperature = 1) => ({ method, temperature, seed: 6 });
+  assert.equal(
+    about(setup("ersd"), 64, 2e-11, 1e-6),
+    "The Decode tab’s run: ERSD, seed 6, 64 tokens. Of texts that know nothing of the seed, one in 50 billion scores as high.",
+  );
+  assert.match(about(setup("ar"), 5, 0.02, 1e-6), /one in 50 scores as high: no proof\.$/);
+  assert.match(
+    about(setup("gsd"), 64, 1e-9, 1e-6),
+    /Under GSD no race of the target decides, so less of the mark is there, or nothing\.$/,
+  );
+  assert.match(about(setup("ersd", 0), 64, 0.5, 1e-6), /no chance decides, so there is nothing to find\.$/);
+});
+
+test("the axis holds the smallest p-value, and never fewer than eight decades", () => {
+  assert.equal(decades([1, 0.1]), 8);
+  assert.equal(decades([1, 3e-13]), 13);
+  assert.ok(Number.isFinite(decades([0])));
+});
+
+test("the table follows the version's own tokens", () => {
+  const version = { places: [0, 0, 2], scores: [1, 0.5, 3], p_values: [0.4, 0.2, 1e-5] };
+  assert.deepEqual(rows(["a", "b", "c"], version), [
+    ["1", "a", "1.00", "0.4"],
+    ["2", "a", "0.50", "0.2"],
+    ["3", "c", "3.00", "1e−5"],
+  ]);
+});
