@@ -52,9 +52,6 @@ def test_the_figure_has_a_mark_with_an_interval_for_each_rule_and_tree(summary):
     assert all(len(trace["x"]) == len(trace["error_y"]["array"]) == 2 for trace in traces)
     ticks = view["figure"]["layout"]["xaxis"]["ticktext"]
     assert ticks == ["batch<br>(4)<br>1.80", "sequence<br>(4)<br>2.50"]
-        "batch<br>(4)<br>1.80",
-        "sequence<br>(4)<br>2.50",
-    ]
     rows = view["table"]["rows"]
     assert len(rows) == len(summary["points"])
     assert {len(row) for row in rows} == {len(view["table"]["columns"])}
