@@ -8,6 +8,7 @@ at the rate c = Q(Hᶜ), and by then fewer than n tokens of H have arrived,
 where the number of arrivals is a sum of independent tests of 1 - e^-qt. With t = e^y it is integrated by the
 trapezoid rule, as in `ersd_by_index`. Of a large vocabulary the tokens of the largest q are taken one by one;
 the many others enter by the sums of their q, q², q³ and q⁴ over H, since each of them hardly ever arrives.
+Two arrivals need no integral.
 """
 
 from __future__ import annotations
@@ -39,7 +40,17 @@ def beyond_independent(q: np.ndarray, n: int) -> Beyond:
 def beyond_without_replacement(q: np.ndarray, n: int) -> Beyond:
     """Of the first n arrivals of a race under q > 0, all where these are fewer; beside the paper."""
     n = min(n, len(q))
-    return beyond_independent(q, n) if n == 1 else _Arrivals(q, n)
+    if n == 1:
+        return beyond_independent(q, n)
+    return _beyond_two(q) if n == 2 else _Arrivals(q, n)
+
+
+def _beyond_two(q: np.ndarray) -> Beyond:
+    """Of two arrivals: the first is not in H, or it is x in H and then the second is not, c / (1 - q_x)."""
+    outside = np.append(np.cumsum(q[::-1])[::-1], 0.0)
+    others = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + outside[1:]  # 1 - q, without its rounding
+    entered = np.concatenate([[0.0], np.cumsum(q / others)])
+    return lambda m: np.minimum(outside[m] * (1 + entered[m]), 1.0)
 
 
 class _Arrivals:

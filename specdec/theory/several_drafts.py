@@ -20,7 +20,7 @@ from specdec.theory.gsd_by_index import SortedPair
 from specdec.topology import MAX_DRAFT_TOKENS
 
 _HALVINGS = 60
-_GRID = 48
+_GRID = 16
 """Sets that are looked at together, of more than `EXACT` tokens."""
 
 

@@ -78,6 +78,16 @@ def test_a_large_vocabulary_is_taken_as_exactly_as_a_small_one(n, monkeypatch):
             assert float(theory.optimal_acceptance(p, q, n)) == pytest.approx(exact, abs=1e-8)
 
 
+def test_two_arrivals_in_closed_form_are_those_of_the_integral():
+    """Among them laws with a token that is as good as sure."""
+    for seed in range(20):
+        q = np.sort(np.random.default_rng(seed).dirichlet(np.full(40, 0.02 if seed % 2 else 0.5)))
+        q = q[q > 1e-12] / q[q > 1e-12].sum()
+        m = np.arange(len(q) + 1)
+        closed, integral = all_drafts_in.beyond_without_replacement(q, 2)(m), all_drafts_in._Arrivals(q, 2)(m)
+        assert np.abs(closed - integral).max() < 1e-9
+
+
 @pytest.mark.parametrize("tables", [([1, 5, 4], [6, 3, 1]), ([2, 0, 3], [1, 4, 0]), ([3, 2, 1], [3, 2, 1])])
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("rule", ["specinfer", "spectr"])
