@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Any
 
 import specdec
+from components.be_draft.rounds import Written, in_their_place, played
 from components.guard.bodies import Refused
 from specdec.pair import ModelPair
-from specdec.topology import Topology
-from specdec.trace import Round, Token
+from specdec.trace import Token
 
 MOST_CHARACTERS = 24
 """Of one proposal."""
@@ -30,7 +30,7 @@ LONGEST = 96
 """Tokens after which the text is long enough."""
 _MOST_TOKENS = 6
 """Of one proposal, and of the rest of a word that the target began."""
-_SAMPLING: dict[str, Any] = {"method": "ersd", "temperature": 0.7}
+_SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]
 """A token's text and its kind."""
@@ -104,9 +104,9 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
     """One round with the class as the draft. The text goes on to the end of a word, by the target alone."""
     counts = Counter(proposed)
     drafts = {text: tuple(_ids(pair, text)) for text, _ in counts.most_common(MOST_PROPOSALS)}
-    tree, lines = _tree(drafts.values())
-    by_class = _round(pair, text_ids, tree, seed, drafter=_Lines(lines))
-    by_model = _round(pair, text_ids, tree, seed) if pair.draft is not None and lines else None
+    by_class = played(pair, text_ids, drafts.values(), seed, detail=False, **_SAMPLING)
+    tree = Written(drafts.values() if pair.draft is not None else ()).topology
+    by_model = in_their_place(pair, text_ids, tree, seed, **_SAMPLING)
     kept = tuple(token.id for token in by_class.tokens if token.kind == "accepted")
     ended = by_class.finish == "eos"
     tokens = list(by_class.tokens)
@@ -118,7 +118,7 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
         [(token.text, token.kind) for token in tokens],
         [] if ended else [token.id for token in tokens],
         by_class.num_accepted,
-        by_model.num_accepted if by_model else 0,
+        by_model.accepted,
     )
 
 
@@ -128,53 +128,10 @@ def _ids(pair: ModelPair, text: str) -> list[int]:
     return pair.encode(pair.tokenizer.encode(spaced, add_special_tokens=False))[:_MOST_TOKENS]
 
 
-def _tree(drafts: Iterable[tuple[int, ...]]) -> tuple[Topology, list[tuple[int, ...]]]:
-    """The tree in which each of these lines has its path; those that begin no other, in the tree's order."""
-    paths: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
-    children: Counter[tuple[int, ...]] = Counter()
-    for line in drafts:
-        for end in range(1, len(line) + 1):
-            if line[:end] not in paths:
-                before = line[: end - 1]
-                paths[line[:end]] = (*paths[before], children[before])
-                children[before] += 1
-    lines = [line for line in paths if line and not children[line]]
-    return Topology(path for path in paths.values() if path), sorted(lines, key=paths.__getitem__)
-
-
-class _Lines:
-    """The class as a drafter."""
-
-    name = "the class"
-
-    def __init__(self, lines: Sequence[Sequence[int]]):
-        self.lines = lines
-
-    def propose(self, *_: Any) -> Iterable[Sequence[int]]:
-        """What was proposed fits into the tree: that was made of it."""
-        return self.lines
-
-
-def _round(pair: ModelPair, text_ids: Sequence[int], tree: Topology, seed: int, **drafter: Any) -> Round:
-    """The first round after this text; room for the whole tree."""
-    run = specdec.stream(
-        pair,
-        text_ids,
-        topology=tree,
-        max_new_tokens=tree.depth + 1,
-        seed=seed,
-        detail=False,
-        **drafter,
-        **_SAMPLING,
-    )
-    with closing(run):
-        return next(run)
-
-
 def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
     """What the target writes until something begins that is no word, or another one."""
-    plain = _SAMPLING | {"method": "ar"}
-    run = specdec.stream(pair, text_ids, max_new_tokens=_MOST_TOKENS, seed=seed, detail=False, **plain)
+    plain = {"method": "ar", "max_new_tokens": _MOST_TOKENS, "detail": False, **_SAMPLING}
+    run = specdec.stream(pair, text_ids, seed=seed, **plain)
     tokens: list[Token] = []
     with closing(run):
         for round in islice(run, _MOST_TOKENS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import specdec
+from components.be_draft.rounds import Written
 from components.classroom import drafting
 from components.guard.bodies import Refused
 
@@ -63,7 +64,7 @@ def test_a_right_guess_is_accepted_and_counted(pair, text, alone):
 
 def test_the_small_model_is_asked_at_the_same_place_with_the_same_tree(pair, text):
     checked = drafting.checked(pair, text.text_ids, ["xyzzy", "qqq"], SEED)
-    tree, _ = drafting._tree(tuple(drafting._ids(pair, word)) for word in ("xyzzy", "qqq"))
+    tree = Written(drafting._ids(pair, word) for word in ("xyzzy", "qqq")).topology
     settings = {"method": "ersd", "temperature": 0.7, "seed": SEED, "topology": tree}
     first = next(specdec.stream(pair, text.text_ids, **settings))
     assert (checked.accepted, checked.by_model) == (0, first.num_accepted)
@@ -84,20 +85,6 @@ def test_the_most_frequent_guesses_are_the_tree(pair, text):
     assert [name for name, *_ in checked.proposals[:2]] == ["girl", "boy"]
     assert len(checked.proposals) == drafting.MOST_PROPOSALS
     assert checked.others == 20 - (drafting.MOST_PROPOSALS - 2)
-
-
-@pytest.mark.parametrize(
-    ("lines", "leaves"),
-    [
-        ([(1,), (2,), (1, 3)], [(1, 3), (2,)]),
-        ([(1, 2, 3), (1, 4), (1,), (5,)], [(1, 2, 3), (1, 4), (5,)]),
-        ([(2,), (1, 1), (2, 9), (1, 2)], [(2, 9), (1, 1), (1, 2)]),
-    ],
-)
-def test_guesses_share_what_they_begin_with(lines, leaves):
-    tree, found = drafting._tree(lines)
-    assert found == leaves
-    assert tree.num_draft_tokens == len({line[:end] for line in lines for end in range(1, len(line) + 1)})
 
 
 def test_one_guess_a_round_and_none_when_it_is_over(text):

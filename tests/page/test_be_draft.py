@@ -31,11 +31,23 @@ def words(pair, *texts):
     return [pair.encode(text) for text in texts]
 
 
-def test_continuations_become_a_tree_in_which_equal_beginnings_are_one():
-    people = Written([[5], [7, 8], [7, 9], [5, 6], [7], [7, 8], []])
-    assert people.topology.paths == ((0,), (1,), (0, 0), (1, 0), (1, 1))
-    assert people.propose([], people.topology) == [[5, 6], [7, 8], [7, 9]]
-    assert Written([]).topology.num_draft_tokens == 0
+@pytest.mark.parametrize(
+    ("continuations", "paths", "lines"),
+    [
+        ([], [], []),
+        ([[], [5]], [(0,)], [[5]]),
+        ([[1], [2], [1, 3]], [(0,), (1,), (0, 0)], [[1, 3], [2]]),
+        (
+            [[2], [1, 1], [2, 9], [1, 2], [1, 1]],
+            [(0,), (1,), (0, 0), (1, 0), (1, 1)],
+            [[2, 9], [1, 1], [1, 2]],
+        ),
+    ],
+)
+def test_continuations_become_a_tree_in_which_equal_beginnings_are_one(continuations, paths, lines):
+    people = Written(continuations)
+    assert people.topology.paths == tuple(paths)
+    assert people.propose([], people.topology) == lines
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
