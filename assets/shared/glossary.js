@@ -26,6 +26,8 @@ export const TERMS = {
   entropy: "How uncertain a law is, in bits: 0 where one outcome is certain, 1 for a fair coin.",
   TV: "Total variation: half the sum of all |p − q|, from 0 for equal laws to 1 for disjoint ones.",
   D_KL: "Kullback–Leibler divergence of P from Q in bits: 0 where they are equal, infinite where Q leaves out what P may say.",
+  "n-grams": "Drafts what followed the last time that the text's end stood there before: no second model.",
+  watermark: "A sign in a text that only whoever has its key can find: here the random numbers of the seed.",
   "p-value": "How likely chance alone puts the counts at least as far from the law as they are.",
   "χ²": "The squared distances of all counts from what the law expects, in units of their chance; summed up.",
   index: "Which of the shared proposals is taken; small for a draft that guesses well.",

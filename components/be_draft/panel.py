@@ -55,7 +55,7 @@ _TEMPLATE = f"""
   <section class="card score" aria-labelledby="you-draft-score">
     <h2 id="you-draft-score">You, and who else could draft</h2>
     <table><thead><tr><td></td><th scope="col">you</th><th scope="col">small model</th>
-      <th scope="col">n-grams</th></tr></thead><tbody></tbody></table>
+      <th scope="col">{frame.term("n-grams")}</th></tr></thead><tbody></tbody></table>
     <p class="note">In the same places, as many tokens as you typed. The small model races on the target’s
       random numbers, which you can’t know; at temperature 0 nobody needs them. N-grams repeat what the story
       had before.</p>

@@ -87,7 +87,7 @@ def _version(name: str) -> str:
 _TEMPLATE = f"""
 <div class="lab watermark">
   <section class="card" data-slide="Watermark" aria-labelledby="watermark-title">
-    <header><h2 id="watermark-title">The seed is a watermark</h2>
+    <header><h2 id="watermark-title">The seed is a {frame.term("watermark")}</h2>
       <label class="other">another seed
         <input type="number" class="other-seed" min="0" step="1"></label></header>
     <p>Each token won a {frame.term("race")}, so its number e came out small. Whoever has the seed looks it

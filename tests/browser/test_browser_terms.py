@@ -25,9 +25,10 @@ TERMS = {
         *["accepted", "rejected", "correction", "bonus", "race", "arrival", "path"],
     ],
     "compare": [*METHOD_NAMES[:3], "topology", "k", "block efficiency", "relative speed", "residual"],
+    "draft": ["call", "n-grams", "accepted", "rejected", "correction", "bonus"],
     "race": ["race", "arrival", "GSD", "ERSD", "residual", "TV"],
     "trees": ["acceptance", "child index", "k", "entropy", "block efficiency"],
-    "losslessness": [*METHOD_NAMES, "topology", "k", "χ²", "p-value", "call", "law"],
+    "losslessness": [*METHOD_NAMES, "topology", "k", "χ²", "p-value", "call", "law", "watermark"],
     "experiments": ["k", "call"],
     "codecs": ["law", "index", "entropy", "D_KL", "Elias γ"],
 }
