@@ -1,0 +1,99 @@
+"""What one forward of the target costs over 1, 2, 4, 8 and 16 rows, timed on the pair at hand.
+
+Rows share the reading of the weights, which is why checking several drafted tokens can cost little more than
+writing one. Lesson 0 shows it: as recorded (`record`), and measured again by whoever presses its button. A
+measurement takes turns with the runs, a turn a pass over all numbers of rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import torch
+
+from components.guard import limits
+from components.server import feed, turns, zero_gpu
+from components.server.lazy import present, use_threads
+from specdec.models import Model
+from specdec.pair import Pair
+
+ROWS = (1, 2, 4, 8, 16)
+PROMPT = "Once upon a time, there was a little girl named Lily."
+PREFIX = 32
+"""Tokens before the rows."""
+PASSES = 40
+"""Timed passes of a visitor's measurement, one more before them."""
+
+
+class Forwards:
+    """Times of one model's forwards over a prefix; row i follows row i - 1, as drafts in a sequence.
+
+    prompt_ids: cycled to `PREFIX` tokens. ValueError where the model can't score several rows at once, or its
+    context has no room for them.
+    """
+
+    def __init__(self, model: Model, prompt_ids: list[int], rows: tuple[int, ...] = ROWS):
+        if model.capability == "ar" and max(rows) > 1:
+            raise ValueError(f"{model.name} scores one token a forward only: there are no rows to measure")
+        self.model = model
+        self._ids = [prompt_ids[i % len(prompt_ids)] for i in range(PREFIX + max(rows))]
+        self._session = model.session()
+        self._session.prefill(self._ids[:PREFIX])
+        self._seconds: dict[int, list[float]] = {count: [] for count in rows}
+
+    def one_pass(self) -> None:
+        """One forward over each number of rows, timed."""
+        for count, seconds in self._seconds.items():
+            ids = torch.tensor(self._ids[PREFIX : PREFIX + count])
+            start = self._now()
+            self._session.forward(ids, range(-1, count - 1))
+            seconds.append(self._now() - start)
+            self._session.keep([])
+
+    def forget(self) -> None:
+        """Drop the times so far: the first forward of its size may compile or fetch what later ones have."""
+        for seconds in self._seconds.values():
+            seconds.clear()
+
+    def found(self) -> list[list[float]]:
+        """[rows, milliseconds] of the fastest pass: what else the machine does only makes some slower."""
+        return [[count, round(1000 * min(seconds), 4)] for count, seconds in self._seconds.items()]
+
+    def _now(self) -> float:
+        if self.model.device.type == "cuda":
+            torch.cuda.synchronize(self.model.device)
+        return time.perf_counter()
+
+
+def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
+    """One measurement of this visitor's as JSON updates: places in line, then "done" with `rows` as
+    `Forwards.found`, or "error" with a message."""
+    log = feed.Log(feed.INTERVAL)
+    try:
+        if zero_gpu.here():
+            raise ValueError("here a GPU is lent to runs only; the recorded times stay")
+        with turns.CHECKS.seat(visitor) as seat:
+            yield from map(feed.waits, seat.wait())
+            model = present(pair).target
+            with seat.turn():
+                use_threads(pair)
+                forwards = Forwards(model, pair.encode(PROMPT))
+                forwards.one_pass()
+                forwards.forget()
+            passes = _passes(pair, forwards, seat)
+            yield log.flush("done", rows=forwards.found(), passes=passes, model=model.name)
+    except Exception as error:
+        yield log.flush("error", message=feed.told(error))
+
+
+def _passes(pair: Pair, forwards: Forwards, seat: turns.Seat) -> int:
+    """Passes until there are enough, or their time is over; how many there were."""
+    end = seat.worked + limits.current().forward_seconds
+    done = 0
+    while done == 0 or (done < PASSES and seat.worked < end):
+        with seat.turn():
+            use_threads(pair)
+            forwards.one_pass()
+        done += 1
+    return done

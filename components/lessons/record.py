@@ -1,0 +1,52 @@
+"""Record the times that lesson 0 states: `python -m components.lessons.record`.
+
+Forwards of the embedded pair on one thread, in passes over all numbers of rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from components.lessons.forward import PROMPT, Forwards
+from components.page.assets import ASSETS
+
+if TYPE_CHECKING:
+    from specdec.pair import Pair
+
+RECORDED = ASSETS / "results" / "forward.json"
+PASSES = 1500
+
+
+def main() -> None:
+    """Write the file."""
+    import specdec
+
+    torch.set_num_threads(1)
+    RECORDED.write_text(json.dumps(record(specdec.load_pair(device="cpu"))) + "\n")
+    print(f"written: {RECORDED}\n{RECORDED.read_text()}")
+
+
+def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
+    """target: `Forwards.found` of the target; draft: of the draft's forward over one row."""
+    from specdec.bench.report import machine  # transformers, for which the page does not wait
+
+    ids = pair.encode(PROMPT)
+    assert pair.draft is not None, "the embedded pair has a draft"
+    timed = {"target": Forwards(pair.target, ids), "draft": Forwards(pair.draft, ids, rows=(1,))}
+    for forwards in timed.values():
+        forwards.one_pass()
+        forwards.forget()
+    for _ in range(passes):
+        for forwards in timed.values():
+            forwards.one_pass()
+    about = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}
+    about |= {"passes": passes, "threads": 1, "arithmetic": pair.arithmetic}
+    return about | {name: forwards.found() for name, forwards in timed.items()}
+
+
+if __name__ == "__main__":
+    main()

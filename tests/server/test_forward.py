@@ -1,0 +1,104 @@
+"""Lesson 0's measurement: times of forwards over several rows, in turns with the runs, within its bounds."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+import specdec
+from components.guard import limits
+from components.lessons import forward
+from components.server import turns
+from tests.helpers.laws import markov_pair
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return specdec.load_pair()
+
+
+def told(pair, visitor=turns.NOBODY):
+    return [json.loads(text) for text in forward.updates(pair, visitor)]
+
+
+def test_a_measurement_tells_milliseconds_by_rows(pair):
+    [found] = told(pair)
+    assert found["phase"] == "done"
+    assert [rows for rows, _ in found["rows"]] == list(forward.ROWS)
+    assert all(ms > 0 for _, ms in found["rows"])
+    assert found["rows"][-1][1] < 16 * found["rows"][0][1]  # sixteen forwards over one row cost more
+    assert 1 <= found["passes"] <= forward.PASSES  # fewer where others keep the machine busy
+
+
+def test_each_pass_forwards_so_many_rows_and_keeps_none_of_them(pair):
+    forwards = forward.Forwards(pair.target, pair.encode(forward.PROMPT), rows=(1, 4))
+    asked = []
+    session = forwards._session
+    forwards._session = type(
+        "Watched",
+        (),
+        {
+            "forward": lambda _, ids, parents: asked.append((len(ids), list(parents))),
+            "keep": lambda _, nodes: session.keep(nodes),
+        },
+    )()
+    forwards.one_pass()
+    assert asked == [(1, [-1]), (4, [-1, 0, 1, 2])]
+    assert session.length == forward.PREFIX
+
+
+def test_a_measurement_ends_when_its_time_is_over(pair, monkeypatch):
+    before = limits.current()
+    limits.use(replace(before, forward_seconds=1))
+    clock = iter(range(10_000))
+    monkeypatch.setattr(turns.time, "monotonic", lambda: next(clock))
+    try:
+        [found] = told(pair)
+    finally:
+        limits.use(before)
+    assert found["passes"] == 1
+
+
+def test_it_waits_for_the_model_while_a_run_has_it(pair):
+    with turns.MODEL.seat(turns.Visitor("runs")) as seat:
+        list(seat.wait())
+        updates = []
+        measuring = threading.Thread(target=lambda: updates.extend(told(pair)))
+        with seat.turn():
+            measuring.start()
+            measuring.join(0.5)
+            assert measuring.is_alive()
+        measuring.join(60)
+    assert updates[-1]["phase"] == "done"
+
+
+def test_one_browser_tab_measures_only_so_often_at_once(pair):
+    visitor = turns.Visitor("one", "tab")
+    with turns.CHECKS.seat(visitor), turns.CHECKS.seat(visitor):
+        [refused] = told(pair, visitor)
+    assert refused["phase"] == "error"
+    assert "the limit here is 2" in refused["message"]
+
+
+def test_a_model_that_scores_one_token_a_forward_is_refused_in_words():
+    pair = markov_pair()
+    pair.target.capability = "ar"
+    with pytest.raises(ValueError, match="scores one token a forward only"):
+        forward.Forwards(pair.target, [0])
+
+
+def test_where_a_gpu_is_lent_to_runs_only_nothing_is_measured(pair, monkeypatch):
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    monkeypatch.setattr(forward.zero_gpu, "here", lambda: True)
+    [refused] = told(pair)
+    assert "lent to runs only" in refused["message"]
+
+
+def test_whoever_leaves_gives_the_seat_back(pair):
+    updates = forward.updates(pair, turns.Visitor("gone", "tab"))
+    next(updates)
+    updates.close()
+    assert turns.CHECKS.num_seated == 0
