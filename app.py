@@ -79,7 +79,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 codecs.panel()
             with gr.Tab("Lessons", id="lessons"):
                 classroom.panel()
-                lessons.panel()
+                lessons.panel(pair)
         frame.tabs_in_url(blocks, tabs)
         with top:
             setup.panel(fields, tabs)

@@ -16,6 +16,7 @@ import { mountStepper } from "./decode/stepper.js";
 import { mountText } from "./decode/text.js";
 import { mountTree } from "./decode/tree.js";
 import { mountExperimentsLab } from "./experiments/panel.js";
+import { receive as receiveForward } from "./lessons/forward.js";
 import { mountLesson, mountLessons } from "./lessons/panel.js";
 import { mountLossless } from "./losslessness/panel.js";
 import * as check from "./losslessness/state.js";
@@ -61,7 +62,13 @@ export function mount(name, element, props, server, trigger) {
   dispatchEvent(new Event("slides")); // a tab has more to show
 }
 
-const RECEIVERS = { compare: comparison.receive, feed: store.receive, lossless: check.receive, loads: receiveLoads };
+const RECEIVERS = {
+  compare: comparison.receive,
+  feed: store.receive,
+  lessons: receiveForward,
+  lossless: check.receive,
+  loads: receiveLoads,
+};
 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 

@@ -43,7 +43,7 @@ function lead(found) {
   who = found;
   message = null;
   remember(KEPT, who);
-  lessons.teach({ isShown: (lesson, step) => shown.has(key({ lesson, step })) });
+  lessons.teach({ isShown: (lesson, step) => shown.has(key({ lesson, step })), show: reveal });
   stop();
   stop = watch(who, { seen, gone: left, lost: (whether) => tell(whether ? LOST : null) });
   draw();
@@ -106,6 +106,12 @@ function stepped() {
   send("step", { lesson: here.lesson, step: here.step, shown: shown.has(told) });
 }
 
+// Shows the answers to the question that is open.
+function reveal() {
+  const { lesson, step } = lessons.place();
+  send("step", { lesson, step, shown: true });
+}
+
 const present = ({ here = 0 }) => (here === 1 ? "1 student is here" : `${here} students are here`);
 
 // ---------------------------------------------------------------- within the lesson
@@ -118,12 +124,9 @@ function inLesson(join) {
   const section = make("section", "class");
   const [answered, figure] = [make("p", "answered"), make("div", "drawn")];
   answered.setAttribute("role", "status");
-  const reveal = Object.assign(make("button", "reveal", "Show the answers"), { type: "button" });
-  reveal.addEventListener("click", () => {
-    const { lesson, step } = lessons.place();
-    send("step", { lesson, step, shown: true });
-  });
-  section.append(answered, figure, reveal);
+  const button = Object.assign(make("button", "reveal", "Show the answers"), { type: "button" });
+  button.addEventListener("click", reveal);
+  section.append(answered, figure, button);
   bar.querySelector(".body .outcome").before(section);
 
   return () => {
@@ -134,7 +137,7 @@ function inLesson(join) {
     section.hidden = !isHere || !state.question;
     if (section.hidden) return;
     const { place: room, question, counts, answered: number, here } = state;
-    reveal.hidden = room.shown;
+    button.hidden = room.shown;
     setText(answered, room.shown ? "" : `${number} of ${Math.max(here, number)} have answered`);
     answered.style.setProperty("--share", String(number / Math.max(1, here, number)));
     const drawing = JSON.stringify([key(room), counts ?? null]);

@@ -31,6 +31,9 @@ export function feedback(question, value) {
   return `○ ${near}: you said ${said(question, value)}, it is ${answer}: ${Number(off.toFixed(decimals(question)))}${question.percent ? " points" : ""} off.`;
 }
 
+// For who predicted nothing.
+export const known = (answer) => `It is ${answer}.`;
+
 // Places the inputs; `ready()` is called once something was chosen. Returns a function that reads the prediction.
 export function ask(host, question, given, ready) {
   host.replaceChildren();

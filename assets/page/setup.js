@@ -81,6 +81,26 @@ export function show({ tab: wanted, parts: values = {} }) {
   open(values);
 }
 
+// What parts were before somebody borrowed them.
+const lent = new Map();
+
+const now = (part) => {
+  const values = parts.has(part) ? Object.entries(parts.get(part).get()) : null;
+  if (!values) return waiting.get(part) ?? fromAddress(part) ?? {};
+  return Object.fromEntries(values.map(([key, value]) => [key, written(value)]));
+};
+
+// `values`, { part: ... }, are about to be set for a while: parts that are no longer among them get back what they were.
+// The run that is shown stays: it is no setting.
+export function lend(values) {
+  for (const part of Object.keys(values)) if (!lent.has(part) && part !== "run") lent.set(part, now(part));
+  for (const [part, before] of [...lent]) {
+    if (part in values) continue;
+    lent.delete(part);
+    open({ [part]: before });
+  }
+}
+
 // Takes the longest texts of ours out of an address that no server would take; their names.
 function shorten(url) {
   const size = (name) => encodeURIComponent(url.searchParams.get(name)).length;

@@ -170,12 +170,16 @@ export class Lanes {
     );
     const x = this.x(token.e);
     setAll(part(".shared"), { x1: x, x2: x, y1: middle - bar - 6, y2: middle + bar + 6 });
+    const said = { e: `e = ${digits(token.e)}`, q: "", p: "" };
+    // a question of a lesson may ask for the arrivals
+    if (!document.body.hasAttribute("data-veil"))
+      for (const law of ["q", "p"]) said[law] = `, e / ${law} = ${digits(finite(arrival(token.e, token[law])))}`;
     setAll(part(".handle"), {
       transform: `translate(${x.toFixed(2)} ${middle.toFixed(1)})`,
       "aria-label": `e of ${token.name}`,
       "aria-valuenow": token.e.toFixed(3),
       "aria-valuemax": 100,
-      "aria-valuetext": `e = ${digits(token.e)}, e / q = ${digits(finite(arrival(token.e, token.q)))}, e / p = ${digits(finite(arrival(token.e, token.p)))}`,
+      "aria-valuetext": said.e + said.q + said.p,
     });
   }
 

@@ -52,7 +52,7 @@ def told(place: Place) -> dict[str, Any]:
     """A step's title, words and question; its answer only where it is shown."""
     lesson = _lessons()[place.lesson]
     question = _question(place)
-    words = lesson["read"] if place.step == 0 else lesson["goal"] if question is None else question["ask"]
+    words = lesson["read"] if place.step == 0 else lesson["gist"] if question is None else question["ask"]
     said = {"title": lesson["title"], "of": len(lesson["questions"]) + 2, "words": words}
     if question is None:
         return said

@@ -2,11 +2,12 @@
 
 import gradio as gr
 
+import specdec
 from components.lessons.panel import bar, panel
 from components.page import serving
 
 if __name__ == "__main__":
     with gr.Blocks(title="Lessons") as blocks:
         bar()
-        panel()
+        panel(specdec.load_pair())
     serving.launch(blocks)

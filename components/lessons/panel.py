@@ -2,18 +2,23 @@
 
 What they say is in `assets/lessons.json`, the numbers in it come from `facts`. A step of a
 lesson opens a set-up of the page (`assets/page/setup.js`): a laboratory with given distributions or a
-recorded run at a given decision, so that no model is needed. `/?lesson=trees` opens a lesson.
+recorded run at a given decision, so that no model is needed; only lesson 0 offers to measure one.
+`/?lesson=trees` opens a lesson.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from components.lessons import facts as lesson_facts
+from components.lessons import forward
 from components.page import assets, frame
+from components.server import turns
+from specdec.pair import Pair
 
 TEXTS = assets.ASSETS / "lessons.json"
 
@@ -21,10 +26,15 @@ _TAB = """
 <section aria-labelledby="lessons-title">
   <header><h2 id="lessons-title">Lessons</h2>
     <button type="button" class="forget" hidden>Forget my answers</button></header>
+  <div class="board" hidden>
+    <div class="drawn"></div>
+    <p class="measure"><button type="button">Measure on this machine</button>
+      <span class="told" role="status"></span></p>
+  </div>
   <p class="lead">Each takes about five minutes. You read a few sentences, predict an answer, and then the
     page itself shows it. No model runs for them, so a whole class can do them at once. Your answers stay in
-    this browser.</p>
-  <ol class="lessons"></ol>
+    this browser. Page Down and Page Up, a clicker's keys, go through a lesson.</p>
+  <ol class="lessons" start="0"></ol>
 </section>
 """
 
@@ -32,6 +42,7 @@ _BAR = """
 <section class="lesson" aria-labelledby="lesson-title" hidden>
   <header>
     <p class="place"></p>
+    <button type="button" class="notes" title="Presenter's notes, in a window of their own">Notes</button>
     <button type="button" class="share" title="A link that opens this lesson">Copy link</button>
     <button type="button" class="close" aria-label="Close the lesson" title="Close the lesson">×</button>
     <h2 id="lesson-title" tabindex="-1"></h2>
@@ -58,9 +69,18 @@ def bar() -> gr.HTML:
     return frame.panel("lesson", _BAR, lessons=lessons())
 
 
-def panel() -> gr.HTML:
-    """The list of lessons, with what this visitor has answered so far."""
-    return frame.panel("lessons", _TAB)
+def panel(pair: Pair) -> gr.HTML:
+    """The list of lessons, with what this visitor has answered so far; lesson 0 measures this pair."""
+    view = frame.panel("lessons", _TAB)
+
+    def measure(request: gr.Request) -> Iterator[str]:
+        yield from forward.updates(pair, turns.visitor(request))
+
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    ended = "() => { window.specdec.forward.ended(); return []; }"
+    measured = view.submit(measure, None, view, concurrency_limit=None, **private)
+    measured.then(None, js=ended, **private)
+    return view
 
 
 def lessons() -> list[dict[str, Any]]:

@@ -16,8 +16,8 @@ _CASCADE = [
     "shared/colours",
     *("shared/controls", "page/page", "page/setup", "page/tabs"),
     *("compare/style", "shared/labs", "shared/reports", "codecs/style"),
-    *("be_draft/style", "lessons/style", "classroom/style", "losslessness/style"),
-    *("watermark/style", "tree_lab/style", "decode/models"),
+    *("be_draft/style", "lessons/style", "lessons/board", "lessons/sheet", "classroom/style"),
+    *("losslessness/style", "watermark/style", "tree_lab/style", "decode/models"),
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
     *("decode/phone", "page/projector", "shared/slides"),
 ]

@@ -14,11 +14,14 @@ import specdec
 from components.decode import traces
 from components.lessons import facts as lesson_facts
 from components.lessons import panel as lessons
+from components.lessons import record
 from components.losslessness import run as lossless_run
 from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
 from specdec import optimal, theory, topology
+from specdec.exactness.audit.evidence import POWER
 from specdec.methods import verify_gsd
+from specdec.methods.traversal import verify_traversal
 from specdec.race import winner
 
 TEXTS = json.loads(lessons.TEXTS.read_text())
@@ -57,10 +60,11 @@ def recorded(name):
 # ---------------------------------------------------------------- form
 
 
-def test_there_are_eight_lessons_of_two_or_three_questions():
+def test_there_are_eleven_lessons_of_three_questions_and_lesson_0_says_why_it_is_faster():
     assert list(LESSONS) == list(lesson_facts.LESSONS)
-    assert len(LESSONS) == 8
-    assert all(2 <= len(lesson["questions"]) <= 3 for lesson in LESSONS.values())
+    assert len(LESSONS) == 11
+    assert next(iter(LESSONS.values()))["title"] == "Why is it faster?"
+    assert all(len(lesson["questions"]) == 3 for lesson in LESSONS.values())
 
 
 @pytest.mark.parametrize(("lesson", "question"), QUESTIONS)
@@ -74,10 +78,29 @@ def test_an_answer_can_be_predicted_and_its_reveal_opens_a_part_of_the_page(less
         assert abs(round((question["answer"] - least) / step) * step + least - question["answer"]) <= (
             question["close"] + 1e-9
         )
-    for opened in (question["after"], question.get("before", question["after"]), lesson["open"]):
+        # where the slider rests is no right answer
+        assert abs((least + most) / 2 - question["answer"]) > question["close"] + step
+    for opened in (question["after"], question["before"], lesson["open"]):
         assert opened["look"].startswith("#")
         assert opened["tab"] in TABS
         assert all(isinstance(value, str) for part in opened["parts"].values() for value in part.values())
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=lambda lesson: lesson["id"])
+def test_every_step_has_a_note_and_its_minutes_and_every_sheet_a_figure(lesson):
+    for step in (lesson, *lesson["questions"]):
+        assert step["say"].endswith((".", "?"))
+        assert step["minutes"] in range(1, 6)
+    assert 4 <= sum(step["minutes"] for step in (lesson, *lesson["questions"])) <= 12
+    names = {opened["parts"]["board"]["name"] for opened in set_ups(lesson) if "board" in opened["parts"]}
+    assert names | {lesson["figure"]} <= set(lesson["boards"])
+    for board in lesson["boards"].values():
+        assert all(float(value) >= 0 for row in board["rows"] for _, value, *_ in row["bars"])
+
+
+def set_ups(lesson):
+    asked = [question[when] for question in lesson["questions"] for when in ("before", "after")]
+    return [lesson["open"], *asked]
 
 
 TABS = re.findall(r'gr\.Tab\(".*?", id="(\w+)"', (lessons.assets.ASSETS.parent / "app.py").read_text())
@@ -110,6 +133,84 @@ def test_no_measured_number_is_written_by_hand(lesson):
         assert not re.search(r"\d[.,]\d|\d%", re.sub(PLACES, "", literal(text))), text
 
 
+def test_faster():
+    facts, recorded_times = FACTS["faster"], json.loads(record.RECORDED.read_text())
+    ms = dict(recorded_times["target"])
+    assert facts["eight"] == pytest.approx(ms[8] / ms[1])
+    # what the words say: rows share most of the work, and the more of them, the less
+    assert 1 < facts["eight"] < 6
+    assert ms[2] / ms[1] < 1.5
+    assert facts["round_cost"] == pytest.approx((ms[4] + 3 * recorded_times["draft"][0][1]) / ms[1])
+    r = lesson_facts.measured()[0]
+    assert facts["gain"] == pytest.approx((1 + r + r**2 + r**3) / facts["round_cost"])
+    assert facts["many"][0] == [1, 2]
+    assert facts["many"][-1] == [40, 0]
+    assert facts["many_best"] == 0
+
+
+def test_traversal():
+    facts = FACTS["traversal"]
+    p, q = facts["p"], facts["q"]
+    table = [[torch.tensor(law).double().log()] * 3 for law in (p, q)]
+    generator = torch.Generator().manual_seed(7)
+    drafts = torch.multinomial(torch.tensor(q), 2 * RULED, True, generator=generator).reshape(-1, 2).tolist()
+    uniforms = torch.rand(RULED, 6, generator=generator, dtype=torch.float64).tolist()
+    kept, both = 0, []
+    for drafted, u in zip(drafts, uniforms, strict=True):
+        verdict = verify_traversal(
+            topology.sequence(2), [-1, *drafted], *table, lambda row, u=u: u[row], lambda row, u=u: u[3 + row]
+        )
+        kept += len(verdict.rows)
+        both += [len(verdict.rows) == 2] if drafted == [0, 1] else []
+    assert 1 + kept / RULED == pytest.approx(facts["traversal"], abs=0.05)  # seven standard errors
+    assert all(both)
+    assert facts["both"] == 1
+    assert facts["gsd"] == pytest.approx(1 + 0.6 + 0.36)
+    assert facts["order"] == 2
+
+
+RULED = 10_000
+
+
+def test_under_traversal_another_draft_gives_another_text():
+    pair = specdec.load_pair()
+    texts = [
+        specdec.generate(
+            pair,
+            "One day",
+            method=method,
+            topology=topology.sequence(3),
+            max_new_tokens=24,
+            seed=5,
+            draft_temperature=t,
+        ).token_ids
+        for method in ("traversal", "ersd")
+        for t in (1.0, 3.0)
+    ]
+    assert [texts[0] == texts[1], texts[2] == texts[3]] == [False, True]
+    assert FACTS["traversal"]["invariant"] == 1
+
+
+def test_referee():
+    facts = FACTS["referee"]
+    assert facts["checks"] * facts["alarm"] == pytest.approx(1)
+    assert facts["power"] == POWER
+    assert facts["found"] == pytest.approx(0.183, abs=0.001)
+
+
+def test_a_mistake_with_siblings_is_not_seen_on_a_sequence():
+    def counts(tree, broken):
+        settings = lossless_run.CheckSettings(topology=tree, fault="shared-uniform", broken=broken)
+        check = lossless_run.new_check(settings.checked())
+        for _ in range(300):
+            check.decode()
+        return check.counts
+
+    assert counts("sequence", True) == counts("sequence", False)
+    assert counts("optimal", True) != counts("optimal", False)
+    assert FACTS["referee"]["unseen"] == 2
+
+
 # ---------------------------------------------------------------- numbers
 
 
@@ -117,8 +218,8 @@ def test_race():
     facts = FACTS["race"]
     assert facts["winner"] == first(facts["p"], facts["e"])
     assert facts["times"] == pytest.approx([e / p for e, p in zip(facts["e"], facts["p"], strict=True)])
-    assert facts["share"] == pytest.approx(facts["p"][0])
-    assert accepted(facts["p"], (1, 0, 0))["ersd"] == pytest.approx(facts["share"], abs=NEAR)
+    assert facts["share"] == facts["p"][1]
+    assert accepted(facts["p"], (0, 1, 0))["ersd"] == pytest.approx(facts["share"], abs=NEAR)
     assert facts["doubled_p"][2] == 2 * facts["p"][2]
     assert math.fsum(facts["doubled_p"]) == pytest.approx(1)
     assert facts["doubled_time"] == pytest.approx(facts["times"][2] / 2)
@@ -134,8 +235,6 @@ def test_noise():
     draws = [torch.multinomial(torch.tensor(law), RACES, True, generator=generator) for law in (p, p, q)]
     assert float((draws[0] == draws[1]).double().mean()) == pytest.approx(facts["equal_apart"], abs=NEAR)
     assert float((draws[0] == draws[2]).double().mean()) == pytest.approx(facts["near_apart"], abs=NEAR)
-    preset = next(preset for preset in race_lab.presets() if preset.id == "equal")
-    assert preset.p == preset.q == list(p)  # the reveal shows this example
 
 
 def test_acceptance():
@@ -168,7 +267,7 @@ def test_rejection_is_what_was_recorded():
     facts = FACTS["rejection"]
     round = recorded("early-rejection")["rounds"][facts["round"] - 1]
     (trial,) = round["steps"][0]["trials"]
-    assert (facts["p"], facts["q"], facts["u"]) == (trial["p"], trial["q"], trial["u"])
+    assert (facts["p_token"], facts["q_token"], facts["u"]) == (trial["p"], trial["q"], trial["u"])
     assert facts["u"] >= facts["ratio"] == pytest.approx(trial["p"] / trial["q"])
     assert facts["verdict"] == 1
     assert facts["drafted"] == len(round["nodes"]) == 1 + facts["behind"]
@@ -187,7 +286,7 @@ def test_the_residual_is_what_gsd_samples():
         verdict = verify_gsd(topology.simple(), [-1, 0], [p, p], [q, q], lambda *_: 1.0, lambda _, u=u: u)
         written[verdict.token_id] += 1
     assert written[2] / 5_000 == pytest.approx(facts["residual_c"], abs=0.035)  # five standard errors
-    assert facts["residual_words"] == "a 0%, b 40%, c 60%"
+    assert facts["residual_words"] == "a 0%, b 25%, c 75%"
     assert written[0] == 0
 
 
@@ -243,6 +342,8 @@ def test_lossless():
     assert float((wrong == 0).double().mean()) == pytest.approx(facts["wrong_a"], abs=NEAR)
     assert facts["written_a"] == pytest.approx(p[0])
     assert facts["residual_a"] == 0
+    assert facts["written_a"] + facts["added_a"] == pytest.approx(facts["wrong_a"])
+    assert facts["added_a"] * facts["one_in"] == pytest.approx(facts["rejected"])
 
 
 @pytest.mark.parametrize("broken", [True, False])

@@ -1,0 +1,276 @@
+// The lesson that is going on: a bar that stays in sight; each step opens a set-up of the page.
+
+import { copyText, lend, show } from "../page/setup.js";
+import { isActive } from "../shared/store.js";
+import { make, setText } from "../shared/view.js";
+import { follow } from "./notes.js";
+import { answer, answerOf, forget } from "./progress.js";
+import { ask, feedback, isRight, known, said } from "./question.js";
+import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
+
+const PATIENCE = 60_000; // milliseconds until what is to be looked at must be there
+const SETTLED = 700; // milliseconds after which what stands above it has its height
+const BUSY = "Your own run is still going on. Stop it, then press “Show it again”.";
+// Where Page Up and Page Down have a meaning of their own.
+const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
+
+function inAddress(lesson, step) {
+  const url = new URL(location.href);
+  url.searchParams.delete("lesson");
+  url.searchParams.delete("step");
+  if (lesson) url.searchParams.set("lesson", lesson.id);
+  if (lesson && step > 0) url.searchParams.set("step", step + 1);
+  history.replaceState(history.state, "", url);
+}
+
+const isBelow = () => matchMedia("(max-width: 1079px)").matches; // the bar covers the foot of the page
+
+// Waits until the element is drawn, then brings it into sight and frames it.
+let newest = null;
+function lookAt(selector) {
+  for (const element of document.querySelectorAll(".lesson-look")) element.classList.remove("lesson-look");
+  const until = performance.now() + PATIENCE;
+  const asked = (newest = Symbol(selector));
+  const wait = () => {
+    if (asked !== newest || performance.now() > until) return;
+    const element = document.querySelector(selector);
+    if (!element?.getBoundingClientRect().height) return requestAnimationFrame(wait);
+    element.classList.add("lesson-look");
+    scrollTo(0, 0); // as much of what stands above it as there is room for
+    const bring = () => asked === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
+    bring();
+    setTimeout(bring, SETTLED);
+  };
+  if (selector) wait();
+}
+
+// Hides what would answer an open question, or what does not belong to a revealed one.
+const veil = document.createElement("style");
+function hide(selector) {
+  veil.textContent = selector ? `${selector}, ${selector} * { visibility: hidden !important; }` : "";
+  document.body.toggleAttribute("data-veil", Boolean(selector));
+  document.head.append(veil);
+}
+
+export class Bar {
+  // moved() is called at each step that is opened, and at the end.
+  constructor(element, lessons, moved) {
+    this.element = element.querySelector(".lesson");
+    this.lessons = lessons;
+    this.moved = moved;
+    this.hall = null; // a class that predicts instead of this visitor: { isShown(lesson, step), show() }
+    this.lesson = null;
+    this.step = 0;
+    this.shown = false; // the answer is, though nothing was predicted
+    this.find = (selector) => element.querySelector(selector);
+    const on = (selector, event, act) => this.find(selector).addEventListener(event, act);
+    on(".close", "click", () => this.close());
+    on(".back", "click", () => this.back());
+    on(".next", "click", () => this.next());
+    on(".show", "click", () => this.setUp());
+    on(".share", "click", () => this.share());
+    on(".answer", "submit", (event) => {
+      event.preventDefault();
+      this.predict();
+    });
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  numberOf(id) {
+    return this.lessons.findIndex((lesson) => lesson.id === id);
+  }
+
+  get question() {
+    return questionAt(this.lesson, this.step);
+  }
+
+  get isEnd() {
+    return this.step === lastStep(this.lesson);
+  }
+
+  get given() {
+    return this.question && !this.hall ? answerOf(this.lesson.id, this.step - 1) : undefined;
+  }
+
+  get revealed() {
+    if (this.hall) return this.hall.isShown(this.lesson.id, this.step);
+    return this.shown || this.given !== undefined;
+  }
+
+  get following() {
+    return this.lessons[this.numberOf(this.lesson.id) + 1];
+  }
+
+  // shown: with the answer, whether one was predicted or not.
+  open(id, step = 0, shown = false) {
+    this.lesson = this.lessons[this.numberOf(id)];
+    this.step = Math.min(Math.max(step, 0), lastStep(this.lesson));
+    this.shown = shown;
+    this.element.hidden = false;
+    document.body.dataset.lesson = id;
+    dispatchEvent(new Event("resize")); // the page has less room now
+    inAddress(this.lesson, this.step);
+    this.draw();
+    this.setUp();
+    this.find(".body").scrollTop = 0;
+    this.find("#lesson-title").focus({ preventScroll: true });
+    this.tell();
+  }
+
+  close() {
+    this.element.hidden = true;
+    this.lesson = null;
+    delete document.body.dataset.lesson;
+    delete document.body.dataset.predict;
+    hide(null);
+    lend({});
+    lookAt(null);
+    dispatchEvent(new Event("resize"));
+    inAddress(null);
+    show({ tab: "lessons" });
+    this.tell();
+  }
+
+  tell() {
+    follow(this);
+    this.moved();
+  }
+
+  next() {
+    if (!this.isEnd) return this.open(this.lesson.id, this.step + 1);
+    if (this.following) this.open(this.following.id);
+    else this.close();
+  }
+
+  back() {
+    if (this.step > 0) this.open(this.lesson.id, this.step - 1);
+  }
+
+  // A clicker's keys.
+  key(event) {
+    const forward = event.key === "PageDown";
+    if (!this.lesson || !(forward || event.key === "PageUp")) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.(OWN_KEYS)) return;
+    event.preventDefault();
+    if (forward) this.advance();
+    else this.back();
+  }
+
+  // To the answer of an open question, else to the next step.
+  advance() {
+    if (this.question && !this.revealed) this.reveal();
+    else this.next();
+  }
+
+  setUp() {
+    const wanted = setupAt(this.lesson, this.step, this.revealed);
+    document.body.toggleAttribute("data-predict", Boolean(wanted && (!this.question || !this.revealed)));
+    hide(wanted?.veil);
+    lend(wanted?.parts ?? {});
+    if (wanted) show(wanted);
+    lookAt(wanted?.look ?? null);
+    if (wanted?.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
+  }
+
+  predict() {
+    answer(this.lesson.id, this.step - 1, this.read());
+    this.reveal();
+  }
+
+  // With what was predicted, or without; a class's answers are shown to all of it.
+  reveal() {
+    if (this.hall) return this.hall.show();
+    this.shown = true;
+    this.draw();
+    this.setUp();
+    const [body, outcome] = [this.find(".body"), this.find(".outcome")];
+    body.scrollTop += outcome.getBoundingClientRect().top - body.getBoundingClientRect().top - 8; // where it is short
+  }
+
+  draw() {
+    const { lesson, step, question } = this;
+    const steps = lastStep(lesson) + 1;
+    setText(this.find(".place"), `Lesson ${this.numberOf(lesson.id)}, step ${step + 1} of ${steps}`);
+    setText(this.find("#lesson-title"), lesson.title);
+    const words = question ? [question.ask] : this.isEnd ? this.summary() : lesson.read.split("\n");
+    this.find(".words").replaceChildren(...words.map((text) => make("p", "", text)));
+    this.drawQuestion(question);
+    this.find(".back").disabled = step === 0;
+    this.find(".show").hidden = this.isEnd;
+    const next = this.find(".next");
+    const open = question && !this.revealed;
+    setText(next, this.isEnd ? (this.following ? "Next lesson" : "All lessons") : open ? "Skip" : "Next");
+    next.classList.toggle("skip", Boolean(open)); // the answer is the main thing
+  }
+
+  // A class's predictions are in its own histograms.
+  summary() {
+    const words = summary(this.lesson, this.outcomes());
+    return this.hall ? words.slice(0, 1) : words;
+  }
+
+  outcomes() {
+    return outcomes(this.lesson, answerOf);
+  }
+
+  drawQuestion(question) {
+    const form = this.find(".answer");
+    form.hidden = !question || Boolean(this.hall);
+    this.find(".outcome").replaceChildren();
+    if (this.isEnd) this.find(".outcome").append(...(this.hall ? [] : [this.results()]), ...this.goingOn());
+    if (question && this.hall && this.revealed) this.find(".outcome").append(make("p", "", question.why));
+    if (!question || this.hall) return;
+    const button = this.find(".reveal");
+    button.disabled = true;
+    this.read = ask(this.find(".options"), question, this.given, () => (button.disabled = false));
+    form.querySelector("fieldset").disabled = this.revealed;
+    button.hidden = this.revealed;
+    if (!this.revealed) return;
+    const [kind, words] =
+      this.given === undefined
+        ? ["off", known(said(question, question.answer))]
+        : [isRight(question, this.given) ? "right" : "off", feedback(question, this.given)];
+    this.find(".outcome").append(make("p", `verdict ${kind}`, words), make("p", "", question.why));
+  }
+
+  // Each question's outcome; where it was not right, the way back to where the page shows it.
+  results() {
+    const list = make("ul", "results");
+    for (const outcome of this.outcomes()) {
+      const item = make("li", "", result(outcome));
+      if (!outcome.right)
+        item.append(this.button("Look again", () => this.open(this.lesson.id, outcome.step, true), outcome.step));
+      list.append(item);
+    }
+    return list;
+  }
+
+  // What can be done at the end of a lesson.
+  goingOn() {
+    const { id, more } = this.lesson;
+    const again = () => {
+      forget(id);
+      this.open(id);
+    };
+    return [
+      ...(this.hall ? [] : [["Predict once more", again]]),
+      ...(more ? [[more.label, () => show(more)]] : []),
+    ].map(([label, act]) => this.button(label, act));
+  }
+
+  button(label, act, question = null) {
+    const button = Object.assign(make("button", "more", label), { type: "button" });
+    if (question) button.setAttribute("aria-label", `${label} at question ${question}`);
+    button.addEventListener("click", act);
+    return button;
+  }
+
+  async share() {
+    const url = new URL("?", location.href);
+    url.searchParams.set("lesson", this.lesson.id);
+    const copied = await copyText(url.href);
+    setText(this.find(".share"), copied ? "Copied" : "See the address");
+    setTimeout(() => setText(this.find(".share"), "Copy link"), 1500);
+  }
+}

@@ -1,0 +1,79 @@
+// The presenter's notes: a window for the lecturer's own screen, which follows the lesson and can move it.
+
+import { make, setText } from "../shared/view.js";
+import { minutesOf, minutesUntil, noteAt, spoken } from "./times.js";
+
+const NAME = "specdec-notes"; // a page that was loaded again finds its window
+const EVERY = 1000; // milliseconds between two looks at the clock
+const COLOURS = ["--paper", "--ink", "--muted", "--line"];
+const STYLE = `
+  body { margin: 0; padding: 20px 24px; font: 20px/1.45 system-ui, sans-serif; background: var(--paper); color: var(--ink); }
+  h1 { font-size: 20px; margin: 0 0 4px; }
+  p { margin: 0 0 14px; }
+  .clock, .coming { color: var(--muted); font-size: 16px; font-variant-numeric: tabular-nums; }
+  .say { font-size: 26px; font-weight: 600; }
+  .answer:not(:empty) { border-left: 4px solid var(--line); padding-left: 12px; }
+  button { font: inherit; padding: 6px 20px; margin-right: 8px; color: inherit; background: var(--paper); border: 1px solid var(--muted); border-radius: 6px; }
+`;
+
+let view = null; // the parts of the open window, by name, and the window itself
+let began = null; // { lesson, at }: the lesson that is going on, and when it was opened
+let entered = 0; // when its step was
+
+// Opens the window, or brings it to the front; false where the browser opens none.
+export function openNotes(bar) {
+  const opened = window.open("", NAME, "popup,width=640,height=680");
+  if (!opened) return false;
+  view = build(opened, bar);
+  draw(bar);
+  opened.focus();
+  return true;
+}
+
+function build(opened, bar) {
+  const { document } = opened;
+  const style = make("style", "", STYLE);
+  document.title = "Presenter's notes";
+  document.documentElement.lang = "en";
+  document.head.replaceChildren(make("title", "", document.title), style);
+  const colours = getComputedStyle(window.document.body);
+  for (const name of COLOURS) document.documentElement.style.setProperty(name, colours.getPropertyValue(name));
+  const parts = { title: make("h1"), ...named("clock", "say", "ask", "answer", "coming") };
+  const [back, next] = ["Back", "Next"].map((text) => Object.assign(make("button", "", text), { type: "button" }));
+  back.addEventListener("click", () => bar.lesson && bar.back());
+  next.addEventListener("click", () => bar.lesson && bar.advance());
+  const main = make("main");
+  main.append(...Object.values(parts), back, next);
+  document.body.replaceChildren(main);
+  document.addEventListener("keydown", (event) => bar.key(event));
+  const timer = setInterval(() => (opened.closed ? clearInterval(timer) : tick(bar)), EVERY);
+  return { ...parts, window: opened };
+}
+
+const named = (...names) => Object.fromEntries(names.map((name) => [name, make("p", name)]));
+
+// To be called at each step.
+export function follow(bar) {
+  const id = bar.lesson?.id ?? null;
+  if (id !== (began?.lesson ?? null)) began = id && { lesson: id, at: Date.now() };
+  entered = Date.now();
+  if (view && !view.window.closed) draw(bar);
+}
+
+function draw(bar) {
+  const { lesson, step } = bar;
+  const note = lesson ? noteAt(lesson, step) : { say: "Open a lesson on the page." };
+  setText(view.title, lesson ? `${bar.numberOf(lesson.id)}. ${lesson.title}, ${note.place}` : "No lesson is open");
+  for (const name of ["say", "ask", "answer", "coming"]) setText(view[name], note[name] ?? "");
+  tick(bar);
+}
+
+function tick({ lesson, step }) {
+  if (!lesson) return setText(view.clock, "");
+  const [here, all] = [entered, began.at].map((at) => spoken(Date.now() - at));
+  const planned = [minutesOf(lesson, step), minutesUntil(lesson, step)];
+  setText(
+    view.clock,
+    `This step ${here} of ${planned[0]} min; the lesson ${all}, until here ${planned[1]} min planned.`,
+  );
+}

@@ -1,0 +1,32 @@
+// The presenter's notes of a lesson's steps, and their times. Without a page.
+
+import { said } from "./question.js";
+import { lastStep, questionAt } from "./steps.js";
+
+const END = 1; // minutes for the summing up
+
+export const minutesOf = (lesson, step) =>
+  step === 0 ? lesson.minutes : step === lastStep(lesson) ? END : questionAt(lesson, step).minutes;
+
+// Minutes planned from the lesson's start to the end of a step.
+export const minutesUntil = (lesson, step) =>
+  Array.from({ length: step + 1 }, (_, i) => minutesOf(lesson, i)).reduce((sum, minutes) => sum + minutes, 0);
+
+// What the lecturer reads at a step: { place, say, ask, answer, coming }.
+export function noteAt(lesson, step) {
+  const [question, last] = [questionAt(lesson, step), lastStep(lesson)];
+  const coming = questionAt(lesson, step + 1);
+  return {
+    place: `step ${step + 1} of ${last + 1}`,
+    say: step === last ? "Which answer surprised you? Open that step again with Look again." : (question ?? lesson).say,
+    ask: question ? question.ask : step === last ? (lesson.gist ?? lesson.goal) : lesson.read,
+    answer: question ? `Answer: ${said(question, question.answer)}. ${question.why}` : "",
+    coming: coming ? `Next: ${coming.ask}` : step === last ? "" : "Next: the summary.",
+  };
+}
+
+// Milliseconds as a clock says them.
+export function spoken(milliseconds) {
+  const seconds = Math.floor(milliseconds / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}

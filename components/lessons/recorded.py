@@ -1,0 +1,117 @@
+"""Numbers of the lessons that were measured or recorded once: in `assets/results` and `assets/traces`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from components.decode import traces
+from components.lessons.forward import ROWS
+from components.lessons.tables import Facts, P, Q, measured, recorded_run, rejecting, residual_of
+from components.losslessness import run as lossless_run
+from components.page.assets import ASSETS
+from specdec import theory, topology
+
+POWER = 0.99
+"""With this probability the audit of engines finds what its record says."""
+
+
+def faster() -> Facts:
+    """Recorded: forwards over several rows, a round of them, the fastest number of drafts for many texts."""
+    recorded = _results("forward")
+    ms = {int(rows): time for rows, time in recorded["target"]}
+    assert tuple(ms) == ROWS, "forward.json has other numbers of rows: record it again"
+    times = {rows: time / ms[1] for rows, time in ms.items()}
+    rows_round = 4
+    drafted = rows_round - 1
+    draft = recorded["draft"][0][1] / ms[1]
+    tokens = theory.expected_tokens(measured(), topology.sequence(drafted))
+    round_cost = times[rows_round] + drafted * draft
+    machine = recorded["machine"]
+    return {
+        "ms": ms,
+        "times": times,
+        "eight": times[8],
+        "rows_round": rows_round,
+        "drafted": drafted,
+        "draft": draft,
+        "tokens": tokens,
+        "round_cost": round_cost,
+        "per_token": round_cost / tokens,
+        "gain": tokens / round_cost,
+        "measured": _measured_gain(),
+        "machine": f"{machine['processor']}, {machine['cores']} cores",
+        "date": machine["date"],
+        "passes": recorded["passes"],
+        **_many(),
+    }
+
+
+def _many() -> Facts:
+    """[texts at once, fastest number of drafted tokens a round] of the embedded pair."""
+    rows = _results("batch")["embedded, float32, compiled forward"]["rows"]
+    many = [[row["runs"], row["k_together"]] for row in rows]
+    return {"many": many, "many_best": 0 if many[-1][1] == 0 else 1 if many[-1][1] == many[0][1] else 2}
+
+
+def _measured_gain() -> float:
+    """How many times as fast as our plain decoding ERSD was on the embedded pair, from prompt to end."""
+    speed = {row["name"]: row["tokens_per_second"] for row in _results("bench.embedded")["rows"]}
+    return speed["specdec ERSD auto"] / speed["specdec autoregressive"]
+
+
+def _results(name: str) -> dict[str, Any]:
+    return json.loads((ASSETS / "results" / f"{name}.json").read_text())
+
+
+def rejection() -> Facts:
+    """The recorded early rejection: its test and what is lost by it; then a residual by hand."""
+    round, step = _moment("early-rejection")
+    trial = step.trials[0]
+    node = next(node for node in round.nodes if node.path == trial.path)
+    left = residual_of(P, Q)
+    return rejecting() | {
+        "round": round.number + 1,
+        "last_decision": 1 + len(step.trials) + len(round.tokens),
+        "drafted": len(round.nodes),
+        "token": _shown(node.text),
+        "p_token": trial.p,
+        "q_token": trial.q,
+        "u": trial.u,
+        "ratio": trial.p / trial.q,
+        "verdict": 0 if trial.accepted else 1,
+        "behind": len(round.nodes) - 1,
+        "behind_word": ("No", "One", "Two", "Three", "Four")[len(round.nodes) - 1],
+        "kept_behind": sum(node.status == "accepted" for node in round.nodes[1:]),
+        "emitted": len(round.tokens),
+        "residual_c": left[2],
+        "excess": ", ".join(f"{max(a - b, 0):g}" for a, b in zip(P, Q, strict=True)),
+        "residual_words": ", ".join(f"{name} {part:.0%}" for name, part in zip("abc", left, strict=True)),
+    }
+
+
+def _moment(name: str) -> tuple[Any, Any]:
+    """Round and step that the index of the recorded runs points at."""
+    entry = next(entry for entry in traces.entries() if entry["name"] == name)
+    run = recorded_run(name)
+    return run.rounds[entry["round"]], run.rounds[entry["round"]].steps[entry["step"]]
+
+
+def referee() -> Facts:
+    """The losslessness check's rate of false alarms, and what the audit of engines can find."""
+    trial = _results("audit")["ours-ersd"]["trials"][0]
+    return {
+        "alarm": lossless_run.ALARM,
+        "checks": round(1 / lossless_run.ALARM),
+        "decodes": lossless_run.CheckSettings().decodes,
+        "alarms_choice": 1,  # once in so many, by what a p-value is
+        "unseen": 2,  # the tests decode with the mistake and without, and compare
+        "audit_decodes": trial["decodes"],
+        "found": trial["evidence"][0]["would_find"],
+        "power": POWER,
+        "clean": 1,
+    }
+
+
+def _shown(text: str) -> str:
+    return f"“{text.replace(chr(10), '⏎').replace(' ', '␣')}”"

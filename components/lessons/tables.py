@@ -1,0 +1,68 @@
+"""Tables that several lessons share, and how their numbers are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from components.decode import traces
+from components.tree_lab import panel as tree_lab
+from specdec import Generation
+from specdec.probs import residual
+
+Facts = dict[str, Any]
+Law = Sequence[float]
+
+P, Q = (0.1, 0.4, 0.5), (0.5, 0.3, 0.2)
+"""Target and draft of a, b, c: far enough apart that every effect is large."""
+DRAFTS_A = (0.2, 0.9, 0.9)
+"""Exponentials with which the draft of `Q` proposes a."""
+REJECTING_U = 0.9
+
+
+def listed(values: Sequence[float]) -> str:
+    """Numbers as the page's address has them."""
+    return ",".join(f"{value:g}" for value in values)
+
+
+def words(law: Sequence[float]) -> str:
+    """Probabilities in words: 10%, 50% and 40%."""
+    *first, last = [f"{value:.0%}" for value in law]
+    return f"{', '.join(first)} and {last}"
+
+
+def laws(p: Law, q: Law) -> Facts:
+    """Target and draft: as numbers, as the address has them, in words."""
+    return {
+        "p": p,
+        "q": q,
+        "p_list": listed(p),
+        "q_list": listed(q),
+        "p_words": words(p),
+        "q_words": words(q),
+    }
+
+
+def residual_of(p: Law, q: Law) -> list[float]:
+    """max(p - q, 0), scaled to add up to 1."""
+    return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+
+
+def rejecting() -> Facts:
+    """Set-up of the race laboratory in which a is drafted and GSD rejects it."""
+    return laws(P, Q) | {"e_list": listed(DRAFTS_A), "lab_u": f"{REJECTING_U:g}"}
+
+
+@cache
+def measured() -> tuple[float, ...]:
+    """R of the embedded pair under ERSD as the tree laboratory has it, its tail included."""
+    preset = next(preset for preset in tree_lab.presets() if preset.id == "ersd")
+    return tree_lab.acceptance(preset)
+
+
+def recorded_run(name: str) -> Generation:
+    """One of `assets/traces`."""
+    return Generation.from_json((traces.FOLDER / f"{name}.json").read_text())

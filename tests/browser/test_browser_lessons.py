@@ -1,0 +1,273 @@
+"""Lessons in a browser: the page never contradicts an open question and never answers it; keys, notes, sheets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from components.lessons import panel as lessons
+from tests.conftest import ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
+SMALL = {"width": 1280, "height": 720}
+PHONE = {"width": 390, "height": 844}
+
+APART = {
+    ("faster", 1): {"8": "rows that are asked for"},
+    ("faster", 2): {"3": "drafts a round", "2.65": "tokens a round: R of lesson 5"},
+    ("race", 2): {"10,000": "races"},
+    ("race", 3): {"0.4": "what the model is supposed to say now"},
+    ("acceptance", 3): {"1": "in formulas"},
+    ("rejection", 1): {"0.061": "p of a token before its test", "0.604": "its q", "0.861": "its u"},
+    ("drafter", 2): {"94.0%": "acceptance of the good draft"},
+    ("lossless", 3): {},
+    ("limit", 2): {"96": "the k before", "0.61": "a gain", "384": "the next k"},
+    ("limit", 3): {"10": "a wish"},
+    ("traversal", 1): {"42.9%": "p / q of a", "0.429": "the same"},
+    ("referee", 1): {"10,000": "classes"},
+}
+"""Numbers that a question states and the page does not show while it is open, and what they are."""
+COINCIDES = {
+    ("rejection", 2): "none was accepted yet; asked is how many can be",
+    ("lossless", 1): "that the answer is p itself is the point",
+    ("race", 2): "that the answer is p itself is the point",
+}
+"""Questions whose answer is a number that the page shows for another reason."""
+
+SEEN = """() => {
+  const panel = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const seen = (element) => element.checkVisibility({ visibilityProperty: true });
+  const texts = [];
+  const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) if (seen(walker.currentNode.parentElement)) texts.push(walker.currentNode.data);
+  for (const element of panel.querySelectorAll("input, [aria-valuetext]")) {
+    if (!seen(element) || (element.type === "radio" && !element.checked)) continue;
+    texts.push(element.value ?? "", element.getAttribute("aria-valuetext") ?? "");
+  }
+  return texts.map((text) => text.trim()).filter(Boolean);
+}"""
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?%?")
+
+
+def value(text):
+    """A number as it is written, and the largest error of its rounding."""
+    digits = text.rstrip("%").replace(",", "")
+    scale = 0.01 if text.endswith("%") else 1
+    return scale * float(digits), scale * 0.5 * 10 ** -len(digits.partition(".")[2])
+
+
+def numbers(texts):
+    return [found for text in texts for found in NUMBER.findall(text)]
+
+
+def is_shown(text, shown):
+    """Whether what is written is among the numbers shown, as far as both are rounded."""
+    wanted, error = value(text)
+    return any(abs(wanted - other) <= max(error, its) + 1e-9 for other, its in map(value, shown))
+
+
+@pytest.fixture
+def visit(blank, url):
+    """Opens the page with a query as a new visitor."""
+
+    def open_page(query="", viewport=SMALL):
+        blank.set_viewport_size(viewport)
+        blank.goto(f"{url}/{query}")
+        ready(blank)
+        return blank
+
+    return open_page
+
+
+def look(page, opened):
+    """Waits until what a set-up shows is there and stands still."""
+    page.wait_for_selector(f"{opened['look']}.lesson-look", timeout=60_000)
+    before = None
+    while (now := page.evaluate(SEEN)) != before:
+        before = now
+        page.wait_for_timeout(600)
+    return now
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_the_page_neither_contradicts_nor_answers_an_open_question(lesson, visit):
+    page = visit(f"?lesson={lesson['id']}")
+    look(page, lesson["open"])
+    for step, question in enumerate(lesson["questions"], start=1):
+        page.locator(".lesson .next").click()
+        expect(page.locator(".lesson .words")).to_have_text(question["ask"])
+        texts = look(page, question["before"])
+        shown, place = numbers(texts), (lesson["id"], step)
+        stated = set(numbers([re.sub(r"R\(\d\)|\bk\b = ", "", question["ask"])]))
+        apart = {text for text in stated if not is_shown(text, shown)}
+        assert apart <= set(APART.get(place, ())), f"{place}: not on the page: {apart}"
+        check_names(page, place, question["ask"])
+        given_away(place, lesson, question, texts)
+        assert "data-predict" in page.evaluate("document.body.getAttributeNames()")
+
+
+def check_names(page, place, ask):
+    """Whatever the question calls by its name has that value on the page."""
+    rows = page.evaluate(
+        """() => [...document.querySelectorAll("#race_lab .token-row")].map((row, i) => ({
+          name: row.querySelector(".token-name").value,
+          p: Number(row.querySelector(".p output").textContent),
+          q: Number(row.querySelector(".q output").textContent),
+          e: Number(document.querySelectorAll("#race_lab .handle")[i]?.getAttribute("aria-valuenow")) }))"""
+    )
+    for name, p, e in re.findall(r"(\w+) has p = (\d+\.\d+) and (?:draws )?e = (\d+\.?\d*)\b", ask):
+        [row] = [row for row in rows if row["name"] == name]
+        assert (row["p"], row["e"]) == (float(p), float(e)), place
+    if "race" in {place[0]} or rows:
+        columns = [[round(100 * row[law]) for row in rows] for law in "pq"]
+        for listed in re.findall(r"\d+%(?:, \d+%)* and \d+%", ask):
+            assert [int(part) for part in re.findall(r"\d+", listed)] in columns, f"{place}: {listed}"
+    if place[0] in ("trees", "limit"):
+        rates = page.locator("#tree_lab .rate output").all_inner_texts()
+        for index, rate in re.findall(r"R\((\d)\) = (?:R\(1\) = )?([\d.]+\d)", ask):
+            assert abs(float(rates[int(index)]) - float(rate)) <= 0.005, place
+        for k in re.findall(r"k = (\d+)", ask if place[0] == "trees" else ""):
+            assert page.locator("#tree_lab .grow input[type=number]").input_value() == k, place
+
+
+def says(text, answer):
+    """Whether a number on the page is the answer, exactly or rounded to about three digits."""
+    shown, error = value(text)
+    return abs(shown - answer) <= (error if error < 0.02 * answer else 1e-9)
+
+
+def given_away(place, lesson, question, texts):
+    if "choices" in question:
+        right = question["choices"][question["answer"]]
+        told = re.compile(rf"\b{re.escape(right)}\b")
+        assert " " not in right or not any(told.search(text) for text in texts), place
+        assert not any("★" in text and text != "★" for text in texts if place == ("race", 1)), place
+    elif place not in COINCIDES:
+        share, answer = question.get("percent"), question["answer"] / (100 if question.get("percent") else 1)
+        shown = [text for text in numbers(texts) if not share or re.search(r"[.%]", text)]
+        assert not [text for text in shown if says(text, answer)], place
+
+
+def test_nothing_that_a_lesson_set_stays_when_it_is_closed(visit):
+    page = visit("?lesson=lossless&step=4")
+    broken = page.get_by_label("Break the verifier on purpose")
+    expect(broken).to_be_checked()
+    page.get_by_role("button", name="Close the lesson").click()
+    page.wait_for_selector(".lessons .card")
+    page.get_by_role("tab", name="Losslessness").click()
+    expect(broken).not_to_be_checked()
+    page.get_by_role("tab", name="Lessons").click()
+    expect(page.locator("#lessons .board")).to_be_hidden()
+
+
+def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
+    page = visit("?lesson=faster")
+    page.evaluate("window.steps = []; addEventListener('lesson', ({ detail }) => steps.push(detail))")
+    for _ in range(7):
+        page.keyboard.press("PageDown")
+    assert page.evaluate("steps") == [
+        {"lesson": "faster", "step": step, "shown": shown}
+        for step, shown in [(1, False), (1, True), (2, False), (2, True), (3, False), (3, True), (4, False)]
+    ]
+    expect(page.locator(".lesson .results li")).to_have_count(3)
+    expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: skipped")
+    page.get_by_role("button", name="Look again at question 2").click()
+    expect(page.locator(".lesson .verdict")).to_contain_text("It is")
+    page.keyboard.press("PageUp")
+    expect(page.locator(".lesson .place")).to_have_text("Lesson 0, step 2 of 5")
+    page.get_by_role("slider", name="Your prediction").focus()
+    page.keyboard.press("PageDown")  # moves the slider there
+    expect(page.locator(".lesson .verdict")).to_have_count(0)
+
+
+def test_from_outside_a_lesson_is_opened_at_a_step_with_its_answer(visit):
+    page = visit()
+    page.wait_for_selector("#lesson .lesson", state="attached")
+    main = page.evaluate(
+        "[...performance.getEntriesByType('resource')].find((e) => e.name.endsWith('main.js')).name"
+    )
+    page.evaluate(
+        "(main) => import(new URL('./lessons/panel.js', main)).then(({ goTo }) => goTo('trees', 2, true))",
+        main,
+    )
+    expect(page.locator(".lesson .place")).to_have_text("Lesson 5, step 3 of 5")
+    expect(page.locator(".lesson .verdict")).to_contain_text("one behind the other")
+
+
+def test_lesson_0_measures_this_machine_by_a_button(visit):
+    page = visit("?lesson=faster&step=2")
+    page.wait_for_selector("#lessons .board")
+    button = page.get_by_role("button", name="Measure on this machine")
+    expect(button).to_be_hidden()  # it would answer the question
+    page.keyboard.press("PageDown")
+    expect(page.locator("#lessons .board .note")).to_contain_text("the fastest of 1500 passes")
+    button.click()
+    expect(page.locator("#lessons .board .note")).to_contain_text(
+        "Measured just now where this page is served"
+    )
+    expect(page.locator("#lessons .board .amount b").nth(3)).to_contain_text("times one row")
+    expect(button).to_be_enabled()
+
+
+def test_the_presenter_s_notes_follow_and_lead(visit):
+    page = visit("?lesson=race")
+    with page.expect_popup() as opened:
+        page.get_by_role("button", name="Notes", exact=True).click()
+    notes = opened.value
+    notes.set_viewport_size({"width": 640, "height": 680})
+    race = LESSONS["race"]
+    expect(notes.locator(".say")).to_have_text(race["say"])
+    expect(notes.locator(".clock")).to_contain_text("of 2 min")
+    notes.get_by_role("button", name="Next").click()
+    expect(page.locator(".lesson .words")).to_have_text(race["questions"][0]["ask"])
+    expect(notes.locator(".answer")).to_contain_text("floor is first")
+    notes.keyboard.press("PageDown")
+    expect(page.locator(".lesson .verdict")).to_contain_text("floor")
+    assert serious_findings(notes) == []
+    notes.close()
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values(), ids=list(LESSONS))
+def test_a_sheet_has_the_questions_on_one_page_and_the_answers_on_another(lesson, visit):
+    page = visit("?tab=lessons&__theme=dark")
+    page.evaluate("window.print = () => {}")
+    page.get_by_role("button", name=f"Print a sheet: {lesson['title']}").click()
+    sheet = page.locator(".lesson-sheet")
+    page.emulate_media(media="print")
+    asked, answers = (sheet.locator(f".page{part}").inner_text() for part in (":not(.answers)", ".answers"))
+    for question in lesson["questions"]:
+        assert question["ask"] in asked
+        assert question["why"] not in asked
+        assert question["why"] in answers
+    assert page.locator("gradio-app, .gradio-container").first.is_hidden()
+    assert page.pdf(format="A4").count(b"/Type /Page\n") == 2
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(sheet).to_have_count(0)
+    page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("viewport", [SMALL, PHONE], ids=["small", "phone"])
+def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(viewport, visit):
+    page = visit("?lesson=faster", viewport)
+    for lesson in LESSONS.values():
+        look(page, lesson["open"])
+        for step in range(len(lesson["questions"]) + 2):
+            place = f"{lesson['id']}, step {step}"
+            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], place
+            if viewport is SMALL:
+                assert page.evaluate(UNDER) == [], place
+            page.locator(".lesson .next").click()
+    page.wait_for_selector("#lessons .card")
+
+
+UNDER = """() => {
+  const bar = document.querySelector("#lesson .lesson").getBoundingClientRect();
+  const cards = [...document.querySelectorAll("#tabs > [role=tabpanel]:not([style*='none']) :is(.card, .block.panel)")];
+  return cards.filter((card) => card.getBoundingClientRect().left < bar.right && card.checkVisibility())
+    .map((card) => card.className);
+}"""
+"""Parts of the open tab that the lesson's bar stands on."""

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { measuredBoard } from "../../assets/lessons/board.js";
+import { lastStep, outcomes, questionAt, result, setupAt, summary } from "../../assets/lessons/steps.js";
+import { minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
+
+const choice = {
+  ask: "?",
+  choices: ["a", "b"],
+  answer: 1,
+  before: { tab: "race" },
+  after: { tab: "trees" },
+  why: "So.",
+};
+const number = { ...choice, choices: undefined, range: [0, 100, 1], percent: true, answer: 30, close: 2 };
+const lesson = {
+  id: "it",
+  goal: "A goal.",
+  gist: "the gist.",
+  read: "Read.",
+  open: { tab: "live" },
+  minutes: 2,
+  say: "Say.",
+  questions: [
+    { ...choice, minutes: 1, say: "One." },
+    { ...number, minutes: 3, say: "Two." },
+  ],
+};
+
+test("a step shows what comes before its question until the answer is there", () => {
+  assert.equal(lastStep(lesson), 3);
+  assert.deepEqual(setupAt(lesson, 0, false), lesson.open);
+  assert.deepEqual(setupAt(lesson, 1, false), choice.before);
+  assert.deepEqual(setupAt(lesson, 1, true), choice.after);
+  assert.equal(setupAt(lesson, 3, true), null);
+  assert.equal(questionAt(lesson, 3), undefined);
+});
+
+test("the summary says which question went wrong, which was skipped, and what was right", () => {
+  const found = outcomes(lesson, (_, i) => [0, 31][i]);
+  assert.deepEqual(
+    found.map(({ step, right }) => [step, right]),
+    [
+      [1, false],
+      [2, true],
+    ],
+  );
+  assert.deepEqual(found.map(result), ["○ Question 1: you said “a”, it is “b”.", "✓ Question 2: 30%."]);
+  assert.deepEqual(summary(lesson, found), ["That was it: the gist.", "You predicted 1 of 2 right."]);
+  const skipped = outcomes(lesson, (_, i) => [1][i]);
+  assert.equal(result(skipped[1]), "– Question 2: skipped; it is 30%.");
+  assert.match(summary(lesson, skipped)[1], /1 of 1 right; 1 of 2 were skipped/);
+});
+
+test("notes tell what to say, the answer, what comes next, and the minutes until there", () => {
+  assert.deepEqual(
+    [0, 1, 2, 3].map((step) => [minutesOf(lesson, step), minutesUntil(lesson, step)]),
+    [
+      [2, 2],
+      [1, 3],
+      [3, 6],
+      [1, 7],
+    ],
+  );
+  assert.equal(noteAt(lesson, 0).say, "Say.");
+  assert.equal(noteAt(lesson, 1).answer, "Answer: “b”. So.");
+  assert.equal(noteAt(lesson, 2).coming, "Next: the summary.");
+  assert.equal(noteAt(lesson, 3).ask, "the gist.");
+  assert.deepEqual([0, 59_999, 61_000, 3_600_000].map(spoken), ["0:00", "0:59", "1:01", "60:00"]);
+});
+
+test("a measured board has this machine's times in place of the recorded ones", () => {
+  const recorded = {
+    title: "t",
+    measure: true,
+    rows: [
+      { name: "1 row", bars: [] },
+      { name: "8 rows", bars: [], asked: true },
+    ],
+  };
+  const board = measuredBoard(recorded, {
+    rows: [
+      [1, 2],
+      [8, 5],
+    ],
+    passes: 40,
+    model: "it",
+  });
+  assert.deepEqual(board.rows[1], { name: "8 rows", asked: true, bars: [["target", "5", "5.00, 2.5 times one row"]] });
+  assert.match(board.note, /40 passes/);
+});
+
+test("every lesson's texts are whole sentences, and no goal or title gives an answer away", () => {
+  const lessons = JSON.parse(readFileSync(new URL("../../assets/lessons.json", import.meta.url), "utf8"));
+  for (const { title, goal, read, questions } of lessons) {
+    assert.match(goal, /[.?]$/);
+    for (const { why, ask } of questions) {
+      assert.match(why, /\.$/);
+      assert.match(ask, /\?$/);
+      assert.notEqual(`${title} ${goal} ${read}`.includes(why.split(/[:.]/)[0]), true, why);
+    }
+  }
+});
