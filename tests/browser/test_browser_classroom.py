@@ -1,0 +1,179 @@
+"""A lecturer and two students, each in a browser of their own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import DESKTOP, SLOW, ready, serious_findings
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"width": 390, "height": 844}
+GUESS = 41  # no answer of any lesson
+
+
+@pytest.fixture
+def someone(browser):
+    """Opens a browser that nobody used before; nothing in it may fail."""
+    contexts, errors = [], []
+
+    def open_page(address, viewport=PHONE, **options):
+        context = browser.new_context(viewport=viewport, **options)
+        context.set_default_timeout(SLOW)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def lecturer(someone, url):
+    """A lecturer with an open room, and its code in sight."""
+    page = someone(f"{url}/?tab=lessons", DESKTOP)
+    ready(page)
+    page.get_by_role("button", name="Open a room").click()
+    page.wait_for_selector(".class-join[open] .qr svg")
+    yield page
+    if page.locator("dialog[open]").count():
+        page.keyboard.press("Escape")
+
+
+def code_of(lecturer):
+    return lecturer.locator(".class-join .code").inner_text().replace(" ", "")
+
+
+def closed(lecturer):
+    """Close the code, and open the lesson about acceptance."""
+    lecturer.locator(".class-join .close").click()
+    lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()
+
+
+def led_to(student, step):
+    expect(student.locator(".lesson .place")).to_have_text(re.compile(f"Step {step} of"))
+
+
+def predict(student, value=GUESS):
+    student.locator(".number input").fill(str(value))
+    student.get_by_role("button", name="Send").click()
+    expect(student.locator(".outcome")).to_contain_text(f"Sent: {value}%")
+
+
+def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, url):
+    code = code_of(lecturer)
+    typing, scanning = someone(f"{url}/class"), someone(f"{url}/class?room={code}", color_scheme="dark")
+    typing.get_by_label("The class's code").fill(f"{code[:3].lower()} {code[3:].lower()}")
+    typing.get_by_role("button", name="Join").click()
+    for student in (typing, scanning):
+        expect(student.locator("h2")).to_have_text("You are in")
+    expect(lecturer.locator(".class-join .here")).to_have_text("2 students are here")
+    assert serious_findings(lecturer, "dialog") == []
+    closed(lecturer)
+    led_to(typing, 1)
+    lecturer.locator(".lesson .next").click()
+    for student in (typing, scanning):
+        led_to(student, 2)
+        assert serious_findings(student) == []
+    expect(lecturer.locator(".class .answered")).to_have_text("0 of 2 have answered")
+    predict(typing)
+    predict(scanning, 50)
+    expect(lecturer.locator(".class .answered")).to_have_text("2 of 2 have answered")
+    assert lecturer.locator("[data-predict]").count() == 1  # the page does not tell yet
+    assert lecturer.locator(".class .numbers").count() == 0
+    lecturer.get_by_role("button", name="Show the answers").click()
+    for page in (lecturer, typing, scanning):
+        expect(page.locator(".numbers .answer")).to_have_text("✓ 50%")
+        expect(page.locator(".drawn .sum")).to_have_text("1 of 2 answers right")
+        assert serious_findings(page, "main" if page is not lecturer else "#lesson") == []
+    expect(lecturer.locator("[data-predict]")).to_have_count(0)  # and the page shows it
+    expect(lecturer.locator("#race_lab .tiles.lesson-look")).to_be_visible()
+    expect(typing.locator(".outcome")).to_contain_text("you said 41%, it is 50%")
+    for student in (typing, scanning):
+        assert student.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_student_leaves_follows_again_and_is_back_after_a_reload(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    predict(student)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 3)
+    student.get_by_role("button", name="Back").click()
+    led_to(student, 2)
+    lecturer.locator(".lesson .next").click()
+    student.wait_for_timeout(1000)
+    led_to(student, 2)  # led by nobody
+    student.get_by_role("button", name="Follow again").click()
+    led_to(student, 4)
+    lecturer.locator(".lesson .back").click()
+    lecturer.locator(".lesson .back").click()
+    led_to(student, 2)
+    student.reload()
+    expect(student.locator(".outcome")).to_contain_text(f"Sent: {GUESS}%")
+    assert student.locator(".answer").is_hidden()
+
+
+def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lecturer, someone, url):
+    code = code_of(lecturer)
+    student = someone(f"{url}/class?room={code}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    predict(student)
+    lecturer.goto(f"{url}/")
+    ready(lecturer)
+    expect(lecturer.locator("#lesson .place")).to_have_text("Lesson 3 of 8, step 2 of 5")
+    expect(lecturer.locator(".class .answered")).to_have_text("1 of 1 have answered")
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 3)
+    lecturer.locator(".lesson .close").click()
+    lecturer.get_by_role("button", name="Close the room").click()
+    expect(student.locator(".message")).to_contain_text("closed")
+    expect(lecturer.get_by_role("button", name="Open a room")).to_be_visible()
+    student.get_by_label("The class's code").fill(code)
+    student.get_by_role("button", name="Join").click()
+    expect(student.locator(".message")).to_contain_text("no room with this code")
+    lecturer.locator(".lessons .card .start").nth(2).click()  # alone again
+    lecturer.locator(".lesson .next").click()
+    expect(lecturer.locator("#lesson .answer")).to_be_visible()
+
+
+def test_a_class_is_the_draft(lecturer, someone, url):
+    room = f"{url}/class?room={code_of(lecturer)}"
+    students = [someone(room), someone(room)]
+    lecturer.locator(".class-join .close").click()
+    lecturer.get_by_role("button", name="Be the draft").click()
+    lecturer.get_by_role("button", name="Begin").click()
+    for student, word in zip(students, ("girl", "<i>boy</i>"), strict=True):
+        student.get_by_label("What comes next?").fill(word)
+        student.get_by_role("button", name="Send").click()
+        expect(student.locator(".outcome")).to_contain_text(f"Sent: “{word}”")
+    expect(lecturer.locator(".class-draft .answered")).to_have_text("2 of 2 have guessed")
+    lecturer.get_by_role("button", name="Let the target check").click()
+    for page in (lecturer, *students):
+        expect(page.locator(".proposals .what")).to_have_text(["girl", "<i>boy</i>"])
+        expect(page.locator(".text .token").first).to_be_visible()
+        expect(page.locator(".scores dt")).to_have_text(["the class", "the small model"])
+    assert serious_findings(lecturer, "dialog") == []
+    assert serious_findings(students[0]) == []
+    lecturer.get_by_role("button", name="Next word").click()
+    expect(students[0].get_by_label("What comes next?")).to_be_visible()
+
+
+def test_the_code_fills_a_projector(lecturer):
+    for viewport in ({"width": 1280, "height": 720}, {"width": 390, "height": 844}):
+        lecturer.set_viewport_size(viewport)
+        boxes = [lecturer.locator(f".class-join .{name}").bounding_box() for name in ("qr", "link", "code")]
+        for box in boxes:
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= viewport["width"], (viewport, boxes)
+            assert 0 <= box["y"] <= box["y"] + box["height"] <= viewport["height"], (viewport, boxes)
