@@ -108,14 +108,14 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
 
 def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
     """The small models, and the opening's ids."""
-    small = _story_models(pair)
+    small = story_models(pair)
     lazy.use_threads(small)
     prompt_ids = small.encode(story.prompt)
     limits.at_most("opening", len(prompt_ids), MOST_OPENING, "tokens")
     return small, prompt_ids
 
 
-def _story_models(pair: Pair) -> ModelPair:
+def story_models(pair: Pair) -> ModelPair:
     """The page's pair where it is the embedded one on a CPU: there nobody waits for a turn of the model."""
     here = lazy.present(pair)
     embedded = isinstance(here, ModelPair) and here.draft is not None and here.target.name == "tiny/target"

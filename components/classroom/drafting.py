@@ -3,18 +3,17 @@
     words of the class --> tokens --> a tree of those proposed most --> one target call, by ERSD
                                                                    '--> the small model in the class's place
 
-Under ERSD the seed and the position alone decide the text, so each round is a run of its own that goes on
-where the one before ended, and the small model is asked at the same place, with a tree of the same shape.
+Under ERSD the seed and the position alone decide the text (`be_draft.rounds`), and the small model is asked
+at the same place, with a tree of the same shape.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import specdec
 from components.be_draft.rounds import Written, in_their_place, played
@@ -30,7 +29,7 @@ LONGEST = 96
 """Tokens after which the text is long enough."""
 _MOST_TOKENS = 6
 """Of one proposal, and of the rest of a word that the target began."""
-_SAMPLING: dict[str, Any] = {"temperature": 0.7}
+_SAMPLING = {"temperature": 0.7}
 
 Piece = tuple[str, str]
 """A token's text and its kind."""
@@ -52,13 +51,11 @@ class Checked:
 
 @dataclass
 class Drafting:
-    """A text that a class drafts. pair: the one that it was begun with, None once it is gone; number: of the
-    round; result: of it, None while the class proposes."""
+    """A text that a class drafts. number: of the round; result: of it, None while the class proposes."""
 
     prompt: str
     text_ids: list[int]
     seed: int
-    pair: Callable[[], ModelPair | None]
     number: int = 1
     pieces: list[Piece] = field(default_factory=list)
     result: Checked | None = None
@@ -103,11 +100,10 @@ def written(text: str) -> str:
 def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], seed: int) -> Checked:
     """One round with the class as the draft. The text goes on to the end of a word, by the target alone."""
     counts = Counter(proposed)
-    drafts = {text: tuple(_ids(pair, text)) for text, _ in counts.most_common(MOST_PROPOSALS)}
+    drafts = {text: _ids(pair, text) for text, _ in counts.most_common(MOST_PROPOSALS)}
     by_class = played(pair, text_ids, drafts.values(), seed, detail=False, **_SAMPLING)
-    tree = Written(drafts.values() if pair.draft is not None else ()).topology
-    by_model = in_their_place(pair, text_ids, tree, seed, **_SAMPLING)
-    kept = tuple(token.id for token in by_class.tokens if token.kind == "accepted")
+    tree = Written(drafts.values()).topology
+    kept = [token.id for token in by_class.tokens if token.kind == "accepted"]
     ended = by_class.finish == "eos"
     tokens = list(by_class.tokens)
     if not ended:
@@ -118,20 +114,19 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
         [(token.text, token.kind) for token in tokens],
         [] if ended else [token.id for token in tokens],
         by_class.num_accepted,
-        by_model.accepted,
+        in_their_place(pair, text_ids, tree, seed, **_SAMPLING).accepted,
     )
 
 
 def _ids(pair: ModelPair, text: str) -> list[int]:
     """Tokens of a proposal: a word begins with a space, a sign does not."""
-    spaced = f" {text}" if text[0].isalnum() else text
-    return pair.encode(pair.tokenizer.encode(spaced, add_special_tokens=False))[:_MOST_TOKENS]
+    return pair.encode(f" {text}" if text[0].isalnum() else text)[:_MOST_TOKENS]
 
 
 def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
     """What the target writes until something begins that is no word, or another one."""
-    plain = {"method": "ar", "max_new_tokens": _MOST_TOKENS, "detail": False, **_SAMPLING}
-    run = specdec.stream(pair, text_ids, seed=seed, **plain)
+    length = {"max_new_tokens": _MOST_TOKENS, "detail": False}
+    run = specdec.stream(pair, text_ids, method="ar", seed=seed, **length, **_SAMPLING)
     tokens: list[Token] = []
     with closing(run):
         for round in islice(run, _MOST_TOKENS):

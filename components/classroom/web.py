@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, TypeVar
@@ -22,23 +21,22 @@ from urllib.parse import parse_qs
 
 from pydantic import Field, TypeAdapter
 
+from components.be_draft.questions import story_models
 from components.classroom import drafting, steps
 from components.classroom.rooms import Place, Room, Rooms
 from components.classroom.seen import seen
 from components.classroom.waiting import Waiting
-from components.guard import addresses, limits, routes
+from components.guard import addresses, routes
 from components.guard.bodies import Refused
 from components.page.questions import Strict, check
-from components.server import lazy, turns
-from specdec.pair import ModelPair, Pair
+from components.server import lazy
+from specdec.pair import Pair
 
 HOME = "/class"
 WAIT = 20.0
 """Seconds that a student's request waits for news; proxies end requests that take a minute."""
 LOOK = 3.0
 """The same of a lecturer, who sees how many are here."""
-_THREADS = 4
-"""For rounds of classes that wait for the model."""
 _SEED = 2026
 _PRICES = {"open": 100, "join": 20, "draft": 50, "check": 200, "now": 1}
 """Units of `guard.pace`, where they are not 5."""
@@ -80,12 +78,13 @@ _T = TypeVar("_T")
 
 
 class Hall:
-    """The rooms of a server and its routes. pair: whose target verifies what a class drafts."""
+    """The rooms of a server and its routes. pair: the page's; the small story models verify what
+    a class drafts, which costs the same on every server."""
 
     def __init__(self, pair: Pair, rooms: Rooms | None = None):
         self.pair = pair
         self.rooms = Rooms() if rooms is None else rooms
-        self._threads = ThreadPoolExecutor(_THREADS)
+        self._threads = ThreadPoolExecutor(1)  # what classes draft is verified in turn
         self._waiting = Waiting()
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
@@ -165,7 +164,7 @@ class Hall:
         room.changed()
         try:
             words = list(text.proposed.values())
-            text.take(await self._in_thread(self._verified, text, words, addresses.address(scope)))
+            text.take(await self._in_thread(self._verified, text, words))
         finally:
             text.checking = False
             room.changed()
@@ -185,23 +184,12 @@ class Hall:
         return await asyncio.get_running_loop().run_in_executor(self._threads, act, *given)
 
     def _begun(self, prompt: str) -> drafting.Drafting:
-        pair = lazy.present(self.pair)
-        if not isinstance(pair, ModelPair):
-            raise ValueError("on a shared GPU a class can't be the draft: the models are in another process")
-        ids = pair.encode(prompt)
-        limits.at_most("prompt", len(ids), limits.current().prompt_tokens, "tokens")
-        return drafting.Drafting(prompt, ids, _SEED, weakref.ref(pair))
+        return drafting.Drafting(prompt, story_models(self.pair).encode(prompt), _SEED)
 
-    def _verified(self, text: drafting.Drafting, words: list[str], address: str) -> drafting.Checked:
-        pair = lazy.present(self.pair)
-        if not isinstance(pair, ModelPair) or pair is not text.pair():
-            raise ValueError("other models were loaded since this text began: begin another one")
-        with turns.MODEL.seat(turns.Visitor(address)) as seat:
-            for _ in seat.wait():
-                pass
-            with seat.turn():
-                lazy.use_threads(pair)
-                return drafting.checked(pair, text.text_ids, words, text.seed)
+    def _verified(self, text: drafting.Drafting, words: list[str]) -> drafting.Checked:
+        pair = story_models(self.pair)
+        lazy.use_threads(pair)
+        return drafting.checked(pair, text.text_ids, words, text.seed)
 
     # ------------------------------------------------------------ a student
 

@@ -20,7 +20,7 @@ def pair():
 
 @pytest.fixture
 def text(pair):
-    return drafting.Drafting(PROMPT, pair.encode(PROMPT), SEED, lambda: pair)
+    return drafting.Drafting(PROMPT, pair.encode(PROMPT), SEED)
 
 
 def drafted(pair, text, *rounds):
