@@ -1,6 +1,7 @@
 """Speed side by side with transformers' own decoding: `python -m specdec.bench`.
 
 contestants   transformers' generate (autoregressive, assisted, prompt lookup) and ours
+openvino      openvino-genai, where it is installed
 measure       all of them in turn on the same prompts, so that a busy machine is busy for all
 ratios        medians, paired ratios and their intervals
 synthetic     pairs of any shape and agreement, with random weights and the true cost

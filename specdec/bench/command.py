@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -18,10 +19,12 @@ from specdec.bench import bandwidth
 from specdec.bench.contestants import Workload, without_end
 from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
+from specdec.bench.openvino import folders
 from specdec.bench.profile import profile
 from specdec.bench.report import machine, mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
+from specdec.exactness.audit.engines import versions
 from specdec.loading import load_pair
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
@@ -64,6 +67,12 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--temperature", type=float, default=1.0)
     result.add_argument("--top-k", type=int, default=0)
     result.add_argument("--top-p", type=float, default=1.0)
+    result.add_argument(
+        "--openvino",
+        nargs="*",
+        metavar="FOLDER",
+        help="openvino-genai too: folders of the converted target and draft; without, both are converted",
+    )
     result.add_argument("--json", type=Path, help="write all figures here")
     result.add_argument("--smoke", action="store_true", help="everything once, in seconds")
     return result
@@ -87,6 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:
     """Load, try, measure; returns what the JSON holds. ValueError names the option that does not fit."""
+    with TemporaryDirectory() as place:
+        return _bench(options, Path(place))
+
+
+def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     # transformers says on every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
@@ -107,6 +121,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         trial,
         sequences=settings["sequences"],
         optimal=settings["optimal"],
+        openvino=None if options.openvino is None else folders(options.openvino, pairs, place),
         **few,
     )
     contestants, tried = chosen(field, _say)
@@ -124,7 +139,9 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
     device = some.target.device
     measured = rows(contestants, samples, peaks(contestants, trial[0], device))
     result = {
-        "machine": machine(device) | {"load": mean_load(loads)},
+        "machine": machine(device)
+        | ({} if field.openvino is None else versions("openvino"))
+        | {"load": mean_load(loads)},
         "pair": about,
         "settings": settings,
         "tried": tried,

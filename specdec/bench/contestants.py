@@ -47,7 +47,7 @@ class Sample(NamedTuple):
 
 
 class Contestant(NamedTuple):
-    """A way to decode. kind: "transformers" or "specdec". dtype and threads: what it runs in and on."""
+    """A way to decode in a dtype, on so many threads. kind: "transformers", "openvino" or "specdec"."""
 
     name: str
     kind: str

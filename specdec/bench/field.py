@@ -8,6 +8,7 @@ from typing import Any
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
+from specdec.bench.openvino import Folders, chosen_openvino
 from specdec.decoding.run import measure_acceptance
 from specdec.methods import DRAFTING, METHODS
 from specdec.optimal import optimal_topology
@@ -27,7 +28,8 @@ class Field:
     """What there is to choose from.
 
     pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: those to try
-    of transformers. sequences, optimal: k of our fixed trees. jobs: of the trials.
+    of transformers, and of openvino-genai. sequences, optimal: k of our fixed trees. jobs: of the trials.
+    openvino: converted models, where openvino-genai takes part.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -38,6 +40,7 @@ class Field:
     lookup_k: Sequence[int] = (2, 4, 8)
     sequences: Sequence[int] = (4,)
     optimal: Sequence[int] = (8,)
+    openvino: Folders | None = None
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
@@ -54,6 +57,13 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
         best, tried[name] = _best_k(field, name, make, ks, pairs, plain.threads)
         say(f"{best.name}: best, in {best.dtype}")
         contestants.append(best)
+    if field.openvino:
+        theirs, rates = chosen_openvino(
+            field.openvino, field.threads, field.assisted_k, field.sampling, field.jobs
+        )
+        say(f"openvino-genai: best in {theirs[0].dtype} on {theirs[0].threads} thread(s)")
+        contestants += theirs
+        tried |= rates
     dtype, threads, tried["specdec"] = _best_setting(field)
     say(f"specdec: best in {dtype} on {threads} thread(s)")
     return contestants + _our_field(field, dtype, threads), tried

@@ -20,11 +20,13 @@ from specdec.bench.profile import share_of_verification
 from specdec.bench.ratios import median_rate, paired_ratio
 
 Row = dict[str, Any]
+OPENVINO = "openvino-genai"
+"""How the names of its contestants begin."""
 
 
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
     """One row a contestant: plain numbers, milliseconds and bytes."""
-    baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
+    baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED, **_openvino_at_its_best(samples)}
     times = {name: [s.seconds for s in found] for name, found in samples.items()}
     cpu_times = {name: [s.cpu_seconds for s in found] for name, found in samples.items()}
     result = []
@@ -51,6 +53,15 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
     return result
 
 
+def _openvino_at_its_best(samples: Samples) -> dict[str, str]:
+    rates = {
+        name: median_rate([s.tokens for s in found], [s.seconds for s in found])
+        for name, found in samples.items()
+        if name.startswith(OPENVINO)
+    }
+    return {OPENVINO: max(rates, key=rates.__getitem__)} if rates else {}
+
+
 def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> dict[str, float] | None:
     baseline = next((other for other in times if other.startswith(start)), None)
     return None if baseline is None else paired_ratio(times[baseline], times[name])._asdict()
@@ -70,8 +81,7 @@ def table(found: Sequence[Row]) -> str:
     head = [
         "",
         "tokens/s",
-        "x autoregressive",
-        "x assisted",
+        *(f"x {label}" for label in found[0]["ratio"]),
         "processor",
         "tokens/call",
         *STAGES,
@@ -113,7 +123,7 @@ def _cells(row: Row) -> list[str]:
     return [
         name,
         f"{row['tokens_per_second']:.0f}",
-        *(_ratio(row["ratio"][label]) for label in ("autoregressive", "assisted")),
+        *map(_ratio, row["ratio"].values()),
         _ratio(row["processor_time_ratio"]["autoregressive"]),
         f"{row['tokens_per_call']:.2f}",
         *("-" if stages is None else f"{stages[stage]:.2f}" for stage in STAGES),

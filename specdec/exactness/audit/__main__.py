@@ -43,7 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--target", help="hub id or folder; without one, the embedded pair")
     add("--draft", help="likewise")
     add("--url", default="http://127.0.0.1:8000/v1", help="of an OpenAI completions server")
-    add("--openvino", nargs="*", default=[], metavar="FOLDER", help="the converted target, and draft")
+    add(
+        "--openvino",
+        nargs="*",
+        default=[],
+        metavar="FOLDER",
+        help="the converted target, and draft; without, the pair is converted",
+    )
     add("--prompt", default="Once upon a time")
     add("--decodes", type=int, default=2000)
     add("--tokens", type=int, default=6, help="of each decode")

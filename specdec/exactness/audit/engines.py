@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +15,7 @@ import torch
 from specdec.checks import among
 from specdec.decoding.run import generate
 from specdec.exactness.audit.run import Sample
+from specdec.models.openvino import Pipeline, convert_pair
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -132,11 +133,7 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
 
 def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) -> Sample:
     """openvino-genai on a converted model of this folder, with a draft of k tokens where there is one."""
-    openvino, genai = import_module("openvino"), import_module("openvino_genai")
-
-    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
-    arguments = {"draft_model": genai.draft_model(str(draft), "CPU", **exact)} if draft else {}
-    pipeline = genai.LLMPipeline(str(folder), "CPU", **exact, **arguments)
+    pipeline = Pipeline(folder, draft)
 
     def sample(
         prompt_ids: Sequence[int],
@@ -146,14 +143,15 @@ def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) ->
         top_k: int,
         top_p: float,
     ) -> Sequence[int] | str:
-        config = pipeline.get_generation_config()
-        config.do_sample, config.temperature = temperature > 0, temperature
-        config.top_k, config.top_p = top_k or 1 << 30, top_p
-        config.max_new_tokens, config.rng_seed = max_new_tokens, seed
-        if draft:
-            config.num_assistant_tokens = k
-        ids = openvino.Tensor(torch.tensor([list(prompt_ids)]).numpy())
-        return pipeline.generate(ids, config).tokens[0]
+        return pipeline.generate(
+            prompt_ids,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            k=k,
+        ).token_ids
 
     return sample
 
@@ -173,7 +171,8 @@ NAMES = (
 
 
 def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = ()) -> Sample:
-    """The engine of this name; url: of a server. folders: of the converted target and draft."""
+    """The engine of this name; url: of a server. folders: of the converted target and draft;
+    without, the pair is converted here."""
     among("engine", name, NAMES)
     kind, _, method = name.partition("-")
     if kind == "ours":
@@ -183,7 +182,11 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
         return assisted(pair) if method == "assisted" else transformers(pair, **lookup)
     if kind == "openai":
         return completions(url)
-    return openvino(folders[0], folders[1] if method else None)
+    with TemporaryDirectory() as place:
+        folders = folders or convert_pair(pair, Path(place))
+        if method and len(folders) < 2:
+            raise ValueError(f"{name}: there is no draft beside {folders[0]}")
+        return openvino(folders[0], folders[1] if method else None)
 
 
 def versions(name: str) -> dict[str, str]:

@@ -1,0 +1,83 @@
+"""openvino-genai's pipeline on converted models, asked as our own decoding is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+BACKENDS = ("SDPA", "PA")
+"""Of attention: over a cache of one text, or over pages, which drafting needs."""
+_ALL = (1 << 64) - 1
+
+
+class Said(NamedTuple):
+    """target_calls: forwards of the target."""
+
+    token_ids: list[int]
+    target_calls: int
+
+
+class Pipeline:
+    """openvino-genai on the converted model of a folder, drafted for by that of another where one is named.
+
+    dtype: of `PRECISIONS`, that of products and of keys and values. backend: of `BACKENDS`; a draft has PA.
+    Prefixes are not cached: with sampled drafting, openvino-genai 2026.4 then ends the first text with a
+    rejected token by an error of its own. Raises ModuleNotFoundError where it is not installed.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        draft: str | Path | None = None,
+        *,
+        threads: int = 1,
+        dtype: str = "float32",
+        backend: str = "PA",
+    ):
+        self._openvino, genai = import_module("openvino"), import_module("openvino_genai")
+        self._drafts = draft is not None
+        precision = PRECISIONS[dtype]
+        properties: dict[str, Any] = {
+            "INFERENCE_PRECISION_HINT": precision,
+            "KV_CACHE_PRECISION": precision,
+            "INFERENCE_NUM_THREADS": threads,
+        }
+        others: dict[str, Any] = {"ATTENTION_BACKEND": backend}
+        if backend == "PA" or draft is not None:
+            scheduler = genai.SchedulerConfig()
+            scheduler.enable_prefix_caching = False
+            others = {"scheduler_config": scheduler}
+        if draft is not None:
+            others["draft_model"] = genai.draft_model(str(draft), "CPU", **properties)
+        self._pipeline = genai.LLMPipeline(str(folder), "CPU", **properties, **others)
+
+    def generate(
+        self,
+        prompt_ids: Sequence[int],
+        *,
+        seed: int,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        k: int = 3,
+        endless: bool = False,
+    ) -> Said:
+        """New tokens of one text. k: drafted tokens in a round. endless: whatever token ends a text."""
+        config = self._pipeline.get_generation_config()
+        config.do_sample, config.temperature = temperature > 0, temperature or 1.0
+        config.top_k, config.top_p = top_k or _ALL, top_p
+        config.max_new_tokens, config.rng_seed, config.ignore_eos = max_new_tokens, seed, endless
+        if self._drafts:
+            config.num_assistant_tokens = k
+        ids = self._openvino.Tensor(torch.tensor([list(prompt_ids)]).numpy())
+        result = self._pipeline.generate(ids, config)
+        tokens = list(result.tokens[0])
+        if not self._drafts:
+            return Said(tokens, len(tokens))
+        return Said(tokens, len(tokens) - result.extended_perf_metrics.get_num_accepted_tokens())
