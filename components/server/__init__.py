@@ -2,8 +2,11 @@
 
 options      what whoever runs the server sets
 settings     what a visitor asks for, checked
-turns        who has a seat, and whose round is next
-ahead        seated runs, advanced
+capacity     how many runs are decoded at once
+turns        who has a seat
+claims       whose turn at the model is next
+ahead        a seated run, begun and told of
+together     all that have begun, decoded in one batch
 run          how a run begins, and what is told of it
 feed         updates on their way to the browser
 topologies   the trees that can be asked for

@@ -16,7 +16,7 @@ def share_arenas() -> None:
 
     glibc gives each thread an arena of its own, up to eight per core, and a run is on whichever thread is
     free: what it gives back in one arena is not there for the next run in another. Visitors of half an
-    hour left 100 MB of such holes. Runs take turns, so that two arenas have no line in front of them.
+    hour left 100 MB of such holes. One thread decodes, so that two arenas have no line in front of them.
     Other C libraries are left as they are, and so is a number from the environment.
     """
     if platform.libc_ver()[0] == "glibc" and "MALLOC_ARENA_MAX" not in os.environ:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from specdec.models.base import Wrapped
 
 SLOTS = 8
-"""The most caches with graphs of one model: as many as runs take turns on the page."""
+"""The most caches with graphs of one model: as many as the page decodes at once on any device."""
 CAPACITY = 2 * TOKENS
 """Tokens of a slot's cache: what `memory` plans for a cache that grows."""
 SMALLEST = 256

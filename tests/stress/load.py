@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import httpx
+import psutil
 
 import specdec
 from tests.stress.visitors import PROMPT, RESULTS, ROOT, Site, Visit, client, serving, write
@@ -72,7 +74,8 @@ def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict
         "generating": len(visits),
         "failures": [visit.failure for visit in visits if visit.failure],
         "different": [i for i in whole if visits[i].token_ids != alone(pair, visits[i])],
-        "tokens": sum(len(visit.token_ids) for visit in visits),
+        "tokens": (tokens := sum(len(visit.token_ids) for visit in visits)),
+        "tokens_per_second": tokens / seconds[-1],
         "seconds": {"fastest": seconds[0], "median": median(seconds), "slowest": seconds[-1]},
         "slowest_over_median": seconds[-1] / median(seconds),
         "first_token_seconds": {"median": median(first), "slowest": max(first)},
@@ -80,6 +83,12 @@ def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict
         "replaying": len(replays),
         "replay_seconds": {"median": median(replays), "slowest": max(replays)} if replays else None,
     }
+
+
+def _busy(process: psutil.Process) -> float:
+    """Seconds of processor time that a process has had; other work on the machine leaves them alone."""
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -92,12 +101,15 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with serving() as (address, process):
         site = Site(address)
-        before, start = process.memory_info().rss, time.monotonic()
+        before, start, busy = process.memory_info().rss, time.monotonic(), _busy(process)
         visits, replays = asyncio.run(together(site, options.generating, options.replaying, options.length))
         print(f"{time.monotonic() - start:.0f} s; comparing with runs alone …", flush=True)
         memory = {"before": before >> 20, "after": process.memory_info().rss >> 20}
+        busy = _busy(process) - busy
     found = report(visits, replays, specdec.load_pair()) | {
         "server_megabytes": memory,
+        "server_processor_seconds": busy,
+        "load_average": os.getloadavg()[0],
         "length": options.length,
     }
     write(options.out, found)
