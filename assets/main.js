@@ -10,7 +10,6 @@ import { mountFeed } from "./decode/feed.js";
 import { mountLoads, mountModels, receive as receiveLoads } from "./decode/models.js";
 import { mountRace } from "./decode/race.js";
 import { mountReplay } from "./decode/replay.js";
-import { remember } from "./decode/save.js";
 import { mountStatistics } from "./decode/statistics.js";
 import { mountStepper } from "./decode/stepper.js";
 import { mountText } from "./decode/text.js";
@@ -57,7 +56,6 @@ const VIEWS = {
 };
 
 export function mount(name, element, props, server, trigger) {
-  remember(name, element);
   VIEWS[name](element, props, server, trigger);
   dispatchEvent(new Event("slides")); // a tab has more to show
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -185,6 +186,12 @@ class Topology:
         if self.num_draft_tokens > 16:
             return f"Topology(num_draft_tokens={self.num_draft_tokens}, depth={self.depth})"
         return f"Topology({list(self.paths)})"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What a notebook shows: the tree, drawn."""
+        from specdec.notebook.shown import topology
+
+        return topology(self.paths, repr(self))
 
 
 def simple() -> Topology:

@@ -191,6 +191,12 @@ class Round:
         _check_round(round, "")
         return round
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What a notebook shows: the tree, with what became of each token."""
+        from specdec.notebook.shown import round
+
+        return round(self.to_json())
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -247,6 +253,18 @@ class Generation:
     def to_json(self) -> str:
         """JSON, without infinities."""
         return _adapter(type(self)).dump_json(self).decode()
+
+    def to_html(self) -> str:
+        """A page that plays the run offline, one file with everything in it: what the page's Save gives."""
+        from specdec.notebook.player import page
+
+        return page(self.to_json())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What a notebook shows: the run to step through, and its text where no scripts run."""
+        from specdec.notebook.shown import generation
+
+        return generation(self.to_json())
 
     @classmethod
     def from_json(cls, text: str) -> Generation:

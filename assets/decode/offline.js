@@ -19,8 +19,12 @@ const MOUNTS = {
   statistics: mountStatistics,
 };
 
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const paint = () => document.documentElement.classList.toggle("dark", dark.matches);
+
 export function start() {
-  document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
+  paint();
+  dark.addEventListener("change", paint);
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
   const run = toRun(parse(document.getElementById("trace").textContent));
@@ -33,7 +37,9 @@ export function start() {
   for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
   mountGlossary();
   show(run, { name: "file", title: "", look: "", twin: null });
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
+  const framed = document.body.hasAttribute("data-framed"); // one of many in a notebook, where all would play
+  if (framed) select(0);
+  else if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
   else play();
   window.specdec = { store: { state } };
 }

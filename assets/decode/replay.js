@@ -35,8 +35,9 @@ class Replay {
   file;
   link;
 
-  constructor(element, { folder, entries, mostBytes, settings }) {
+  constructor(element, { folder, entries, mostBytes, player, settings }) {
     this.element = element;
+    this.player = player; // address of the page that plays a run offline
     this.settings = settings; // names of what an address may say of a run to be made
     this.folder = folder;
     this.entries = entries;
@@ -191,7 +192,7 @@ class Replay {
     if (!what || state.rounds.length === 0) return;
     this.tell("");
     try {
-      await saveAs(what);
+      await saveAs(what, this.player);
     } catch (error) {
       this.tell(`Nothing was saved: ${error.message}.`);
     }

@@ -2,31 +2,13 @@
 
 import { state } from "../shared/store.js";
 import { fromState, parse } from "../shared/trace.js";
-import { collected, nameOf, withNames } from "./modules.js";
 
-const templates = new Map(); // the panels as they were before anything was drawn in them
-
-export function remember(name, element) {
-  if (!templates.has(name)) templates.set(name, element.innerHTML);
-}
-
-const SHEETS = [
-  ...["../shared/colours.css", "../shared/controls.css", "../page/page.css"],
-  ...["./stage.css", "./text.css", "./figures.css", "./player.css", "./statistics.css", "./phone.css", "./offline.css"],
-];
-const here = (path) => new URL(path, import.meta.url).href;
-
-async function fetched(address) {
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(`${address} could not be read from the server`);
-  return response.text();
-}
-
-export async function saveAs(what) {
+// player: the address of the page that plays a run, without one.
+export async function saveAs(what, player) {
   const name = `speculative-${state.setup.method}-seed-${state.setup.seed}`;
   const [panel, kind] = what.split("-");
   if (what === "json") return download(new Blob([traceText()], { type: "application/json" }), `${name}.json`);
-  if (what === "html") return download(new Blob([await offlinePage()], { type: "text/html" }), `${name}.html`);
+  if (what === "html") return download(new Blob([await offlinePage(player)], { type: "text/html" }), `${name}.html`);
   const drawing = standalone(document.querySelector(`#${panel} svg.drawing`));
   const blob = kind === "svg" ? svgBlob(drawing) : await png(drawing);
   return download(blob, `${name}-round-${state.selected.round + 1}-${panel}.${kind}`);
@@ -46,39 +28,16 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// One file with everything in it. Modules become data: addresses of an import map, so that nothing is fetched.
-async function offlinePage() {
-  const modules = await collected(here("./offline.js"), fetched);
-  const root = here("../");
-  const imports = [...modules].map(([address, source]) => [
-    nameOf(address, root),
-    `data:text/javascript;charset=utf-8,${encodeURIComponent(withNames(source, address, root))}`,
-  ]);
-  const styles = await Promise.all(SHEETS.map(here).map(fetched));
-  const panel = (name) => `<div id="${name}" class="block panel">${templates.get(name)}</div>`;
-  // A script element ends at the first "</", whatever it holds: model text must not end it.
-  const harmless = (text) => text.replaceAll("<", "\\u003c");
-  const data = harmless(traceText());
-  const baseline = harmless(JSON.stringify(state.baseline));
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>A recorded run of speculative decoding</title>
-<style>${styles.join("\n")}</style>
-<script type="importmap">${JSON.stringify({ imports: Object.fromEntries(imports) })}</script>
-</head><body><div class="gradio-container"><main class="contain">
-<header class="introduction"><h1>Speculative decoding, a recorded run</h1><p class="about"></p></header>
-<div id="page">
-${panel("text")}
-<div id="figures">${panel("tree")}${panel("race")}</div>
-${panel("stepper")}
-${panel("statistics")}
-</div>
-</main></div>
-<script type="application/json" id="trace">${data}</script>
-<script type="application/json" id="baseline">${baseline}</script>
-<script type="module">import { start } from "decode/offline.js"; start();</script>
-</body></html>
-`;
+// One file with everything in it, as specdec/notebook/player.py builds it.
+async function offlinePage(player) {
+  const response = await fetch(new URL(player, document.baseURI).href);
+  if (!response.ok) throw new Error(`the server answered ${response.status}`);
+  const filled = (page, name, text) => {
+    // A script element ends at the first "</", whatever it holds: model text must not end it.
+    const start = `id="${name}">`;
+    return page.replace(start, () => start + text.replaceAll("<", "\\u003c"));
+  };
+  return filled(filled(await response.text(), "trace", traceText()), "baseline", JSON.stringify(state.baseline));
 }
 
 const LOOKS = [

@@ -1,6 +1,6 @@
 const VARIABLE = /^var\((--[a-z-]+)\)$/;
 
-// Figures name their colours as the style sheet does (`components/page/figures.py`): the same with these resolved.
+// Figures name their colours as the style sheet does (`specdec/figures/looks.py`): the same with these resolved.
 // Lists of numbers or texts are data.
 /**
  * @param {any} value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from components.page.figures import BOUND, INK, axes, hollow, line
+from specdec.figures.looks import BOUND, INK, axes, hollow, line
 
 
 def bits_so_far(

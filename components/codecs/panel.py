@@ -21,9 +21,9 @@ from pydantic import Field
 from components.codecs import figures
 from components.codecs.record import RECORDED
 from components.page import assets, frame, paper
-from components.page.figures import skeleton
 from components.page.questions import Answer, Question, answers
 from specdec import channel, theory
+from specdec.figures.looks import skeleton
 
 MOST_TOKENS, MOST_SYMBOLS, MOST_K, MOST_LETTERS = 40, 8, 64, 400
 """Limits: of an own P and Q, of a Tunstall source, its k and its word."""

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from components.page.catalogue import TOPOLOGIES
-from components.page.figures import BOUND, axes, colour, interval, line, log_axes
 from specdec.experiments.settings import STRATEGIES
+from specdec.figures.looks import BOUND, axes, colour, interval, line, log_axes
+from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 
 Summary = Mapping[str, Any]

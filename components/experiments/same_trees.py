@@ -15,8 +15,8 @@ import plotly.graph_objects as go
 from components.experiments import figures
 from components.experiments.words import interval, listed, number, table
 from components.page.assets import ASSETS
-from components.page.catalogue import TOPOLOGIES
-from components.page.figures import BOUND, axes, colour, skeleton
+from specdec.figures.looks import BOUND, axes, colour, skeleton
+from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import DRAFTING, METHODS
 
 RULES = ASSETS / "results" / "rules.json"

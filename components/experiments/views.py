@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from components.experiments import figures, files, same_trees, words
-from components.page.figures import skeleton
 from components.page.questions import Answer, Question, answers
+from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
 
 NO_RESULTS = (

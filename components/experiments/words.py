@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from components.page.catalogue import TOPOLOGIES
 from specdec.experiments.findings import VERDICTS
 from specdec.experiments.settings import STRATEGIES
+from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 
 Summary = Mapping[str, Any]

@@ -18,9 +18,10 @@ from components.losslessness.faults import FAULT_WORDS
 from components.losslessness.record import RECORDED, SHOWN
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
-from components.page.catalogue import FIXED, method_menu, topology_menu
+from components.page.catalogue import method_menu, topology_menu
 from components.server import feed, turns
 from specdec.exactness.faults import FAULTS
+from specdec.figures.topologies import FIXED
 
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."

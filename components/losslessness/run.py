@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.losslessness import models
-from components.page.catalogue import FIXED
 from components.server import feed, topologies, turns
 from components.server.settings import whole, words
 from specdec.checks import among
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
+from specdec.figures.topologies import FIXED
 from specdec.topology import Topology
 
 ALARM = 1e-4

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
 import gradio as gr
 import plotly
+
+from specdec.notebook import player
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
 MAIN = ASSETS / "main.js"
@@ -25,8 +30,14 @@ SHEETS = [ASSETS / f"{name}.css" for name in _CASCADE]
 """The style sheets of the page, in the order of the cascade."""
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-# What is listed here becomes public: scripts, styles and one file of plotly, never the weights.
-gr.set_static_paths([MAIN, *FOLDERS, PLOTLY])
+_MADE = Path(tempfile.mkdtemp(prefix="specdec-page-"))
+atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
+PLAYER = _MADE / "player.html"
+"""The page that plays a run offline, without one: Save fills it in."""
+PLAYER.write_text(player.empty(), encoding="utf-8")
+
+# What is listed here becomes public: scripts, styles, the page that Save fills, a file of plotly; no weights.
+gr.set_static_paths([MAIN, *FOLDERS, PLAYER, PLOTLY])
 
 
 def file_url(path: Path) -> str:

@@ -15,11 +15,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from components.page import assets, figures, frame, lab_figures
+from components.page import assets, frame
 from components.page.paper import reference
 from components.page.questions import Answer, Question, answers
-from components.race_lab import drafts
 from specdec import theory
+from specdec.figures import drafts, labs, looks
 from specdec.methods import METHODS
 from specdec.race import Stream, log_exponentials
 from specdec.stats import IndexAcceptance
@@ -316,8 +316,8 @@ def panel() -> gr.HTML:
         _TEMPLATE,
         server_functions=[exact, simulated],
         presets=[asdict(preset) for preset in presets()],
-        convergence=figures.skeleton(lab_figures.convergence()),
-        by_index=figures.skeleton(lab_figures.by_index()),
-        drafts=figures.skeleton(drafts.figure()),
+        convergence=looks.skeleton(labs.convergence()),
+        by_index=looks.skeleton(labs.by_index()),
+        drafts=looks.skeleton(drafts.figure()),
         plotly=assets.file_url(assets.PLOTLY),
     )

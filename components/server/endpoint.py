@@ -10,10 +10,10 @@ import gradio as gr
 from anyio.to_thread import run_sync
 
 import specdec
-from components.page.catalogue import TOPOLOGIES
 from components.server import feed, run, topologies, turns
 from components.server.ahead import Ahead
 from components.server.settings import VisitorSettings
+from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import Pair
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import specdec
 from components.guard import limits
-from components.page.catalogue import TOPOLOGIES
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import Steps, choosing, finished, measuring
 from specdec.decoding.engine import RunSettings
+from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.probs import Sampling

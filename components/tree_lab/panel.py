@@ -17,14 +17,14 @@ import gradio as gr
 import numpy as np
 from pydantic import Field
 
-from components.page import assets, figures, frame, lab_figures
-from components.page.catalogue import FIXED, TOPOLOGIES
+from components.page import assets, frame
 from components.page.paper import reference
 from components.page.questions import Answer, Question, answers
-from specdec import optimal, theory, topology
+from specdec import optimal, theory
+from specdec.figures import labs, looks
+from specdec.figures.theory import MOST, tokens_by_topology
+from specdec.figures.topologies import FIXED, TOPOLOGIES
 
-MOST = 384
-"""Drafted tokens of the largest tree: the paper's."""
 START_K = 12
 INDICES = 8
 """Child indices with a slider of their own; beyond, each rate is a fixed part of the one before."""
@@ -141,7 +141,7 @@ def grown(rates: Rates) -> Answer:
         "how": ALGORITHMS[algorithm],
         "entropy": theory.entropy_of_rates(vector),
         "order": list(zip(*optimal.pop_order(vector, MOST))) if algorithm == "greedy" else None,
-        "tokens": _tokens(vector),
+        "tokens": tokens_by_topology(vector, MOST),
         "bounds": [[k, *_bounds(vector, k)] for k in _GRID],
     }
 
@@ -151,14 +151,6 @@ def best_tree(size: Size) -> Answer:
     """rows: [parent, child index] of the best tree of k tokens."""
     tree = optimal.optimal_topology(size.acceptance, size.k)
     return {"rows": list(zip(tree.parents, tree.child_indices))}
-
-
-def _tokens(vector: np.ndarray) -> dict[str, list[float]]:
-    """Expected tokens of each topology of 0, 1, ..., 384 drafted tokens."""
-    # level order is the order in which each of these grows with k, so one of 384 tokens serves them all
-    largest = {name: getattr(topology, name)(MOST) for name in FIXED if name != "optimal"}
-    grown = {name: np.cumsum(theory.node_acceptance(vector, tree)).tolist() for name, tree in largest.items()}
-    return {"optimal": optimal.most_expected_tokens(vector, MOST).tolist()} | grown
 
 
 def _bounds(vector: np.ndarray, k: int) -> list[float | None]:
@@ -250,6 +242,6 @@ def panel() -> gr.HTML:
         server_functions=[grown, best_tree],
         presets=[asdict(preset) for preset in presets()],
         k=START_K,
-        curve=figures.skeleton(lab_figures.tokens_against_k()),
+        curve=looks.skeleton(labs.tokens_against_k()),
         plotly=assets.file_url(assets.PLOTLY),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers.generation import GenerateDecoderOnlyOutput
 
+from specdec.notebook.shown import counts
 from specdec.stats import DepthAcceptance, acceptance_by_depth
 from specdec.trace import Generation
 
@@ -44,6 +45,17 @@ class RequestAcceptance:
             accepted=sum(round.num_accepted for round in rounds),
             by_depth=tuple(acceptance_by_depth(rounds)),
         )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What a notebook shows: how often a first, second, ... drafted token was accepted."""
+        rows = [
+            (f"{each.depth}", f"{each.accepted}", f"{each.offered}", f"{each.rate:.0%}")
+            for each in self.by_depth
+        ]
+        calls = f"{self.tokens} tokens in {self.rounds} target calls, {self.tokens_per_round:.2f} a call"
+        caption = f"{self.accepted} of {self.drafted} drafted tokens accepted; {calls}"
+        head = ("drafted token", "rounds that accepted one", "of rounds that came so far", "share")
+        return counts(caption, head, rows, repr(self))
 
 
 @dataclass

@@ -12,10 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LAYERS = {
     "specdec": [
         {"algorithms", "checks", "devices", "shipped", "text"},
+        {"notebook"},
         {"other_rules", "probs", "race", "topology"},
         {"methods", "optimal"},
         {"theory", "trace", "verify"},
-        {"stats"},
+        {"figures", "stats"},
         {"channel", "context", "models"},
         {"drafters", "pair"},
         {"decoding", "loading"},
@@ -38,7 +39,7 @@ LAYERS = {
 HEAVY = {
     "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench", "terminal"},
     "gradio": set(),
-    "plotly": set(),
+    "plotly": {"figures"},
 }
 MOST_FILES = 20
 

@@ -11,6 +11,7 @@ from components.page import catalogue
 from components.page.assets import ASSETS
 from specdec import trace
 from specdec.experiments.settings import STRATEGIES
+from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
 
 
@@ -30,11 +31,11 @@ def test_meanings_differ_in_their_marks(meanings):
 
 def test_menus_offer_everything_once():
     assert {name for _, name in catalogue.method_menu()} == {*METHODS}
-    assert [name for _, name in catalogue.topology_menu()] == [*catalogue.TOPOLOGIES]
+    assert [name for _, name in catalogue.topology_menu()] == [*TOPOLOGIES]
     assert catalogue.topology_menu("batch") == [("batch: k alternatives", "batch")]
 
 
-@pytest.mark.parametrize("entry", [*METHODS.values(), *map(catalogue.TOPOLOGIES.get, catalogue.FIXED)])
+@pytest.mark.parametrize("entry", [*METHODS.values(), *map(TOPOLOGIES.get, FIXED)])
 def test_legends_can_draw_every_mark_and_dash(entry):
     legend = (catalogue.SCRIPT.parent / "legend.js").read_text()
     for look in (entry.mark, entry.dash):
@@ -42,7 +43,7 @@ def test_legends_can_draw_every_mark_and_dash(entry):
 
 
 def test_the_experiments_draw_the_topologies_that_are_fixed():
-    assert catalogue.FIXED == STRATEGIES
+    assert FIXED == STRATEGIES
 
 
 def test_every_term_of_a_panel_is_explained():

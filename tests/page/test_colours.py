@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.page.catalogue import FIXED, TOPOLOGIES
-from components.page.figures import colour, sheet
+from specdec.figures.looks import colour, sheet
+from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]

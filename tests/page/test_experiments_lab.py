@@ -11,8 +11,8 @@ import pytest
 from components.experiments import files, words
 from components.experiments import views as experiment_views
 from components.page import serving
-from components.page.catalogue import TOPOLOGIES
 from specdec.experiments import Settings, Store, run, summarize
+from specdec.figures.topologies import TOPOLOGIES
 from tests.helpers.laws import markov_pair
 
 SMALL = Settings(

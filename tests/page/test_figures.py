@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from components.page import figures, lab_figures
+from specdec.figures import labs, looks
 
-FIGURES = [lab_figures.convergence, lab_figures.by_index, lab_figures.tokens_against_k]
+FIGURES = [labs.convergence, labs.by_index, labs.tokens_against_k]
 
 
 @pytest.fixture(params=FIGURES, ids=lambda figure: figure.__name__)
 def skeleton(request):
-    return figures.skeleton(request.param())
+    return looks.skeleton(request.param())
 
 
 def test_a_skeleton_is_small_plain_json(skeleton):
@@ -23,7 +23,7 @@ def test_a_skeleton_is_small_plain_json(skeleton):
 
 
 def test_backgrounds_are_transparent_so_that_dark_mode_stays_dark(skeleton):
-    assert skeleton["layout"]["paper_bgcolor"] == skeleton["layout"]["plot_bgcolor"] == figures.TRANSPARENT
+    assert skeleton["layout"]["paper_bgcolor"] == skeleton["layout"]["plot_bgcolor"] == looks.TRANSPARENT
 
 
 def test_traces_are_told_apart_without_colour(skeleton):

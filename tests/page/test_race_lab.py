@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
-from components.race_lab import drafts
 from components.race_lab import panel as race_lab
 from specdec import theory
+from specdec.figures import drafts
 from specdec.methods import METHODS, verify_ersd, verify_gsd
 from specdec.race import Stream, arrivals, log_exponentials
 from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices

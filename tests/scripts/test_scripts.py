@@ -168,9 +168,10 @@ def test_a_circle_and_a_step_upwards_are_noticed():
 
 
 def test_scripts_and_style_sheets_are_all_that_is_served():
-    """And of the style sheets the page has all but that of saved pages."""
+    """And of the style sheets the page has all but those of saved pages and of notebooks."""
     served = {MAIN, *(path for folder in FOLDERS for path in folder.rglob("*"))}
     ours = {path for kind in ("js", "css") for path in ASSETS.rglob(f"*.{kind}")}
     assert served == ours
     assert len(SHEETS) == len(set(SHEETS))
-    assert {path for path in ours if path.suffix == ".css"} - set(SHEETS) == {ASSETS / "decode/offline.css"}
+    elsewhere = {ASSETS / "decode/offline.css", ASSETS / "decode/card.css"}
+    assert {path for path in ours if path.suffix == ".css"} - set(SHEETS) == elsewhere

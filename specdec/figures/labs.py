@@ -1,11 +1,11 @@
-"""The laboratories' plotly figures without their data (see `figures`)."""
+"""The laboratories' plotly figures without their data (see `looks`)."""
 
 from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from components.page.catalogue import FIXED, TOPOLOGIES
-from components.page.figures import BOUND, INK, axes, colour, hollow, interval, line, log_axes, marks
+from specdec.figures.looks import BOUND, INK, axes, colour, hollow, interval, line, log_axes, marks
+from specdec.figures.topologies import FIXED, TOPOLOGIES
 from specdec.methods import METHODS
 
 _RACED = ("ersd", "gsd")

@@ -1,9 +1,9 @@
-"""How every plotly figure of the page looks, and a figure as data.
+"""How every plotly figure looks, as data for the page or whole for a notebook.
 
-A figure has its traces, their marks and its axes; the scripts fill in the numbers and hand the same object
-to `Plotly.react`. Colours are names of `assets/shared/colours.css`, which the browser resolves when it draws:
-so one figure is right on light and on dark ground. Traces that belong together have one `legendgroup`, whose
-name the legend shows.
+On the page a figure has its traces, their marks and its axes; the scripts fill in the numbers and hand the
+same object to `Plotly.react`. Colours are names of `assets/shared/colours.css`, which the browser resolves
+when it draws: so one figure is right on light and on dark ground; `whole` resolves them for a notebook.
+Traces that belong together have one `legendgroup`, whose name the legend shows.
 """
 
 from __future__ import annotations
@@ -11,26 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
 
-from components.page.assets import ASSETS
+from specdec.notebook.colours import sheet
 
 TRANSPARENT = "rgba(0,0,0,0)"
 _TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
-
-
-@cache
-def sheet() -> dict[str, dict[str, str]]:
-    """The style sheet of colours: theme (light, dark) -> name -> hex."""
-    text = (ASSETS / "shared" / "colours.css").read_text()
-    themes = dict(re.findall(r"^(\S+) \{(.*?)^\}", text, re.DOTALL | re.MULTILINE))
-    return {
-        theme: dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", themes[selector]))
-        for theme, selector in (("light", ":root"), ("dark", ".dark"))
-    }
 
 
 def colour(name: str) -> str:
@@ -47,6 +35,23 @@ def skeleton(figure: go.Figure) -> dict[str, Any]:
     plain = json.loads(figure.to_json())
     plain["layout"].pop("template", None)
     return plain
+
+
+def whole(figure: go.Figure) -> go.Figure:
+    """The figure as a notebook shows it: on light paper, with a legend and the sheet's light colours."""
+    light = sheet()["light"]
+    text = re.sub(r"var\(--([a-z-]+)\)", lambda found: light[found[1]], figure.to_json())
+    found = go.Figure(json.loads(text))
+    titles = {"linecolor": light["line"], "gridcolor": light["line"], "ticks": "outside"}
+    found.update_xaxes(**titles).update_yaxes(**titles)
+    return found.update_layout(
+        showlegend=True,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        paper_bgcolor=light["paper"],
+        plot_bgcolor=light["paper"],
+        font={"color": light["ink"], "family": "system-ui, sans-serif"},
+        margin={"l": 12, "r": 16, "t": 12, "b": 12},
+    )
 
 
 def axes(x: str, y: str, height: int = 430, **changes: Any) -> go.Figure:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import plotly.graph_objects as go
 from torch import Tensor
 
-from components.page.figures import BOUND, axes, colour, line
 from specdec import theory
+from specdec.figures.looks import BOUND, axes, colour, line
 from specdec.methods import METHODS
 
 MOST = 8

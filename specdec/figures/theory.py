@@ -1,0 +1,96 @@
+"""What the theory says of acceptance and of trees: numbers -> plotly figure, whole, for notebooks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+from torch import Tensor
+
+from specdec import theory, topology
+from specdec.figures import drafts, labs
+from specdec.figures.looks import axes, colour, hollow, whole
+from specdec.figures.topologies import FIXED
+from specdec.methods import METHODS
+from specdec.optimal import checked_acceptance, most_expected_tokens
+from specdec.theory.divergences import checked_pair
+
+Rates = list[float] | tuple[float, ...] | np.ndarray | Tensor
+MOST = 384
+"""Drafted tokens of the largest tree: the paper's."""
+
+
+def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
+    """Expected tokens per target call of each fixed topology of 0, 1, ..., `most` drafted tokens.
+
+    acceptance: by child index, what `measure_acceptance` gives; ValueError names what is none.
+    """
+    rates = checked_acceptance(acceptance)
+    # level order is the order in which each of these grows with k, so one of the most tokens serves them all
+    largest = {name: getattr(topology, name)(most) for name in FIXED if name != "optimal"}
+    grown = {name: np.cumsum(theory.node_acceptance(rates, tree)).tolist() for name, tree in largest.items()}
+    return {"optimal": most_expected_tokens(rates, most).tolist()} | grown
+
+
+def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None = None) -> go.Figure:
+    """Expected tokens per target call against k: sequence, batch, SpecInfer's tree, the optimal tree, and the
+    bounds above all trees (Lemma 4.2; Theorem 4.1 where vocab_size is given). Paper, Figure 3.
+
+    ValueError where `acceptance` is none or `most` is not from 2 to 384.
+    """
+    if not 2 <= most <= MOST:
+        raise ValueError(f"most = {most} is not from 2 to {MOST}")
+    rates = checked_acceptance(acceptance)
+    ks = [*range(1, most + 1)]
+    tokens = tokens_by_topology(rates, most)
+    values = {name: found[1:] for name, found in tokens.items()} | {
+        "Lemma 4.2: upper bound": [_finite(theory.lemma_bound(rates, k)) for k in ks],
+        "k": [float(k) if k <= max(tokens["optimal"]) else None for k in ks],
+    }
+    if vocab_size is not None:
+        bounds = [_finite(theory.tunstall_bound(rates, vocab_size, k)) for k in ks]
+        values["Theorem 4.1: upper bound"] = bounds
+    figure = labs.tokens_against_k()
+    kept = [trace for trace in figure.data if (trace.meta or trace.name) in values]
+    for trace in kept:
+        trace.update(x=ks, y=values[trace.meta or trace.name])
+    figure.data = kept
+    return whole(figure)
+
+
+def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
+    """Probability that the child with each index is the accepted one, a bar for each method.
+
+    rates: by method, as `measure_acceptance` gives them for a pair, or `theory.gsd_acceptance_by_index` for
+    two distributions. ValueError names what is no method or no acceptance.
+    """
+    figure = axes("child index", "accepted", 320, barmode="group", bargap=0.3, xaxis_dtick=1)
+    figure.update_layout(yaxis_tickformat=".0%", yaxis_rangemode="tozero")
+    for method, found in rates.items():
+        if method not in METHODS:
+            raise ValueError(f"rates: {method!r:.60} is none of {', '.join(METHODS)}")
+        values = checked_acceptance(found).tolist()
+        marker = hollow(colour(method)) if method == "ersd" else {"color": colour(method)}
+        figure.add_trace(go.Bar(name=METHODS[method].name, x=[*range(len(values))], y=values, marker=marker))
+    return whole(figure)
+
+
+def acceptance_by_drafts(p: Rates, q: Rates, most: int = drafts.MOST) -> go.Figure:
+    """Probability that one of n drafted alternatives is accepted, n = 1 to `most`, under each rule, exact.
+
+    p, q: the target's and the draft's probabilities. Above them what no rule can exceed that is given n
+    drafts, of a race or independent ones. ValueError where they are none or `most` is not from 1 to 8.
+    """
+    if not 1 <= most <= drafts.MOST:
+        raise ValueError(f"most = {most} is not from 1 to {drafts.MOST}")
+    found = drafts.accepted(*checked_pair(p, q))
+    figure = drafts.figure()
+    for trace, name in zip(figure.data, (*drafts.OPTIMA, *drafts.RULES), strict=True):
+        trace.update(x=[*range(1, most + 1)], y=found[name][:most])
+    return whole(figure)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,57 @@
+"""Topologies by the names that settings, addresses and figures give them, each once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopologyEntry(NamedTuple):
+    """A topology that visitors choose by name.
+
+    name: in menus. long_name: in sentences and figures. sentence: what it is. takes_k: whether k is asked
+    for. measured: whether its tree is found by measuring. mark, dash, colour: its symbol and its line style
+    in figures, in plotly's words, and its colour's name in their sheet; none where none shows it.
+    """
+
+    name: str
+    long_name: str
+    sentence: str
+    takes_k: bool = True
+    measured: bool = False
+    mark: str = ""
+    dash: str = ""
+    colour: str = ""
+
+
+TOPOLOGIES = {
+    "simple": TopologyEntry("simple", "one drafted token", "one token", takes_k=False),
+    "sequence": TopologyEntry(
+        "sequence", "sequence", "k tokens in a row", mark="circle", dash="dash", colour="sequence"
+    ),
+    "batch": TopologyEntry("batch", "batch", "k alternatives", mark="square", dash="dot", colour="batch"),
+    "specinfer": TopologyEntry(
+        "SpecInfer tree",
+        "SpecInfer tree",
+        "three branches",
+        mark="diamond",
+        dash="dashdot",
+        colour="specinfer-tree",
+    ),
+    "optimal": TopologyEntry(
+        "optimal",
+        "optimal tree",
+        "the best tree of k tokens",
+        measured=True,
+        mark="star",
+        dash="solid",
+        colour="optimal",
+    ),
+    "context": TopologyEntry("context", "context tree", "another tree each round"),
+    "auto": TopologyEntry(
+        "auto", "measured tree", "measured, the fastest here", takes_k=False, measured=True
+    ),
+}
+"""All topologies by the name that settings and addresses give them."""
+
+FIXED = tuple(name for name, entry in TOPOLOGIES.items() if entry.dash)
+"""Topologies whose tree of k tokens is the same each round: the curves of figures."""

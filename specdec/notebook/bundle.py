@@ -1,0 +1,64 @@
+"""Modules of the page as one script, for pages that may fetch nothing.
+
+Each becomes a function that returns what it exports, below those that it imports:
+
+    const module_1 = (() => { const { make } = module_0; ...; return { mountText }; })();
+
+Not data: addresses of an import map, which the rules of some notebooks (VS Code's) forbid.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+
+_IMPORT = re.compile(r'^import (\{[^}]*\}|\* as \w+) from "(\.{1,2}/[^"]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
+_OTHER = re.compile(r'^(?:import|export)\b.*|\bimport(?:\.meta|\([^)]*\.js").*', re.MULTILINE)
+
+
+def bundled(root: Path, start: str) -> str:
+    """The module `start` below `root`, with all that it imports, as the body of one script.
+
+    What it exports are names of that script. ValueError where a module is written in another way than these
+    are: imports of names or of a whole module, exports of functions, classes and constants.
+    """
+    order: list[str] = []
+    _visit(root, start, order)
+    numbers = {name: number for number, name in enumerate(order)}
+    bodies = [_module(root, name, numbers) for name in order]
+    script = "\n".join(['"use strict";', *bodies, f"Object.assign(globalThis, module_{numbers[start]});"])
+    return script.replace("</", "<\\/")  # a script element ends at the first "</script", whatever it holds
+
+
+def _visit(root: Path, name: str, order: list[str]) -> None:
+    """Adds the module below those that it imports, each once."""
+    if name in order:
+        return
+    for _, path in _IMPORT.findall(_source(root, name)):
+        _visit(root, _beside(name, path), order)
+    order.append(name)
+
+
+def _module(root: Path, name: str, numbers: dict[str, int]) -> str:
+    source = _source(root, name)
+    exported = [found[1] for found in _EXPORT.findall(source)]
+    source = _EXPORT.sub(r"\1 \2", source)
+
+    def imported(found: re.Match[str]) -> str:
+        names = found[1].removeprefix("* as ").replace(" as ", ": ")
+        return f"const {names} = module_{numbers[_beside(name, found[2])]};\n"
+
+    source = _IMPORT.sub(imported, source)
+    if other := _OTHER.search(source):
+        raise ValueError(f"{name}: {other[0]!r:.80} can't be bundled")
+    return f"const module_{numbers[name]} = (() => {{\n{source}\nreturn {{ {', '.join(exported)} }};\n}})();"
+
+
+def _source(root: Path, name: str) -> str:
+    return (root / name).read_text(encoding="utf-8")
+
+
+def _beside(name: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))

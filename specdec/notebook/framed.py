@@ -1,0 +1,30 @@
+"""A page in an isolated frame of a notebook, above it what is seen where frames or scripts are not allowed.
+
+The frame is a sandbox without the notebook's origin: what is in it reaches neither the notebook nor anything
+else. Until its page is there, and where its script may not run, it shows the same picture. The page is
+packed, and unpacked by the frame: the trace of 200 tokens with all races has half a megabyte.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+
+from specdec.notebook.colours import card, style
+
+_FRAME = """<!doctype html>
+<html><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"></head>
+<body>{still}<script>
+const packed = Uint8Array.from(atob("{packed}"), (letter) => letter.charCodeAt(0));
+const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+new Response(stream).text().then((page) => {{ document.open(); document.write(page); document.close(); }});
+</script></body></html>"""
+
+
+def framed(page: str, still: str, title: str) -> str:
+    """HTML of a notebook's output. still: HTML that stands for the page where it can't be shown."""
+    packed = base64.b64encode(gzip.compress(page.encode(), mtime=0)).decode()
+    inner = _FRAME.format(packed=packed, still=f'{style()}<div class="specdec">{still}</div>')
+    quoted = inner.replace("&", "&amp;").replace("'", "&#39;")
+    frame = f'<iframe title="{title}" sandbox="allow-scripts" srcdoc=\'{quoted}\'></iframe>'
+    return card(f'<div class="still">{still}</div>{frame}')

@@ -1,0 +1,58 @@
+"""The page that plays a run offline: what `Save` of the page gives, and what a notebook frames."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from specdec.notebook.bundle import bundled
+from specdec.shipped import ASSETS
+
+PANELS = ASSETS / "player" / "panels.html"
+"""The panels before anything is drawn in them; `python -m components.decode.panels` writes them."""
+_SHEETS = (
+    *("shared/colours", "shared/controls", "page/page"),
+    *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
+    *("decode/phone", "decode/offline"),
+)
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>A recorded run of speculative decoding</title>
+<style>{styles}</style>
+</head><body><div class="gradio-container"><main class="contain">
+<header class="introduction"><h1>Speculative decoding, a recorded run</h1><p class="about"></p></header>
+{panels}</main></div>
+<script type="application/json" id="trace"></script>
+<script type="application/json" id="baseline"></script>
+<script>(() => {{
+{script}
+start();
+}})();</script>
+</body></html>
+"""
+
+
+@cache
+def empty() -> str:
+    """The page without a run; the page's own Save fills in what is in the elements `trace` and `baseline`."""
+    return _PAGE.format(
+        styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
+        panels=PANELS.read_text(encoding="utf-8"),
+        script=bundled(ASSETS, "decode/offline.js"),
+    )
+
+
+def page(trace: str, baseline: str = "[]", framed: bool = False) -> str:
+    """The page with a run.
+
+    trace: the JSON of a `Generation`. baseline: that of the rounds of autoregressive decoding beside it.
+    framed: in a notebook, where nothing plays by itself.
+    """
+    found = _filled(_filled(empty(), "trace", trace), "baseline", baseline)
+    return found.replace("<body>", "<body data-framed>", 1) if framed else found
+
+
+def _filled(page: str, name: str, text: str) -> str:
+    """A script element ends at the first "</script", whatever it holds: model text must not end it."""
+    start = f'id="{name}">'
+    return page.replace(start, start + text.replace("<", "\\u003c"), 1)

@@ -1,0 +1,100 @@
+"""What a notebook shows of each record: MIME types with their content, for IPython's `_repr_mimebundle_`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from specdec.notebook import still, tree
+from specdec.notebook.colours import card
+from specdec.notebook.framed import framed
+from specdec.notebook.player import page
+
+Bundle = dict[str, str]
+MOST_BYTES = 5_000_000
+"""Longest trace that the player opens; `assets/shared/trace.js` has the same."""
+
+
+def generation(trace: str) -> Bundle:
+    """A run to step through. trace: its JSON."""
+    run = _with_ids(json.loads(trace))
+    tokens = [token for round in run["rounds"] for token in round["tokens"]]
+    kinds = [token["kind"] for token in tokens]
+    words = _summary(run, len(tokens))
+    picture = still.text(run["prompt"], [(token["text"], token["kind"]) for token in tokens])
+    picture += still.legend(kinds) + still.small(words)
+    text = "".join(token["text"] for token in tokens)
+    plain = f"{text[:2000]!r}\n{words}"
+    if not tokens:
+        return {"text/plain": plain, "text/html": card(picture)}
+    if len(trace) > MOST_BYTES:
+        picture += still.small("Too long to be played here; a run with detail=False is shorter.")
+        return {"text/plain": plain, "text/html": card(picture)}
+    shown = page(json.dumps(_rounded(run), ensure_ascii=False, separators=(",", ":")), framed=True)
+    return {"text/plain": plain, "text/html": framed(shown, picture, "A run of speculative decoding")}
+
+
+def round(trace: str) -> Bundle:
+    """One target call: its tree, with what became of each token, and what it yielded. trace: its JSON."""
+    found = json.loads(trace)
+    nodes = {tuple(node["path"]): node for node in found["nodes"]}
+    labels = {path: _visible(node["text"], node["token_id"]) for path, node in nodes.items()}
+    accepted = sum(token["kind"] == "accepted" for token in found["tokens"])
+    words = f"round {found['number'] + 1}: {len(nodes)} drafted, {accepted} accepted, "
+    words += f"{len(found['tokens'])} tokens for one target call"
+    content = still.text(
+        "", [(_visible(token["text"], token["id"]), token["kind"]) for token in found["tokens"]]
+    )
+    content += still.legend(token["kind"] for token in found["tokens"])
+    if nodes and len(nodes) <= tree.MOST_NODES:
+        content += tree.drawing([*nodes], labels, {path: node["status"] for path, node in nodes.items()})
+    plain = f"{''.join(token['text'] for token in found['tokens'])!r}, {words}"
+    return {"text/plain": plain, "text/html": card(content + still.small(words))}
+
+
+def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
+    """A tree without tokens. plain: in a line."""
+    depth = max(map(len, paths), default=0)
+    words = f"{len(paths)} drafted tokens, depth {depth}"
+    drawn = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
+    return {"text/plain": plain, "text/html": card(drawn + still.small(words))}
+
+
+def counts(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], plain: str) -> Bundle:
+    """Numbers in columns. plain: in a line."""
+    return {"text/plain": plain, "text/html": card(still.table(caption, head, rows))}
+
+
+def _summary(run: dict[str, Any], tokens: int) -> str:
+    calls = len(run["rounds"])
+    each = f", {tokens / calls:.2f} a call" if calls else ""
+    return f"{tokens} tokens in {calls} target calls{each}; {run['method']}, seed {run['seed']}"
+
+
+def _with_ids(run: dict[str, Any]) -> dict[str, Any]:
+    """The run with its tokens' ids for texts, where it has none: it was decoded without a tokenizer."""
+    tokens = [token for round in run["rounds"] for token in round["tokens"]]
+    if any(token["text"] for token in tokens):
+        return run
+    for round in run["rounds"]:
+        for token in round["tokens"]:
+            token["text"] = f" {token['id']}"
+        round["text"] = "".join(token["text"] for token in round["tokens"])
+        steps = [entry for step in round["steps"] for entry in step["leading"]]
+        for entry in [*round["nodes"], *steps]:
+            entry["text"] = f" {entry['token_id']}"
+    return run
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers to six digits, of which the player shows three: what follows is half of a packed trace."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return {name: _rounded(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def _visible(text: str, token_id: int) -> str:
+    return text.replace("\n", "⏎") or f" {token_id}"

@@ -1,0 +1,44 @@
+"""Text and tables as plain HTML, for notebooks that run no scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+_ELEMENTS = {"accepted": "span", "bonus": "b", "correction": "u", "residual": "u"}
+"""Elements that are told apart even where a notebook drops styles; other kinds have none."""
+
+
+def text(prompt: str, tokens: Iterable[tuple[str, str]]) -> str:
+    """A prompt and what was written after it. tokens: text and kind of each."""
+    pieces = "".join(_token(*token) for token in tokens)
+    return f'<p class="text"><span class="prompt">{escape(prompt)}</span>{pieces}</p>'
+
+
+def _token(text: str, kind: str) -> str:
+    element = _ELEMENTS.get(kind)
+    if element is None or not text:
+        return escape(text)
+    word = text.lstrip(" ") or text
+    space = text[: len(text) - len(word)]
+    return f'{space}<{element} class="{kind}" title="{kind}">{escape(word)}</{element}>'
+
+
+def legend(kinds: Iterable[str]) -> str:
+    """The kinds that there are, as their tokens look."""
+    there = set(kinds)
+    names = [kind for kind in _ELEMENTS if kind in there]
+    return f'<p class="small">{" · ".join(_token(kind, kind) for kind in names)}</p>' if names else ""
+
+
+def small(words: str) -> str:
+    """A line beneath."""
+    return f'<p class="small">{escape(words)}</p>'
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells in columns, the first one's to the left."""
+    top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    head_and_body = f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>"
+    return f"<table><caption>{escape(caption)}</caption>{head_and_body}</table>"

@@ -1,0 +1,292 @@
+"""Records in a notebook: what each shows, where scripts run and where not; text is never more than text."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from html import unescape
+
+import pytest
+
+import specdec
+from components.decode import traces
+from components.decode.panels import panels
+from specdec.ecosystem.output import RequestAcceptance
+from specdec.notebook import player, tree
+from specdec.notebook.bundle import bundled
+from specdec.notebook.shown import MOST_BYTES
+from tests.conftest import SLOW
+
+HOSTILE = "</script></p><img src=x onerror='top.hacked=window.hacked=1'>"
+MOST = 300_000
+
+
+@pytest.fixture(scope="module")
+def generation():
+    """The largest of the recorded runs, with all races."""
+    return specdec.Generation.from_json((traces.FOLDER / "wide-tree.json").read_text())
+
+
+def html(record):
+    return record._repr_mimebundle_()["text/html"]
+
+
+def still_of(shown):
+    """What is seen without frames and styles, as tags and texts."""
+    return re.sub(r"<(iframe|style).*?</\1>", "", shown, flags=re.DOTALL)
+
+
+def framed_page(shown):
+    (inner,) = re.findall(r"srcdoc='([^']*)'", shown)
+    (packed,) = re.findall(r'atob\("([^"]*)"\)', unescape(inner))
+    return gzip.decompress(base64.b64decode(packed)).decode()
+
+
+def test_the_panels_are_those_of_the_page():
+    assert player.PANELS.read_text() == panels(), "run python -m components.decode.panels"
+
+
+def test_a_page_asks_for_nothing(generation):
+    page = generation.to_html()
+    assert not re.search(r'\b(?:src|href)="|@import|url\((?!"?#)|\bfetch\(', page)
+    assert page.count("<script") == page.count("</script") == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export default 1;",
+        'export { a } from "./b.js";',
+        "export let a = 1;",
+        'import "./b.js";',
+        "import.meta.url;",
+    ],
+)
+def test_modules_that_can_t_be_bundled_are_named(tmp_path, line):
+    (tmp_path / "b.js").write_text("export const a = 1;\n")
+    (tmp_path / "start.js").write_text(f"{line}\n")
+    with pytest.raises(ValueError, match=r"start\.js: .* can't be bundled"):
+        bundled(tmp_path, "start.js")
+
+
+def test_a_module_is_there_once_and_above_those_that_import_it(tmp_path):
+    (tmp_path / "b.js").write_text('export const a = "</script>";\n')
+    (tmp_path / "c.js").write_text('import { a as other } from "./b.js";\nexport function c() {}\n')
+    (tmp_path / "start.js").write_text('import * as b from "./b.js";\nimport {\n  c,\n} from "./c.js";\n')
+    script = bundled(tmp_path, "start.js")
+    assert "</" not in script
+    assert [script.count(f"const module_{number} =") for number in range(4)] == [1, 1, 1, 0]
+    for line in ("const { a: other } = module_0;", "const b = module_0;", "return { c };"):
+        assert line in script
+
+
+def test_a_frame_is_isolated_and_holds_the_run(generation):
+    shown = html(generation)
+    assert re.findall(r'sandbox="([^"]*)"', shown) == ["allow-scripts"]
+    page = framed_page(shown)
+    (trace,) = re.findall(r'id="trace">(.*?)</script>', page)
+    assert specdec.Generation.from_json(trace.replace("\\u003c", "<")).token_ids == generation.token_ids
+
+
+def test_without_frames_the_text_stands_with_its_kinds(generation):
+    still = still_of(html(generation))
+    words = unescape(re.sub("<[^>]+>", "", still))
+    assert words.startswith(generation.prompt + generation.text)
+    found = re.findall(r'<(span|b|u) class="(accepted|bonus|correction)"', still)
+    kinds = [token.kind for round in generation.rounds for token in round.tokens if token.text]
+    assert len(found) == len(kinds) + len({*kinds})  # and the legend's
+    assert {("span", "accepted"), ("b", "bonus")} <= {*found}
+
+
+def test_plain_text_is_short(generation):
+    plain = generation._repr_mimebundle_()["text/plain"]
+    assert repr(generation.text) in plain
+    assert f"{len(generation.token_ids)} tokens in {len(generation.rounds)} target calls" in plain
+    assert len(plain) < len(generation.text) + 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", [specdec.topology.sequence(4), specdec.topology.specinfer(24)])
+def test_two_hundred_tokens_are_less_than_300_kilobytes(topology):
+    g = specdec.generate(
+        specdec.load_pair(), "Once upon a time", topology=topology, max_new_tokens=200, seed=1, detail=True
+    )
+    assert len(g.token_ids) == 200
+    assert len(html(g).encode()) < MOST
+
+
+def test_what_is_too_long_for_the_player_is_shown_still(generation, monkeypatch):
+    assert f"MOST_BYTES = {MOST_BYTES:_};" in (player.ASSETS / "shared/trace.js").read_text()
+    monkeypatch.setattr("specdec.notebook.shown.MOST_BYTES", 1000)
+    shown = html(generation)
+    assert "<iframe" not in shown
+    assert "Too long to be played here" in shown
+
+
+def test_a_run_without_texts_shows_ids():
+    tokens = (specdec.trace.Token(17, "", "accepted"), specdec.trace.Token(4, "", "correction"))
+    node = specdec.trace.Node((0,), 17, "", "accepted")
+    round = specdec.Round(0, 3, tokens, (node,), (), specdec.trace.Seconds(), "")
+    g = specdec.Generation("ersd", ((0,),), "", (1, 2), 0, 1.0, 0, 1.0, 9, "t", "d", 0.0, (round,))
+    assert '<span class="accepted" title="accepted">17</span>' in still_of(html(g))
+    assert '"text":" 17"' in framed_page(html(g))
+    assert ">17<" in html(round)
+
+
+def test_a_run_that_wrote_nothing_shows_its_prompt():
+    g = specdec.Generation("ersd", (), "Once", (1,), 0, 1.0, 0, 1.0, 9, "t", "d", 0.0, ())
+    assert "Once" in html(g)
+    assert "<iframe" not in html(g)
+
+
+def test_a_round_shows_its_tree(generation):
+    round = max(generation.rounds, key=lambda round: len(round.nodes))
+    shown = still_of(html(round))
+    statuses = re.findall(r'<g class="(\w+)"', shown)
+    assert statuses == [node.status for node in round.nodes]
+    assert f"{len(round.nodes)} drafted, {round.num_accepted} accepted" in shown
+
+
+def test_a_topology_shows_its_nodes():
+    shown = html(specdec.topology.specinfer(12))
+    assert shown.count("<circle") == shown.count("<path ") == 12
+    assert "12 drafted tokens, depth 6" in shown
+    assert "<svg" not in html(specdec.topology.sequence(tree.MOST_NODES + 1))
+    assert "0 drafted tokens" in html(specdec.Topology([]))
+
+
+def test_nodes_never_lie_on_each_other():
+    topology = specdec.Topology([(0,), (1,), (2,), (0, 0), (0, 1), (2, 0), (2, 1), (0, 1, 0), (2, 1, 0)])
+    places = re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', html(topology))
+    assert len(set(places)) == 9
+
+
+def test_acceptance_shows_its_denominators(generation):
+    found = RequestAcceptance.of(generation)
+    shown = html(found)
+    assert f"{found.accepted} of {found.drafted} drafted tokens accepted" in shown
+    first = found.by_depth[0]
+    assert f"<td>1</td><td>{first.accepted}</td><td>{first.offered}</td>" in shown
+
+
+def hostile(generation):
+    """The run with tokens, prompt and names that would do something if they were more than text."""
+    text = generation.to_json()
+    record = specdec.Generation.from_json(text)
+    token = specdec.trace.Token(0, HOSTILE, record.rounds[0].tokens[0].kind)
+    first = record.rounds[0]
+    tokens = (token, *first.tokens[1:])
+    node = specdec.trace.Node((0,), 0, HOSTILE, "accepted")
+    changed = {name: getattr(first, name) for name in first.__slots__}
+    changed |= {"tokens": tokens, "nodes": (node, *first.nodes[1:]), "text": "".join(t.text for t in tokens)}
+    fields = {name: getattr(record, name) for name in record.__slots__}
+    fields |= {"prompt": HOSTILE, "target": HOSTILE, "rounds": (specdec.Round(**changed), *record.rounds[1:])}
+    return specdec.Generation(**fields)
+
+
+def test_hostile_text_is_text_without_scripts(generation):
+    record = hostile(generation)
+    for shown in (html(record), html(record.rounds[0])):
+        assert "<img" not in still_of(shown)
+        assert "&lt;img" in still_of(shown)
+
+
+NOTEBOOK = "<!doctype html><meta charset=utf-8>{head}<body{body}>{output}"
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens outputs as a notebook would, offline; gives the page, and what it asked for or threw."""
+    contexts = []
+
+    def opened(output, head="", body="", scheme="light"):
+        context = browser.new_context(
+            viewport={"width": 960, "height": 800}, color_scheme=scheme, offline=True, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        context.set_default_timeout(SLOW)
+        page = context.new_page()
+        said = []
+        page.on("request", lambda request: said.append(request.url))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        path = tmp_path / "notebook.html"
+        path.write_text(NOTEBOOK.format(head=head, body=body, output=output))
+        page.goto(path.as_uri())
+        return page, said
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def played(page):
+    """The frame, once its player stands at the end."""
+    page.wait_for_selector("iframe")
+    frame = next(frame for frame in page.frames if frame != page.main_frame)
+    frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)
+    frame.wait_for_selector("#tree .drawing .node")
+    return frame
+
+
+def policy(rules):
+    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+
+
+VS_CODE = policy(
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; child-src https: data:"
+)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("head", ["", VS_CODE], ids=["free", "VS Code's rules"])
+def test_a_token_brings_its_race_and_tree(opened, generation, head):
+    page, said = opened(html(generation), head)
+    frame = played(page)
+    assert page.locator(".specdec > .still").is_hidden()
+    frame.locator("#text .tokens .token.accepted").first.click()
+    assert frame.evaluate("window.specdec.store.state.selected.round") == 0
+    assert frame.locator("#race .verdict").inner_text()
+    frame.locator("#stepper .forward").click()
+    assert frame.evaluate("window.specdec.store.state.decision") > 0
+    assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
+
+
+@pytest.mark.browser
+def test_hostile_text_is_text_in_the_frame(opened, generation):
+    page, said = opened(html(hostile(generation)))
+    frame = played(page)
+    assert frame.locator("#text .prompt").inner_text().replace("\u2068", "") == HOSTILE
+    assert frame.locator("img").count() == 0
+    assert page.evaluate("window.hacked") is frame.evaluate("window.hacked") is None
+    assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
+
+
+@pytest.mark.browser
+def test_the_still_picture_stands_where_no_script_runs(opened, generation):
+    page, _ = opened(html(generation), policy("default-src 'none'; style-src 'unsafe-inline'"))
+    frame = next(frame for frame in page.frames if frame != page.main_frame)
+    assert frame.locator(".text").inner_text().strip().startswith(generation.prompt.strip()[:20])
+    assert frame.locator(".text").is_visible()
+    page, _ = opened(re.sub(r"<iframe.*?</iframe>", "", html(generation), flags=re.DOTALL))
+    assert page.locator(".specdec > .still .text").is_visible()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("body", "scheme", "dark"),
+    [
+        ("", "light", False),
+        ("", "dark", True),
+        # a frame prefers what its element does, unless Chromium is told what to prefer everywhere
+        (' data-jp-theme-light="false"', "no-override", True),
+        (' class="vscode-dark"', "no-override", True),
+        (' style="color-scheme: dark" data-jp-theme-light="true"', "no-override", False),
+    ],
+)
+def test_light_and_dark_are_the_notebook_s(opened, generation, body, scheme, dark):
+    page, _ = opened(html(generation) + html(generation.rounds[0]), body=body, scheme=scheme)
+    frame = played(page)
+    assert frame.evaluate("document.documentElement.classList.contains('dark')") is dark
+    ground = page.locator(".specdec").last.evaluate("element => getComputedStyle(element).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 300) is dark
