@@ -1,0 +1,30 @@
+"""`python -m tests.helpers.notebooks` executes those of `assets/notebooks` and keeps their outputs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from unittest.mock import patch
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "assets" / "notebooks"
+SECONDS = 300
+"""Longest that a cell may take."""
+
+
+def executed(path: Path) -> nbformat.NotebookNode:
+    """The notebook with fresh outputs, of this checkout's decoder; an error of a cell is raised."""
+    notebook = nbformat.read(path, as_version=4)
+    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    with patch.dict(os.environ, environment):
+        return NotebookClient(notebook, timeout=SECONDS, record_timing=False).execute(cwd=str(FOLDER))
+
+
+if __name__ == "__main__":
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        nbformat.write(executed(path), path)
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
