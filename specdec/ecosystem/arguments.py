@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import GenerationConfig
 from transformers.generation.utils import GenerationMixin
 
-_ONLY: dict[str, tuple[Any, ...]] = {
+ONLY: dict[str, tuple[Any, ...]] = {
     "num_beams": (None, 1),
     "num_beam_groups": (None, 1),
     "constraints": (None,),
@@ -43,9 +43,10 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "max_cache_len": (None,),
     "prefill_chunk_size": (None,),
     "compile_config": (None,),
+    "token_healing": (None, False),
 }
 """Entries of a generation configuration that mean something else than decoding here does, and the values with
-which they mean nothing; transformers' own defaults are among them."""
+which they mean nothing; transformers' own defaults are among them. ARGUMENTS.md lists all arguments."""
 
 UNASKED_TOKENS = (None, 20)
 """num_assistant_tokens where nobody asked for a number: 20 is transformers' default."""
@@ -72,7 +73,7 @@ def hand_over(own: Callable[..., Any]) -> None:
 
 def check_supported(config: GenerationConfig, model_kwargs: Mapping[str, Any], synced_gpus: bool) -> None:
     """ValueError names the first argument of `generate` that would have no effect here."""
-    for name, allowed in _ONLY.items():
+    for name, allowed in ONLY.items():
         value = getattr(config, name, None)
         if not any(value is each or value == each for each in allowed):
             raise ValueError(f"{name} = {value!r:.60} is not supported by specdec.custom_generate")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import pickle
 import threading
 import weakref
@@ -12,6 +13,7 @@ from functools import partial
 import pytest
 import torch
 from transformers import (
+    CompileConfig,
     GenerationConfig,
     LogitsProcessor,
     StoppingCriteria,
@@ -20,9 +22,10 @@ from transformers import (
     pipeline,
     set_seed,
 )
+from transformers.generation import stopping_criteria
 
 import specdec
-from specdec.ecosystem import kept, processors
+from specdec.ecosystem import arguments, kept, processors
 from specdec.topology import sequence, specinfer
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.helpers.tokenizers import END, byte_level_tokenizer
@@ -123,6 +126,7 @@ LAWS = [
     {"temperature": 1.3, "top_k": 0, "top_p": 0.9},
     {"top_k": 0, "repetition_penalty": 1.8, "min_p": 0.05},
     {"top_k": 5, "typical_p": 0.8, "no_repeat_ngram_size": 2},
+    {"top_k": 0, "top_h": 0.6, "epsilon_cutoff": 0.05, "eta_cutoff": 0.1},
 ]
 SAMPLES = 500
 
@@ -176,7 +180,7 @@ def small():
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 @pytest.mark.parametrize("settings", LAWS, ids=lambda settings: "-".join(settings))
 def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
-    """Each of the eight fails on correct code with probability 1e-6; seeds are fixed."""
+    """Each of the ten fails on correct code with probability 1e-6; seeds are fixed."""
     law = law_of(small[0], PROMPT % 6, settings)
     assert p_value(*small, law, settings, method) > 1e-6
 
@@ -184,7 +188,7 @@ def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
 @pytest.mark.slow
 def test_another_law_would_be_noticed(small, monkeypatch):
     """Negative control: processors that are shown the text without what was drafted."""
-    settings = {"top_k": 0, "sequence_bias": [[[token, (token + 1) % 6], 3.0] for token in range(6)]}
+    settings = {"top_k": 0, "sequence_bias": {(token, (token + 1) % 6): 3.0 for token in range(6)}}
     law = law_of(small[0], PROMPT % 6, settings)
     processed = processors._ProcessedSession._processed
     monkeypatch.setattr(
@@ -353,14 +357,32 @@ def test_acceptance_is_counted_for_each_row(pair):
 
 REFUSED = {
     "num_beams": 2,
-    "guidance_scale": 1.5,
+    "num_beam_groups": 2,
+    "constraints": [1],
+    "force_words_ids": [[5]],
+    "penalty_alpha": 0.6,
+    "dola_layers": "high",
+    "diversity_penalty": 0.5,
+    "low_memory": True,
+    "use_mtp": True,
+    "is_assistant": True,
+    "speculation_type": "eagle",
+    "assistant_early_exit": 1,
+    "assistant_ensemble_weight": 0.5,
+    "assistant_confidence_threshold": 0.7,
+    "num_assistant_tokens_schedule": "heuristic",
+    "max_matching_ngram_size": 3,
+    "assistant_lookbehind": 5,
+    "target_lookbehind": 5,
     "output_attentions": True,
     "output_hidden_states": True,
     "use_cache": False,
     "cache_implementation": "static",
-    "assistant_confidence_threshold": 0.7,
-    "num_assistant_tokens_schedule": "heuristic",
-    "max_matching_ngram_size": 3,
+    "cache_config": {"nbits": 4},
+    "max_cache_len": 64,
+    "prefill_chunk_size": 4,
+    "compile_config": CompileConfig(),
+    "guidance_scale": 1.5,
     "synced_gpus": True,
     "method": "none",
     "seed": -1,
@@ -375,6 +397,52 @@ def test_what_has_no_effect_is_refused_by_name(pair, name):
         target.generate(
             PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft, **{name: REFUSED[name]}
         )
+
+
+def test_every_entry_that_means_something_else_is_refused():
+    assert arguments.ONLY.keys() <= REFUSED.keys() | {"token_healing"}
+
+
+def test_a_prompt_that_would_be_changed_is_refused(talking):
+    target, draft, tokenizer = talking
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.bos_token = END  # transformers changes the prompt itself, and needs one for that
+    given = tokenizer("the cat", return_tensors="pt") | {"tokenizer": tokenizer, "token_healing": True}
+    with pytest.raises(ValueError, match="token_healing"):
+        target.generate(**given, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
+
+
+def test_the_first_token_can_be_forced(pair):
+    target, draft = pair
+    settings = {"do_sample": False, "max_new_tokens": 8, "forced_bos_token_id": 9}
+    found = target.generate(PROMPT[:, :1], **settings, custom_generate=ours, assistant_model=draft)
+    assert torch.equal(found, target.generate(PROMPT[:, :1], **settings))
+    assert found[0, 1] == 9
+
+
+def test_time_ends_a_text(pair, monkeypatch):
+    """At the first token after the time, as there; what a round drafted beyond it is dropped."""
+    target, draft = pair
+    settings = {"do_sample": False, "max_new_tokens": 30, "eos_token_id": None, "max_time": 5.0}
+    ticks = itertools.count()
+    monkeypatch.setattr(stopping_criteria.time, "time", lambda: float(next(ticks)))
+    theirs = target.generate(PROMPT, **settings)
+    ticks = itertools.count()
+    found = target.generate(PROMPT, **settings, custom_generate=ours, assistant_model=draft)
+    assert torch.equal(found, theirs)
+    assert PROMPT.shape[1] < found.shape[1] < PROMPT.shape[1] + 30
+
+
+@pytest.mark.parametrize("name", ["min_length", "min_new_tokens"])
+def test_a_text_goes_on_to_its_least_length(pair, name):
+    target, draft = pair
+    ends = {"eos_token_id": [*range(VOCAB_SIZE // 2)], "pad_token_id": 0, "do_sample": False}
+    settings = ends | {"max_new_tokens": 16, name: 12}
+    theirs = target.generate(PROMPT, **settings)
+    found = target.generate(PROMPT, **settings, custom_generate=ours, assistant_model=draft)
+    assert torch.equal(found, theirs)
+    without = target.generate(PROMPT, **ends, max_new_tokens=16, custom_generate=ours, assistant_model=draft)
+    assert without.shape[1] < found.shape[1]
 
 
 def test_further_errors_name_their_argument(pair):
@@ -463,6 +531,18 @@ def test_a_draft_that_is_padded_otherwise_needs_the_tokenizer(talking):
     given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
     found = target.generate(**given, custom_generate=ours, draft=draft, tokenizer=tokenizer)
     assert torch.equal(found, target.generate(**given))
+
+
+def test_tokenizers_of_both_must_be_one(talking):
+    target, _, tokenizer = talking
+    draft = tiny_model("llama", vocab_size=len(tokenizer) + 20, eos_token_id=0)
+    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
+    call = partial(target.generate, **given, custom_generate=ours, draft=draft, tokenizer=tokenizer)
+    assert torch.equal(call(assistant_tokenizer=tokenizer), target.generate(**given))
+    other = copy.deepcopy(tokenizer)
+    other.add_tokens(["something else"])
+    with pytest.raises(ValueError, match="tokenizer"):
+        call(assistant_tokenizer=other)
 
 
 def test_pipelines_and_chats(talking):
