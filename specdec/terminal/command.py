@@ -17,12 +17,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from specdec.checks import among
+from specdec.checks import among, whole
 from specdec.decoding.run import stream
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
+from specdec.probs import Sampling
 from specdec.race import checked_seed
-from specdec.terminal.decoding import Measured, chosen, compared, plainly
+from specdec.terminal.decoding import Measured, chosen, compared, named, plainly
 from specdec.terminal.printing import columns, in_colours, legend, painted
 from specdec.terminal.waiting import Waiting
 
@@ -85,10 +86,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def decode(options: argparse.Namespace) -> None:
-    """Load, decode, and print as it goes. ValueError names what does not fit."""
+    """Load, decode, and print as it goes. ValueError names what does not fit, before anything is loaded."""
     among("method", options.method, METHODS)
     if options.seed is not None:
         checked_seed(options.seed)
+    whole("max_new_tokens", options.tokens, 1)
+    Sampling(options.temperature, options.top_k, options.top_p)
+    named(options.topology)
     text = _prompt(options.prompt)
     pair = _loaded(options)
     prompt = pair.chat_prompt(text) if options.chat else text
@@ -136,7 +140,8 @@ def _decode(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], 
     if as_json:
         print(json.dumps(measured.as_dict() | {"generation": json.loads(generation.to_json())}))
         return
-    print(f"\n\n{legend(colours)}\n{_summary(measured, rounds.seed)}")
+    kinds = legend((token for round in generation.rounds for token in round.tokens), colours)
+    print("\n", *filter(None, (kinds, _summary(measured, rounds.seed))), sep="\n")
 
 
 def _summary(measured: Measured, seed: int) -> str:
@@ -167,9 +172,10 @@ def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any],
 def _prompt(given: str | None) -> str:
     if given is not None:
         return given
-    if sys.stdin.isatty():
+    text = "" if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+    if not text:
         raise ValueError("no prompt: give one, as in  specdec 'Once upon a time'")
-    return sys.stdin.read()
+    return text
 
 
 def _hand_over(command: str, arguments: list[str]) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from specdec import topology as topologies
+from specdec.checks import whole
 from specdec.decoding.run import generate, measure_acceptance
 from specdec.methods import METHODS
 from specdec.optimal import optimal_topology
@@ -65,6 +66,15 @@ def seconds_per_token(generation: Generation) -> float:
 
 def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | str:
     """The topology of that name, as `sequence(4)`; `auto` measures later. ValueError says which there are."""
+    found = named(name)
+    if not isinstance(found, int):
+        return found
+    sampling = {key: settings[key] for key in ("temperature", "top_k", "top_p")}
+    return optimal_topology(measure_acceptance(pair, method=settings["method"], **sampling), found)
+
+
+def named(name: str) -> Topology | str | int:
+    """What needs no measuring: a topology, `auto`, or k of the optimal tree. ValueError as in `chosen`."""
     if name in ("auto", "simple"):
         return "auto" if name == "auto" else topologies.simple()
     match = _NAMED.fullmatch(name.replace(" ", ""))
@@ -74,10 +84,7 @@ def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | s
             "optimal(k)"
         )
     kind, k = match[1], int(match[2])
-    if kind != "optimal":
-        return getattr(topologies, kind)(k)
-    sampling = {key: settings[key] for key in ("temperature", "top_k", "top_p")}
-    return optimal_topology(measure_acceptance(pair, method=settings["method"], **sampling), k)
+    return whole("k", k, 1) if kind == "optimal" else getattr(topologies, kind)(k)
 
 
 def plainly(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> Generation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from specdec.trace import Token
@@ -46,10 +46,10 @@ def painted(token: Token, colours: bool) -> str:
     return text.replace(words, f"{before}{words}{after}", 1) if words else text
 
 
-def legend(colours: bool) -> str:
-    """What the colours or the marks mean."""
-    shown = [painted(Token(0, kind, kind), colours) for kind in ("accepted", "correction", "bonus")]
-    return ", ".join(shown)
+def legend(tokens: Iterable[Token], colours: bool) -> str:
+    """What the colours or the marks of these tokens mean; nothing where all were sampled without a draft."""
+    there = {token.kind for token in tokens} - {"sampled"}
+    return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in there)
 
 
 def harmless(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -87,6 +88,7 @@ def test_topologies_have_names(decoded, name):
         (["--tokens", "0"], "max_new_tokens = 0"),
         (["--top-p", "2"], "top_p = 2.0"),
         (["--seed", "-1"], "seed = -1"),
+        (["--topology", "optimal(0)"], "k = 0"),
         (["--chat"], "no chat template"),
     ],
 )
@@ -96,6 +98,32 @@ def test_mistakes_are_told_in_a_line(decoded, arguments, message):
     assert str(ended.value).startswith("error: ")
     assert message in str(ended.value)
     assert "\n" not in str(ended.value)
+
+
+@pytest.mark.parametrize("arguments", [["--topology", "sequence(0)"], ["--top-k", "-1"], ["--tokens", "0"]])
+def test_mistakes_are_told_before_anything_is_loaded(monkeypatch, arguments):
+    monkeypatch.setattr(command, "_loaded", lambda options: pytest.fail("loaded"))
+    with pytest.raises(SystemExit, match="error: "):
+        command.main([PROMPT, *arguments])
+
+
+@pytest.mark.parametrize(("piped", "wanted"), [("Once\n", "Once"), ("a\n\n", "a\n")])
+def test_what_is_piped_in_loses_its_line_end(monkeypatch, piped, wanted):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(piped))
+    assert command._prompt(None) == wanted
+
+
+def test_no_prompt_is_an_error(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(SystemExit, match="no prompt"):
+        command.main([])
+
+
+@pytest.mark.parametrize(("method", "kinds"), [("gsd", "‹residual›"), ("ersd", "‹correction›"), ("ar", "")])
+def test_marks_are_explained_as_far_as_they_are_there(decoded, method, kinds):
+    explained = decoded("--method", method).rsplit("\n\n", 1)[1].splitlines()[:-1]
+    assert kinds in "".join(explained)
+    assert len(explained) == bool(kinds)
 
 
 def test_ctrl_c_ends_without_a_traceback(decoded, monkeypatch):
