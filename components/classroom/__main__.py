@@ -9,9 +9,10 @@ from components.lessons.panel import panel as lessons
 from components.page import serving
 
 if __name__ == "__main__":
+    pair = specdec.load_pair()
     with gr.Blocks(title="Classroom") as blocks:
         lesson_bar()
-        bar(specdec.load_pair())
+        bar(pair)
         panel()
-        lessons()
+        lessons(pair)
     serving.launch(blocks)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import specdec
 from components.be_draft.rounds import Written, in_their_place, played
@@ -29,7 +30,7 @@ LONGEST = 96
 """Tokens after which the text is long enough."""
 _MOST_TOKENS = 6
 """Of one proposal, and of the rest of a word that the target began."""
-_SAMPLING = {"temperature": 0.7}
+_SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]
 """A token's text and its kind."""
@@ -125,8 +126,8 @@ def _ids(pair: ModelPair, text: str) -> list[int]:
 
 def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
     """What the target writes until something begins that is no word, or another one."""
-    length = {"max_new_tokens": _MOST_TOKENS, "detail": False}
-    run = specdec.stream(pair, text_ids, method="ar", seed=seed, **length, **_SAMPLING)
+    plain: dict[str, Any] = {"method": "ar", "max_new_tokens": _MOST_TOKENS, "detail": False, **_SAMPLING}
+    run = specdec.stream(pair, text_ids, seed=seed, **plain)
     tokens: list[Token] = []
     with closing(run):
         for round in islice(run, _MOST_TOKENS):

@@ -43,7 +43,7 @@ def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
     for _ in range(passes):
         for forwards in timed.values():
             forwards.one_pass()
-    about = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}
+    about: dict[str, Any] = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}
     about |= {"passes": passes, "threads": 1, "arithmetic": pair.arithmetic}
     return about | {name: forwards.found() for name, forwards in timed.items()}
 

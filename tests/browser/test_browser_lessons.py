@@ -1,4 +1,4 @@
-"""Lessons in a browser: the page never contradicts an open question and never answers it; keys, notes, sheets."""
+"""Lessons in a browser: the page never contradicts nor answers an open question; keys, notes, sheets."""
 
 from __future__ import annotations
 
@@ -266,7 +266,8 @@ def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(vie
 
 UNDER = """() => {
   const bar = document.querySelector("#lesson .lesson").getBoundingClientRect();
-  const cards = [...document.querySelectorAll("#tabs > [role=tabpanel]:not([style*='none']) :is(.card, .block.panel)")];
+  const shown = "#tabs > [role=tabpanel]:not([style*='none'])";
+  const cards = [...document.querySelectorAll(`${shown} :is(.card, .block.panel)`)];
   return cards.filter((card) => card.getBoundingClientRect().left < bar.right && card.checkVisibility())
     .map((card) => card.className);
 }"""
