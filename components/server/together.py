@@ -8,7 +8,8 @@
 Runs join and leave between two steps. Runs of several addresses do not hold each other up: of an address
 with many, a few are in each step while there are others. An error ends the run that it belongs to. Where a
 step as a whole fails, its runs are decoded anew, each by itself: the same settings and seed give the same
-rounds, and who fails then is told.
+rounds, and who fails then is told. A round's seconds are those that its visitor waited: the forwards are
+shared, and what others do between them is part of it.
 
 All runs of this process are decoded so; those of ZeroGPU, in a process of their own, take turns (`ahead`).
 """
