@@ -25,6 +25,8 @@ DRAFT_TEMPERATURE = ASSETS / "results" / "draft_temperature.json"
 Summary = Mapping[str, Any]
 _BESIDE = "gsd"
 _APART = 0.14  # of marks beside each other, in trees
+FEW = 30
+"""Prompts below which 1.96 standard errors are less than 95% (`specdec.experiments.estimates.Z`)."""
 _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
 """Marks and line styles of trees of the same colour."""
 
@@ -151,9 +153,12 @@ def draft_temperature_sentence(summary: Summary) -> str:
         top = max(_of(summary, tree=tree), key=lambda row: row["value"])
         gain = f" ({number(top['gain']['value'])} more than at 1)" if top["gain"]["value"] > 0 else ""
         told.append(f"{top['draft_temperature']:g} on {tree}{gain}")
+    texts = summary["runs"] // len(summary["points"])
+    few = ": with so few, intervals are rough" if texts < FEW else ""
     return (
         f"The temperature with most tokens per target call is {listed(told)}. All {summary['runs']:,} texts "
-        f"were those of autoregressive decoding, token by token; {_fewest(summary['points'])} tokens a point."
+        "were those of autoregressive decoding, token by token. A point has "
+        f"{texts} texts, {_fewest(summary['points'])} tokens{few}."
     )
 
 

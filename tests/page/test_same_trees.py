@@ -68,6 +68,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
     ]
     view = same_trees.draft_temperature({"points": points, "runs": 12})
     assert "1.5 on sequence(4) (0.100 more than at 1) and 1 on optimal(8). All 12 texts" in view["sentence"]
+    assert view["sentence"].endswith("2 texts, at least 900 tokens: with so few, intervals are rough.")
     assert [trace["name"] for trace in view["figure"]["data"]] == ["sequence(4)", "optimal(8)"]
     assert len(view["table"]["rows"]) == 6
 
@@ -75,7 +76,7 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
 def test_shipped_results_are_shown_and_honest():
     """Every point's tokens, and equal decoding at temperature 0."""
     views = {view["id"]: view for view in same_trees.views()}
-    assert "rules" in views
+    assert set(views) == {"rules", "draft-temperature"}
     assert json.loads(json.dumps([*views.values()], allow_nan=False)) == [*views.values()]
     summary = json.loads(same_trees.RULES.read_text())
     cold = [row for row in summary["points"] if row["temperature"] == 0]
