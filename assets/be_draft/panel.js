@@ -9,6 +9,7 @@ import { START, setupOf } from "./setup.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
+const HASTE = 0.25; // seconds after an answer in which a second Enter was meant for the guess before
 const INVITATION = "Nothing typed yet. With nothing typed, the target writes one token alone.";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
 
@@ -86,6 +87,7 @@ class YouDraft {
     this.find(".prompt").replaceChildren();
     appendText(this.find(".prompt"), this.opening);
     this.find(".typed").value = "";
+    this.busy = false;
     this.ready = performance.now();
     this.tell("");
     this.draw();
@@ -102,8 +104,8 @@ class YouDraft {
     } catch {
       answer = { error: BROKEN };
     }
+    if (game !== this.game) return undefined; // whoever waits for the new one is not kept waiting by the old one
     this.busy = false;
-    if (game !== this.game) return this.draw();
     this.tell(answer.error ?? "");
     this.draw();
     return answer.error ? undefined : answer;
@@ -113,6 +115,7 @@ class YouDraft {
     if (this.busy || this.game.isOver) return;
     const input = this.find(".typed");
     const [typed, seconds] = [input.value, (performance.now() - this.ready) / 1000];
+    if (typed === "" && seconds < HASTE) return;
     const answer = await this.ask("guessed", { written: this.game.written, typed });
     if (!answer) return;
     const round = { ...answer, seconds };

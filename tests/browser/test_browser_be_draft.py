@@ -37,6 +37,7 @@ def alone():
 def propose(page, text):
     """Type with the keyboard alone and wait for the target's answer."""
     rounds = page.locator("#be_draft .round").count()
+    page.wait_for_timeout(0 if text else 300)  # a second Enter that comes at once is none
     page.keyboard.type(text)
     page.keyboard.press("Enter")
     page.wait_for_function(
@@ -92,6 +93,31 @@ def test_the_story_can_be_ended_early_and_a_link_opens_the_same(story):
     expect(page.locator("#be_draft .outcome")).to_contain_text("Alone in 2 calls, with you in 2")
     assert "story.opening=3" in page.url
     assert page.locator("#be_draft .plain").inner_text().startswith("Tom had a red ball.")
+
+
+def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_answer(story):
+    page = story()
+    page.locator("#be_draft .typed").focus()
+    propose(page, "a")
+    page.evaluate(  # within the same moment as the answer
+        """() => {
+          const form = document.querySelector("#be_draft form");
+          new MutationObserver(() => form.requestSubmit()).observe(
+            document.querySelector("#be_draft .tokens"), { childList: true });
+        }"""
+    )
+    propose(page, "the")
+    page.wait_for_timeout(500)
+    expect(page.locator("#be_draft .round")).to_have_count(2)
+    page.route("**/component_server*", lambda route: None)  # is never answered
+    page.keyboard.type("dog")
+    page.keyboard.press("Enter")
+    expect(page.locator("#be_draft .writing")).to_have_attribute("aria-busy", "true")
+    page.unroute("**/component_server*")
+    page.locator("#be_draft .temperature").select_option("0")
+    expect(page.locator("#be_draft .round")).to_have_count(0)
+    page.locator("#be_draft .typed").focus()
+    propose(page, "something")
 
 
 def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
