@@ -45,7 +45,7 @@ _TEMPLATE = f"""
     <p class="error-box" role="alert" hidden></p>
     <form novalidate>
       <input type="text" class="typed" maxlength="{MOST_TYPED}" autocomplete="off" autocapitalize="off"
-        spellcheck="false" enterkeyhint="send" aria-label="What comes next?" placeholder="What comes next?">
+        spellcheck="false" enterkeyhint="send" aria-label="What comes next?" placeholder="Next words">
       <button type="submit" class="primary propose">Target alone</button>
       <button type="button" class="finish" disabled>The end</button>
     </form>

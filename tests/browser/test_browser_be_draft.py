@@ -120,6 +120,22 @@ def test_a_second_enter_at_once_writes_nothing_and_a_new_story_waits_for_no_old_
     propose(page, "something")
 
 
+def test_a_played_story_is_one_slide(story):
+    story().set_viewport_size({"width": 1280, "height": 720})
+    page = story("&projector=1")
+    page.locator("#be_draft .typed").focus()
+    for text in ("a treat for his", "a very long name and a long tail", ""):
+        propose(page, text)
+    page.get_by_role("button", name="The end").click()
+    page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
+    page.wait_for_function(
+        """(() => {
+          const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+          return tab.scrollHeight <= tab.clientHeight + 1 && tab.scrollTop === 0;
+        })()"""
+    )
+
+
 def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
     page = story()
     page.locator("#be_draft .typed").fill(HOSTILE)
