@@ -215,13 +215,10 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
             pair = _loaded(options, device, name)
             about = {"target": pair.target.name, "draft": pair.draft and pair.draft.name}
         else:
-            if options.draft_dtype == ROUNDED:
-                raise ValueError(f"draft-dtype = {ROUNDED!r} is for pairs that are loaded")
-            draft_dtype = options.draft_dtype and DTYPES[options.draft_dtype]
             preset = _preset(options)
             place = "cuda" if device == "auto" else device
             pair, reached = synthetic_pair(
-                preset, DTYPES[name], draft_dtype, place, cuda_graphs=options.cuda_graphs
+                preset, DTYPES[name], options.draft_dtype, place, cuda_graphs=options.cuda_graphs
             )
             about = {"synthetic": options.synthetic, "acceptance": reached}
             about |= {"target": preset.target._asdict(), "draft": preset.draft._asdict()}

@@ -21,6 +21,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specdec.checks import real
 from specdec.models import HFModel
 from specdec.models.graphs import check_device
+from specdec.models.kernels.packing import round_matrices
+from specdec.models.load import ROUNDED, checked_dtype
 from specdec.pair import ModelPair
 from specdec.theory import gsd_acceptance
 
@@ -54,26 +56,28 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "66m": Preset(LlamaSizes(12, 640, 1792, 10, 10, 64), LlamaSizes(2, 320, 1024, 5, 5, 64), 4096, 0.75),
+    "1b": Preset(LlamaSizes(13, 2048, 8192, 32, 32, 64), LlamaSizes(3, 512, 1408, 8, 8, 64), 49152, 0.75),
     "8b": Preset(
         LlamaSizes(32, 4096, 14336, 32, 8, 128), LlamaSizes(16, 2048, 8192, 16, 8, 128), 128256, 0.78
     ),
     "tiny": Preset(LlamaSizes(3, 64, 96, 4, 2, 16), LlamaSizes(1, 32, 48, 2, 2, 16), 257, 0.7),
 }
-"""66m: 66 M parameters and a twelfth of that. 8b: as Llama's 8B and about 1B, for a GPU. tiny: for tests."""
+"""66m: 66 M parameters and a twelfth of that. 1b: 1.1 B and 60 M, of SmolLM's widths. 8b: as Llama's 8B and
+about 1B, for a GPU. tiny: for tests."""
 
 
 def synthetic_pair(
     preset: Preset,
     dtype: torch.dtype,
-    draft_dtype: torch.dtype | None = None,
+    draft_dtype: torch.dtype | str | None = None,
     device: str = "cpu",
     seed: int = 0,
     cuda_graphs: bool = False,
 ) -> tuple[ModelPair, float]:
     """A pair without a tokenizer, and the acceptance that it reached (GSD's of the first drafted token).
 
-    cuda_graphs: as for `HFModel`. ValueError where the target can't contain the draft, or the acceptance or
-    the graphs can't be had.
+    draft_dtype: by default the target's; `ROUNDED` as for `load_pair`. cuda_graphs: as for `HFModel`.
+    ValueError where the target can't contain the draft, or the acceptance or the graphs can't be had.
     """
     _check(preset)
     if cuda_graphs:
@@ -84,7 +88,9 @@ def synthetic_pair(
     target = _random_model(preset.target, preset.vocab_size, dtype, device)
     _contain(target, draft, preset)
     reached = _calibrate(target, draft, preset)
-    draft.to(draft_dtype or dtype)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    draft.to(checked_dtype(draft_dtype or dtype))  # type: ignore[arg-type]  # transformers hides a method
+    if draft_dtype == ROUNDED:
+        round_matrices(draft)
     return ModelPair(*(HFModel(model, cuda_graphs=cuda_graphs) for model in (target, draft))), reached
 
 

@@ -16,6 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
 from specdec.decoding.batch import Batch
+from specdec.exactness.audit import audit
+from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
 from specdec.models.kernels import CompiledDecoder, compiled, layout
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
@@ -305,6 +307,16 @@ def test_a_draft_of_int8_changes_no_text_of_ersd():
         have = specdec.generate(pair, "Once upon a time", method="ersd", topology=tree, **options)
         want = specdec.generate(plain, "Once upon a time", method="ar", **options)
         assert have.token_ids == want.token_ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gsd", "ersd"])
+def test_a_draft_of_int8_leaves_the_law_as_it_is(method):
+    """False alarm 1e-6."""
+    pair = specdec.load_pair(device="cpu", draft_dtype="int8")
+    tree = specdec.topology.sequence(2)
+    sample = ours(pair, method=method, topology=tree)
+    audit(sample, pair, "Once upon a time", decodes=400, max_new_tokens=4, top_k=4).check()
 
 
 def test_a_target_is_not_rounded():

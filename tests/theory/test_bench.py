@@ -89,10 +89,22 @@ def test_the_presets_have_the_sizes_that_they_are_named_after():
         attention = shape.width * shape.head_size * 2 * (shape.heads + shape.kv_heads)
         return shape.layers * (attention + 3 * shape.width * shape.inner) + 2 * vocab_size * shape.width
 
-    for name, millions, ratio in (("66m", 66, 12.2), ("8b", 8030, 6.0)):
+    for name, millions, ratio in (("66m", 66, 12.2), ("1b", 1074, 17.9), ("8b", 8030, 6.0)):
         target, draft = (parameters(shape, PRESETS[name].vocab_size) for shape in PRESETS[name][:2])
         assert target / 1e6 == pytest.approx(millions, rel=0.01)
         assert target / draft == pytest.approx(ratio, rel=0.15)
+
+
+def test_a_synthetic_draft_can_be_rounded_and_its_target_stays():
+    """The acceptance is calibrated before: both pairs have the same target."""
+    plain, rounded = (
+        synthetic_pair(PRESETS["tiny"], torch.float32, draft_dtype)[0] for draft_dtype in (None, "int8")
+    )
+    assert torch.equal(plain.target.module.lm_head.weight, rounded.target.module.lm_head.weight)
+    for pair, whole in ((plain, False), (rounded, True)):
+        weight = pair.draft.module.model.layers[0].mlp.up_proj.weight
+        multiples = weight / (weight.abs().amax(1, keepdim=True) / 127)
+        assert torch.allclose(multiples, multiples.round(), atol=1e-3) is whole
 
 
 @pytest.mark.parametrize(

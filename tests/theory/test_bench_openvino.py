@@ -14,12 +14,15 @@ import torch
 from specdec.bench import bandwidth, openvino
 from specdec.bench.command import main
 from specdec.bench.contestants import Workload
-from specdec.bench.openvino import DRAFTED, PLAIN, chosen_openvino, folders
+from specdec.bench.openvino import DRAFTED, PLAIN, answers, chosen_openvino, folders
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.decoding.run import generate
 from specdec.exactness.audit import engines
 from specdec.models.openvino import Pipeline, convert_pair
 from specdec.probs import Sampling
+
+CRASHES = "bfloat16"
+"""A dtype in which the stand-in ends its process."""
 
 
 class Engine:
@@ -53,6 +56,7 @@ def stand_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino_genai", genai)
     monkeypatch.setitem(sys.modules, "openvino", core)
     monkeypatch.setattr(openvino, "find_spec", lambda _: True)
+    monkeypatch.setattr(openvino, "answers", lambda _, dtype: dtype != CRASHES)
 
     def written(_pair, place):
         return [str(place / role) for role in ("target", "draft")]
@@ -101,13 +105,30 @@ def test_greedy_decoding_does_not_sample(stand_in):
 @pytest.mark.usefixtures("stand_in")
 def test_it_takes_part_plainly_and_with_a_draft_at_its_best(tiny, tmp_path):
     found = folders([], {"float32": tiny, "bfloat16": tiny}, tmp_path)
-    assert found["bfloat16"] == [str(tmp_path / "bfloat16" / role) for role in ("target", "draft")]
+    assert found == {"float32": [str(tmp_path / "float32" / role) for role in ("target", "draft")]}
     plain, drafted = chosen_openvino(found, [1, 2], [2, 3], Sampling(), [Workload([1], 0, 4)])[0]
     assert plain.name == PLAIN
     assert drafted.name.startswith(f"{DRAFTED}, k = ")
     assert plain.threads == drafted.threads
     assert plain.run(Workload([1], 0, 6))[2:4] == (6, 6)
     assert drafted.run(Workload([1], 0, 6))[2:4] == (6, 3)
+
+
+def test_a_text_that_it_ends_with_an_error_is_repeated_with_another_seed(stand_in, monkeypatch):
+    decode = stand_in.generate
+
+    def fails(self, ids, config):
+        if config.rng_seed in (7, 8):
+            raise RuntimeError("content_length")
+        return decode(self, ids, config)
+
+    monkeypatch.setattr(stand_in, "generate", fails)
+    run = openvino.openvino(Pipeline("t"), Sampling())
+    assert run(Workload([1], 7, 4)).tokens == 4
+    assert stand_in.asked[0][1].rng_seed == 7 + openvino.OTHER_SEED
+    monkeypatch.setattr(openvino, "OTHER_SEED", 0)
+    with pytest.raises(RuntimeError, match="content_length"):
+        run(Workload([1], 8, 4))
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -133,9 +154,15 @@ def test_what_it_can_not_take_part_with_is_named(tiny, tmp_path, monkeypatch):
         folders([], {"float16": tiny}, tmp_path)
     with pytest.raises(ValueError, match="openvino-draft: there is no draft beside target"):
         engines.engine("openvino-draft", tiny, folders=["target"])
+    with pytest.raises(ValueError, match="bfloat16 ended with an error"):
+        folders([], {CRASHES: tiny}, tmp_path)
     monkeypatch.setattr(openvino, "find_spec", lambda _: None)
     with pytest.raises(ValueError, match="openvino is not installed"):
         folders([], {"float32": tiny}, tmp_path)
+
+
+def test_a_process_that_ends_with_an_error_has_no_answer(tmp_path):
+    assert not answers(str(tmp_path / "nowhere"), "float32")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -144,6 +171,7 @@ def test_a_converted_pair_says_greedily_what_the_pair_says(tiny, tmp_path):
         pytest.importorskip(name)
     target, draft = convert_pair(tiny, tmp_path)
     own = generate(tiny, [5, 6, 7], method="ar", max_new_tokens=16, temperature=0).token_ids
+    assert answers(target, "float32")
     pipelines = Pipeline(target), Pipeline(target, backend="SDPA"), Pipeline(target, draft)
     for pipeline in pipelines:
         asked = {"seed": 1, "max_new_tokens": 16, "endless": True}
