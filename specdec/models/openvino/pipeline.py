@@ -26,8 +26,8 @@ class Pipeline:
     """openvino-genai on the converted model of a folder, drafted for by that of another where one is named.
 
     dtype: of `PRECISIONS`, that of products and of keys and values. backend: of `BACKENDS`; a draft has PA.
-    Prefixes are not cached: with sampled drafting, openvino-genai 2026.4 then ends the first text with a
-    rejected token by an error of its own. Raises ModuleNotFoundError where it is not installed.
+    Prefixes are not cached: when it samples with a draft, openvino-genai 2026.4 then mostly ends a process's
+    first text with an error of its own. Raises ModuleNotFoundError where it is not installed.
     """
 
     def __init__(
