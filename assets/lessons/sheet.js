@@ -55,7 +55,7 @@ export function drawSheet(lesson, number) {
   );
   const answers = make("section", "page answers");
   answers.append(make("h1", "", `Answers to lesson ${number}`), ...lesson.questions.map((q, i) => answered(q, i + 1)));
-  answers.append(make("p", "gist", `In short: ${lesson.gist ?? lesson.goal}`));
+  answers.append(make("p", "gist", `In short: ${lesson.gist}`));
   sheet.append(questions, answers);
   return sheet;
 }

@@ -27,7 +27,7 @@ export function summary(lesson, found) {
   const right = answered.filter((outcome) => outcome.right).length;
   const skipped = found.length - answered.length;
   return [
-    `That was it: ${lesson.gist ?? lesson.goal}`,
+    `That was it: ${lesson.gist}`,
     `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; ${skipped} of ${found.length} were skipped` : ""}.`,
   ];
 }

@@ -19,7 +19,7 @@ export function noteAt(lesson, step) {
   return {
     place: `step ${step + 1} of ${last + 1}`,
     say: step === last ? "Which answer surprised you? Open that step again with Look again." : (question ?? lesson).say,
-    ask: question ? question.ask : step === last ? (lesson.gist ?? lesson.goal) : lesson.read,
+    ask: question ? question.ask : step === last ? lesson.gist : lesson.read,
     answer: question ? `Answer: ${said(question, question.answer)}. ${question.why}` : "",
     coming: coming ? `Next: ${coming.ask}` : step === last ? "" : "Next: the summary.",
   };

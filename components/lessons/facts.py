@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from components.lessons.recorded import faster, referee, rejection
+from components.lessons.recorded import faster, referee, rejection, yourself
 from components.lessons.tables import (
     Facts,
     Law,
@@ -241,7 +241,7 @@ LESSONS: dict[str, Callable[[], Facts]] = {
     function.__name__: function
     for function in (
         *(faster, race, noise, acceptance, rejection, trees, drafter, lossless, limit),
-        *(traversal, referee),
+        *(traversal, referee, yourself),
     )
 }
 """The facts of each lesson, by its id."""

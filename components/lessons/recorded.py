@@ -60,6 +60,23 @@ def _measured_gain() -> float:
     return speed["specdec ERSD auto"] / speed["specdec autoregressive"]
 
 
+def yourself() -> Facts:
+    """A round of “You draft” whose first words are right; the tests play it."""
+    typed, target = "She loved to dance", "She loved to play with her toys"
+    pairs = zip(typed.split(), target.split(), strict=False)
+    kept = next(i for i, (a, b) in enumerate(pairs) if a != b)
+    return {
+        "opening": "4",  # the one about Lily
+        "typed": typed,
+        "target_text": target,
+        "own": target.split()[kept],
+        "kept_words": ("No words", "One word", "two words", "three words")[kept],
+        "yielded": kept + 1,
+        "wrong_first": 1,
+        "same_story": 2,
+    }
+
+
 def _results(name: str) -> dict[str, Any]:
     return json.loads((ASSETS / "results" / f"{name}.json").read_text())
 

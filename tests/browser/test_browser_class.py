@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
         "baseline = “\u2068constructor\u2069” in the address does not fit: give 1 or 0",
         "race.p = “0.5,0.6” adds up to 1.1",
         "projector = “\u2068yes\u2069” in the address does not fit: give 1.",
-        "lesson = “\u2068all\u2069” in the address does not fit: give one of race, noise, ",
+        "lesson = “\u2068all\u2069” in the address does not fit: give one of faster, race, ",
         "round = “\u20682.5\u2069” in the address does not fit: give a whole number of at least 1",
     ):
         expect(told).to_contain_text(part)
@@ -236,14 +236,14 @@ def predict(page, question):
 
 SHOWN = {
     "acceptance": [
-        ("#race_lab .gsd-exact", "50.0%"),
-        ("#race_lab .ersd-exact", "46.3%"),
+        ("#race_lab .gsd-exact", "60.0%"),
+        ("#race_lab .ersd-exact", "55.5%"),
         ("#race_lab .gsd-exact", "58.6%"),
     ],
     "rejection": [
         ("#race .verdict", "rejected"),
         ("#tree .verdict", "yields 1 token"),
-        ("#race_lab .residual", "0.6"),
+        ("#race_lab .residual", "0.75"),
     ],
     "trees": [("#tree_lab [role=status].verdict", f"yields {n} tokens") for n in ("2", "2.44", "3.53")],
 }
@@ -288,12 +288,12 @@ def test_lessons_are_predicted_and_the_page_itself_shows_the_answers(visit):
 def test_before_a_prediction_the_page_gives_nothing_away(visit):
     page = visit("?lesson=acceptance&step=2")
     page.wait_for_selector("#race_lab .lane")
-    page.wait_for_function("document.querySelector('#race_lab .gsd-exact').textContent === '50.0%'")
+    page.wait_for_function("document.querySelector('#race_lab .gsd-exact').textContent === '60.0%'")
     expect(page.locator("#race_lab .gsd-exact")).to_be_hidden()
     page.get_by_role("slider", name="Your prediction").fill("20")
     page.locator(".lesson .reveal").click()
     page.wait_for_selector("#race_lab .gsd-exact", state="visible")
-    expect(page.locator(".lesson .verdict")).to_contain_text("you said 20%, it is 50%: 30 points off")
+    expect(page.locator(".lesson .verdict")).to_contain_text("you said 20%, it is 60%: 40 points off")
 
 
 def test_a_lesson_on_a_phone_has_no_serious_findings(visit):

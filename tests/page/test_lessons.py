@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import specdec
+from components.be_draft import panel as be_draft
+from components.be_draft.rounds import played
 from components.decode import traces
 from components.lessons import facts as lesson_facts
 from components.lessons import panel as lessons
@@ -60,9 +62,9 @@ def recorded(name):
 # ---------------------------------------------------------------- form
 
 
-def test_there_are_eleven_lessons_of_three_questions_and_lesson_0_says_why_it_is_faster():
+def test_there_are_twelve_lessons_of_three_questions_and_lesson_0_says_why_it_is_faster():
     assert list(LESSONS) == list(lesson_facts.LESSONS)
-    assert len(LESSONS) == 11
+    assert len(LESSONS) == 12
     assert next(iter(LESSONS.values()))["title"] == "Why is it faster?"
     assert all(len(lesson["questions"]) == 3 for lesson in LESSONS.values())
 
@@ -189,6 +191,22 @@ def test_under_traversal_another_draft_gives_another_text():
     ]
     assert [texts[0] == texts[1], texts[2] == texts[3]] == [False, True]
     assert FACTS["traversal"]["invariant"] == 1
+
+
+def test_one_call_writes_what_was_typed_right_and_one_word_more():
+    facts, pair = FACTS["yourself"], specdec.load_pair()
+    opening = be_draft._OPENINGS[int(facts["opening"]) - 1]
+    typed, target = (pair.encode(f"{opening} {facts[name]}") for name in ("typed", "target_text"))
+    ids = pair.encode(opening)
+    drawn = {"temperature": 0.5, "seed": 19}  # with which the tab opens
+    alone = specdec.generate(pair, ids, method="ar", max_new_tokens=len(target) - len(ids), **drawn)
+    assert [*ids, *alone.token_ids] == target
+    guessed = played(pair, ids, [typed[len(ids) :]], **drawn)
+    assert len(guessed.tokens) == facts["yielded"]
+    assert guessed.tokens[-1].text.strip() == facts["own"]
+    wrong = played(pair, ids, [pair.encode(f"{opening} dance")[len(ids) :]], **drawn)
+    assert len(wrong.tokens) == 1
+    assert (facts["wrong_first"], facts["same_story"]) == (1, 2)
 
 
 def test_referee():
