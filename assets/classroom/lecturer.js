@@ -173,6 +173,7 @@ export function mountClassBar(element, _, server) {
   lessons.onStep(stepped);
   const kept = recall(KEPT);
   if (kept) lead(kept);
+  else draw();
 }
 
 export function mountClassroom(element) {

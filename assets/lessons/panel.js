@@ -111,7 +111,7 @@ function mountBoard(element, ask) {
     element.querySelector(".drawn").replaceChildren(drawBoard(found ? measuredBoard(board, found) : board));
     element.querySelector(".measure").hidden = !board.measure;
     button.disabled = forward.waiting;
-    setText(element.querySelector(".told"), forward.words);
+    setText(element.querySelector(".measured"), forward.words);
   };
   button.addEventListener("click", () => {
     begin();

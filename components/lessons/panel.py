@@ -29,7 +29,7 @@ _TAB = """
   <div class="board" hidden>
     <div class="drawn"></div>
     <p class="measure"><button type="button">Measure on this machine</button>
-      <span class="told" role="status"></span></p>
+      <span class="measured" role="status"></span></p>
   </div>
   <p class="lead">Each takes about five minutes. You read a few sentences, predict an answer, and then the
     page itself shows it. No model runs for them, so a whole class can do them at once. Your answers stay in

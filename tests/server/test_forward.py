@@ -11,7 +11,7 @@ import pytest
 import specdec
 from components.guard import limits
 from components.lessons import forward
-from components.server import turns
+from components.server import claims, turns
 from tests.helpers.laws import markov_pair
 
 
@@ -54,7 +54,7 @@ def test_a_measurement_ends_when_its_time_is_over(pair, monkeypatch):
     before = limits.current()
     limits.use(replace(before, forward_seconds=1))
     clock = iter(range(10_000))
-    monkeypatch.setattr(turns.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(claims.time, "monotonic", lambda: next(clock))
     try:
         [found] = told(pair)
     finally:
