@@ -3,6 +3,7 @@
 const PAUSE = 300; // milliseconds between two looks of a lecturer, however fast the answers come
 const AGAIN = 1500; // until a failed request is tried again, and a little more each time
 const LONGEST = 10_000;
+const SILENT = 40_000; // until a request that waits is taken for lost: a phone may have changed its network
 
 /** A refusal of the server: its status, and what it says. */
 export class Refused extends Error {
@@ -33,10 +34,24 @@ export async function post(name, body = {}, token = "") {
   return read(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-async function now({ room, token }, since, signal) {
+async function now({ room, token }, since, ending) {
   const url = address("now");
   url.search = new URLSearchParams({ room, since: String(since) }).toString();
-  return read(await fetch(url, { headers: { "x-class-token": token }, cache: "no-store", signal }));
+  const lost = new AbortController();
+  const end = () => lost.abort();
+  const timer = setTimeout(end, SILENT);
+  ending.addEventListener("abort", end);
+  try {
+    const asked = {
+      headers: { "x-class-token": token },
+      cache: /** @type {const} */ ("no-store"),
+      signal: lost.signal,
+    };
+    return await read(await fetch(url, asked));
+  } finally {
+    clearTimeout(timer);
+    ending.removeEventListener("abort", end);
+  }
 }
 
 // Calls `seen(state)` at each news of the room until it is gone, which `gone(message)` tells; `lost(whether)` tells of a

@@ -101,7 +101,8 @@ export function inWords(question, counts) {
 // Fills `host`; mine: this student's own answer, if there is one.
 export function drawHistogram(host, question, counts, mine = null) {
   const all = total(counts);
-  const verdict = `${right(question, counts)} of ${people(all)} right`;
+  const near = question.close > 0 ? `, at most ${question.close}${question.percent ? " points" : ""} off` : "";
+  const verdict = `${right(question, counts)} of ${people(all)} right${near}`;
   const drawn = question.choices ? drawChoices(question, counts, mine) : drawNumbers(question, counts, mine);
   host.replaceChildren(drawn, make("p", "sum", verdict));
 }

@@ -112,6 +112,12 @@ function reveal() {
   send("step", { lesson, step, shown: true });
 }
 
+// The answers of the question that is open.
+function show() {
+  const { lesson, step } = lessons.place();
+  send("step", { lesson, step, shown: true });
+}
+
 const present = ({ here = 0 }) => (here === 1 ? "1 student is here" : `${here} students are here`);
 
 // ---------------------------------------------------------------- within the lesson
@@ -187,6 +193,7 @@ export function mountClassroom(element) {
   on(".code-shown", () => join());
   on("button.draft", () => showDraft());
   on("button.end", close);
+  /** @type {HTMLButtonElement} */ (find("button.open")).disabled = false;
   const view = () => {
     find(".closed").hidden = Boolean(who);
     find(".opened").hidden = !who;

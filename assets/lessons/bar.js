@@ -34,7 +34,10 @@ function lookAt(selector) {
   const wait = () => {
     if (asked !== newest || performance.now() > until) return;
     const element = document.querySelector(selector);
-    if (!element?.getBoundingClientRect().height) return requestAnimationFrame(wait);
+    if (!element?.getBoundingClientRect().height) {
+      element?.dispatchEvent(new Event("look", { bubbles: true })); // it may be on another slide
+      return requestAnimationFrame(wait);
+    }
     element.classList.add("lesson-look");
     scrollTo(0, 0); // as much of what stands above it as there is room for
     const bring = () => asked === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });

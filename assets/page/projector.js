@@ -41,6 +41,13 @@ function slidesOf(menu) {
     chosen.set(open(), menu.value);
     show();
   });
+  // Brings the slide with what is to be looked at.
+  addEventListener("look", ({ target }) => {
+    const [tab, part] = [open(), /** @type {Element} */ (target).closest("[data-slide]")];
+    if (!isOn() || !tab?.contains(part)) return;
+    chosen.set(tab, /** @type {HTMLElement} */ (part).dataset.slide);
+    show();
+  });
   const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // once the tab is there
   const tabs = document.querySelector("#tabs [role=tablist]");
   new MutationObserver(later).observe(tabs, { attributeFilter: ["aria-selected"], subtree: true });

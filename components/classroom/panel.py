@@ -19,7 +19,7 @@ _TAB = """
     <h2 id="teach-title">With a class</h2>
     <p>Students answer on their own phones, without names or accounts. You lead; the answers stand beside the
       right one when you show it.</p>
-    <button type="button" class="open">Open a room</button>
+    <button type="button" class="open" disabled>Open a room</button>
   </div>
   <div class="opened" hidden>
     <h2>Your class</h2>
