@@ -124,10 +124,10 @@ const present = ({ here = 0 }) => (here === 1 ? "1 student is here" : `${here} s
 
 function inLesson(join) {
   const bar = document.querySelector("#lesson .lesson");
-  const chip = Object.assign(make("button", "class-chip"), { type: "button" });
+  const chip = Object.assign(make("button", "class-chip"), { type: "button", hidden: true });
   chip.addEventListener("click", join);
   bar.querySelector(".place").after(chip);
-  const section = make("section", "class");
+  const section = Object.assign(make("section", "class"), { hidden: true });
   const [answered, figure] = [make("p", "answered"), make("div", "drawn")];
   answered.setAttribute("role", "status");
   const button = Object.assign(make("button", "reveal", "Show the answers"), { type: "button" });

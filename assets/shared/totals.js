@@ -48,7 +48,8 @@ export class Totals {
       index.verified += 1;
       index.accepted += status === "accepted";
     }
-    for (const { optimum, kind } of round.steps) {
+    for (const { optimum, kind } of round.steps ?? []) {
+      // Compare's rounds have none
       if (typeof optimum !== "number") continue;
       this.reached.positions += 1;
       this.reached.accepted += Number(kind === "accepted");
