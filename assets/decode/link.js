@@ -53,8 +53,10 @@ export function matches(lit, what) {
 // Lights up what `find(element)` says while the pointer is on it; Up and Down go through `items()`.
 export function mountLight(element, find, items) {
   element.addEventListener("pointerover", (event) => light(find(event.target)));
-  element.addEventListener("focusin", (event) => light(find(event.target)));
-  element.addEventListener("pointerleave", () => light(null));
+  // A press on a part focuses the whole, which stands for nothing: the part stays lit.
+  element.addEventListener("focusin", (event) => find(event.target) && light(find(event.target)));
+  // A finger leaves with every tap: what it tapped stays lit until something else is.
+  element.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && light(null));
   element.addEventListener("focusout", () => light(null));
   let at = -1;
   element.addEventListener("keydown", (event) => {

@@ -31,7 +31,7 @@ function sameTokens() {
 }
 
 function compare(run, baseline) {
-  if (baseline.rounds === 0) return "";
+  if (baseline.rounds === 0 || run.rounds === 0) return "";
   if (state.phase === "baseline") return "Measuring the baseline …";
   if (state.baseline.at(-1).finish === null) return "The baseline was not measured to its end.";
   return comparison(run, baseline) + (state.setup.method === "ersd" ? sameTokens() : "");

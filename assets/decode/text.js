@@ -58,7 +58,7 @@ function rejectedElement(node, round, step) {
   mark(element, round, step, rejection(decisionsOf(round.number), node), ofNode(round, node));
   element.title = `round ${round.number + 1}: drafted and rejected`;
   element.setAttribute("role", "img"); // else few screen readers say that it is out
-  element.setAttribute("aria-label", `rejected: ${visible(node.text)}`);
+  element.setAttribute("aria-label", `rejected: ${visible(node.text.trim() || node.text)}`);
   appendText(element, node.text.trimStart() || node.text);
   return element;
 }

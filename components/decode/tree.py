@@ -28,7 +28,7 @@ _TEMPLATE = f"""
     <li><i class="thick"></i>thicker: likelier to the draft</li>
   </ul>
   <p class="note inspected" aria-live="polite"
-    >Point at a node of a {frame.term("path")} for its numbers, or use ↑ ↓ here.</p>
+    >Point at a node of a {frame.term("path")}, or tap it: its numbers.</p>
 </section>
 """
 
