@@ -26,7 +26,7 @@ from specdec.figures.topologies import FIXED
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "A check that never fails is worth nothing: make one mistake in verification and see it caught."
+_BREAK = "One mistake in verification, to see it caught."
 
 _FAULT = "kept-target"
 _DEFAULT = CheckSettings(fault=_FAULT)
@@ -77,8 +77,9 @@ _TEMPLATE = f"""
     <header><h2 id="lossless-how-title">What is checked</h2></header>
     <p>A tiny target model writes tomorrow's weather from today's, so the {frame.term("law")} of what
       follows is known exactly. The real decoder writes thousands of short texts, each with a seed of its
-      own. Their shares may differ from the probabilities by chance only; χ² sums up how far they are apart,
-      and p is the probability that chance alone puts them at least as far apart.</p>
+      own, made from that of the check. Their shares may differ from the probabilities by chance
+      only; χ² sums up how far they are apart, and p is the probability that chance alone puts them at least
+      as far apart.</p>
   </section>
 
   <section class="card history-card" aria-labelledby="lossless-history-title" hidden>
@@ -132,11 +133,12 @@ def _fault() -> dict[str, Any]:
 
 
 def _size() -> dict[str, Any]:
-    seed_info = "Each decode has a seed of its own, made from this one."
     return {
         "decodes": gr.Slider(FEWEST, MOST, _DEFAULT.decodes, step=100, label="Decodes"),
-        "tokens": gr.Slider(1, MOST_TOKENS, _DEFAULT.tokens, step=1, label="Tokens per decode (days)"),
-        "seed": gr.Number(_DEFAULT.seed, label="Seed of the check", info=seed_info, precision=0, minimum=0),
+        "tokens": gr.Slider(1, MOST_TOKENS, _DEFAULT.tokens, step=1, label="Tokens of a decode"),
+        "seed": gr.Number(
+            _DEFAULT.seed, label="Seed of the check", precision=0, minimum=0, elem_id="lossless-seed"
+        ),
     }
 
 
@@ -148,9 +150,7 @@ def _tree() -> dict[str, Any]:
             label="Topology of the draft",
             elem_id="lossless-topology",
         ),
-        "k": gr.Slider(
-            1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens per round", elem_id="lossless-k"
-        ),
+        "k": gr.Slider(1, MOST_K, _DEFAULT.k, step=1, label="k: drafted tokens", elem_id="lossless-k"),
     }
 
 
