@@ -1,0 +1,170 @@
+"""What the page weighs and how smoothly it draws, in headless Chromium, which paints in software.
+
+    python -m tests.stress.drawing
+
+Each repeat opens the page as a new visitor with nothing in the cache, decodes 300 tokens, and plays them:
+
+opened  bytes and requests of the first load, as sent and unpacked; milliseconds to the first paint and to the
+        first token of the recorded run that plays by itself
+running from Generate to the last token
+playing the same run played at ten rounds a second, for some seconds
+
+Of running and playing: frames a second (of 60), the longest time between two of them, the processor time of
+the page's main thread and its share of the time, and how far things moved (layout shift). All on the
+cores that decode. --before ADDRESS measures an older page, which is served there, in turn with this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+
+from tests.conftest import CHROMIUM, FLAGS, SLOW
+from tests.stress.visitors import PROMPT, RESULTS, serving, write
+
+SCREEN = {"width": 1280, "height": 720}
+LENGTH = 300
+SETTLED = 4000
+"""Milliseconds after which a page is at rest."""
+PLAYED = 8000
+"""Milliseconds of playing that are measured."""
+SETUP = {"prompt": PROMPT, "length": LENGTH, "seed": 6, "k": 8, "topology": "sequence", "baseline": 0}
+
+_FIRST_TOKEN = """new MutationObserver((_, observer) => {
+  if (!document.querySelector("#text .tokens .token")) return;
+  window.firstToken = performance.now();
+  observer.disconnect();
+}).observe(document, { childList: true, subtree: true });"""
+_WATCH = """() => {
+  const seen = (window.seen = { frames: [], shift: 0 });
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) seen.shift += value;
+  }).observe({ type: "layout-shift" });
+  const frame = (now) => { seen.frames.push(now); requestAnimationFrame(frame); };
+  requestAnimationFrame(frame);
+}"""
+# A promise, so that nobody asks meanwhile.
+_GENERATE = """() => new Promise((done, failed) => {
+  window.seen.frames.length = 0;
+  const { store } = window.specdec;
+  const before = store.state.run;
+  store.subscribe(({ run, phase, message }) => {
+    if (phase === "error") failed(new Error(message));
+    if (run !== before && phase === "done") done();
+  });
+  document.querySelector("#generate").click();
+})"""
+_PLAY = """async (milliseconds) => {
+  const speed = document.querySelector("#stepper .speed");
+  speed.value = "fastest";
+  speed.dispatchEvent(new Event("change"));
+  window.seen.frames.length = 0;
+  document.querySelector("#stepper .play").click();
+  await new Promise((done) => setTimeout(done, milliseconds));
+}"""
+
+
+def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
+    """The first load: what came over the line, and when something could be read."""
+    sizes: dict[str, list[float]] = {"sent": [], "unpacked": []}
+    devtools.send("Network.enable")
+    devtools.on("Network.loadingFinished", lambda event: sizes["sent"].append(event["encodedDataLength"]))
+    devtools.on("Network.dataReceived", lambda event: sizes["unpacked"].append(event["dataLength"]))
+    page.add_init_script(_FIRST_TOKEN)
+    page.goto(address)
+    page.wait_for_function("window.firstToken")
+    page.wait_for_timeout(SETTLED)
+    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    return {
+        "requests": len(sizes["sent"]),
+        "kilobytes_sent": sum(sizes["sent"]) / 1000,
+        "kilobytes_unpacked": sum(sizes["unpacked"]) / 1000,
+        "first_paint_ms": paint,
+        "first_token_ms": page.evaluate("window.firstToken"),
+    }
+
+
+def busy(devtools: CDPSession) -> float:
+    """Processor seconds of the main thread so far."""
+    metrics = devtools.send("Performance.getMetrics")["metrics"]
+    return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
+
+def drawn(page: Page, devtools: CDPSession, act: Callable[[], Any]) -> dict[str, float]:
+    """How it was drawn while something was going on."""
+    page.evaluate("() => { window.seen.shift = 0; }")
+    start, worked = time.perf_counter(), busy(devtools)
+    act()
+    worked, took = busy(devtools) - worked, time.perf_counter() - start
+    seen = page.evaluate("window.seen")
+    gaps = [late - early for early, late in zip(seen["frames"], seen["frames"][1:], strict=False)]
+    return {
+        "seconds": sum(gaps) / 1000,
+        "frames_per_second": 1000 * len(gaps) / sum(gaps),
+        "longest_ms": max(gaps),
+        "main_thread_seconds": worked,
+        "main_thread_share": worked / took,
+        "layout_shift": seen["shift"],
+    }
+
+
+def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
+    """One new visitor: opens the page, and decodes and plays a run."""
+    context = browser.new_context(viewport=SCREEN)
+    context.set_default_timeout(SLOW)
+    page = context.new_page()
+    devtools = context.new_cdp_session(page)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    found = {"opened": opened(page, devtools, address)}
+    page.goto(f"{address}/?{urlencode(SETUP)}")
+    page.wait_for_function("window.specdec?.setup")
+    page.wait_for_timeout(SETTLED)
+    page.evaluate(_WATCH)
+    found["running"] = drawn(page, devtools, lambda: page.evaluate(_GENERATE))
+    found["playing"] = drawn(page, devtools, lambda: page.evaluate(_PLAY, PLAYED))
+    context.close()
+    return found
+
+
+def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """The median of each figure."""
+    return {
+        part: {name: statistics.median(each[part][name] for each in visits) for name in figures}
+        for part, figures in visits[0].items()
+    }
+
+
+def compare(browser: Browser, addresses: dict[str, str], repeats: int) -> dict[str, Any]:
+    """All pages in turn; of each the medians of its visits. load: the machine's, before them."""
+    found: dict[str, list[Any]] = {name: [] for name in addresses}
+    load = os.getloadavg()[0]
+    for _ in range(repeats):
+        for name, address in addresses.items():
+            found[name].append(visit(browser, address))
+    return {"load": load, "repeats": repeats} | {name: medians(visits) for name, visits in found.items()}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve, visit, write."""
+    parser = argparse.ArgumentParser(description="Weight of the page, and how smoothly it draws.")
+    parser.add_argument("--repeats", type=int, default=5, help="visits (default: 5)")
+    parser.add_argument("--before", help="address of an older page, measured too")
+    parser.add_argument("--out", default=RESULTS / "drawing.json", help="JSON file (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    os.environ["OMP_NUM_THREADS"] = "1"  # the server's: the other core is the browser's
+    with serving() as (address, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        addresses = {"now": address} | ({"before": options.before} if options.before else {})
+        write(options.out, compare(browser, addresses, options.repeats))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
