@@ -76,6 +76,22 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     assert serious_findings(page, "#tabs") == []
 
 
+def test_whatever_sets_a_check_is_in_the_first_screen(opened):
+    page = opened("losslessness", size=(1280, 720))
+    top, bottom = settled(page, "#lossless-controls")
+    assert top >= 0
+    assert bottom <= 720
+
+
+@pytest.mark.parametrize("width", [360, 390, 820])
+def test_all_tabs_are_in_sight(opened, width):
+    page = opened("lessons", size=(width, 844))
+    for tab in page.get_by_role("tab").all():
+        box = tab.bounding_box()
+        assert box["x"] >= 0, tab.text_content()
+        assert box["x"] + box["width"] <= width, tab.text_content()
+
+
 def test_the_contents_of_the_experiments_stay_in_sight(opened):
     page = opened("experiments", size=(1280, 720))
     page.locator("#experiments_lab .contents button", has_text="Findings").click()

@@ -71,6 +71,7 @@ def test_text_tree_race_and_player_are_whole_before_during_and_after_a_run_and_n
     names = ["text", "tree", "race", "stepper"]
     page.wait_for_selector("#tree .drawing .node")
     before = whole(page, names)
+    assert before["tree"][3] <= before["stepper"][1], before  # not behind the player
     page.evaluate("() => history.replaceState(null, '', '?length=200&seed=6&k=2')")
     page.reload()
     ready(page)
@@ -97,6 +98,10 @@ def test_a_phone_shows_text_player_and_tree_or_race_with_the_prompt_below(tab):
     page.get_by_role("button", name="Race ›").click()
     page.wait_for_function("document.querySelector('#race.block').getBoundingClientRect().left >= 0")
     assert whole(page, ["text", "stepper", "race", "prompt"])["race"][1] == order["tree"][1]
+    page.get_by_role("button", name="‹ Tree").click()
+    page.wait_for_function("document.querySelector('#tree.block').getBoundingClientRect().left >= 0")
+    page.locator("#tree .drawing .node").first.tap()
+    expect(page.locator("#tree .inspected")).to_contain_text("child index")
     assert page.evaluate("window.shift") < 0.02, page.evaluate("window.moved")
     page.evaluate("scrollTo(0, 1000)")
     page.wait_for_function("scrollY > 100")
@@ -148,8 +153,8 @@ def test_two_lanes_stand_where_they_were_after_the_same_measured_seconds(tab):
     shown = page.locator(".race-of-two .lane .count")
     expect(shown.first).to_have_text(expected[0])
     expect(shown.last).to_have_text(expected[1])
-    page.locator("#replay .choose").select_option("wide-tree")  # recorded without a baseline: no lane
-    expect(page.locator(".race-of-two")).to_be_hidden()
+    page.locator("#replay .choose").select_option("wide-tree")
+    expect(page.locator(".race-of-two .clock")).to_contain_text("slower here")
 
 
 def test_a_reload_keeps_the_visitors_run(tab):
@@ -173,3 +178,38 @@ def test_a_link_offers_its_run_and_plays_no_other(tab):
     page.wait_for_function("document.body.dataset.phase === 'done'")
     assert page.evaluate("window.specdec.store.state.setup.max_new_tokens") == 6
     expect(page.get_by_role("button", name="Run it")).to_be_hidden()
+    expect(page.locator(".race-of-two")).to_be_hidden()  # nothing was measured beside it
+
+
+def test_a_node_that_was_pressed_keeps_its_note_and_nothing_is_said_of_nothing(tab):
+    page = tab((1280, 720))
+    page.wait_for_function("window.specdec.store.state.veiled")
+    page.keyboard.press("Home")
+    expect(page.locator(".comparison")).to_have_text("")
+    page.keyboard.press("End")
+    node = page.locator("#tree .drawing .node.unvisited, #tree .drawing .node.accepted").first
+    node.click()
+    expect(page.locator("#tree .inspected")).to_contain_text("child index")
+
+
+def test_who_hears_the_page_hears_rejected_tokens_as_rejected_and_walks_tree_and_race(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    entry, round = page.evaluate(
+        """() => {
+          const { recorded, rounds } = window.specdec.store.state;
+          return [recorded, rounds[recorded.round]];
+        }"""
+    )
+    page.wait_for_function("document.querySelectorAll('#race ol li').length > 0")
+    rejected = [node["text"].strip() for node in round["nodes"] if node["status"] == "rejected"]
+    text = page.locator("#text .story").aria_snapshot()
+    assert f'img "rejected: {rejected[-1]}"' in text
+    tree = page.locator("#tree").aria_snapshot()
+    walked = tree.split('list "The draft tree as a list"')[1]
+    assert walked.count("listitem: ") >= len(round["nodes"])
+    for status in ("accepted", "rejected", "not used"):
+        assert f": {status}, child index" in walked
+    race = page.locator("#race").aria_snapshot().split('list "The race as a list"')[1]
+    winner = round["tokens"][entry["step"]]["text"].strip()
+    assert race.count("arrives in the draft's race at") >= 4
+    assert winner in race
