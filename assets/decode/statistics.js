@@ -65,6 +65,7 @@ function drawAgainst(bar, run) {
 
 function baselineNote(baseline) {
   if (baseline.total) return `measured: ${baseline.tokens} tokens in ${baseline.decoding.toFixed(2)} s`;
+  if (!state.setup) return "";
   if (state.recorded) return "not part of this recording";
   if (state.setup?.method === "ar") return "this run is the baseline";
   return state.setup?.baseline ? "not measured in this run" : "not measured: its box in Settings is not ticked";

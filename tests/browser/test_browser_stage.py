@@ -181,6 +181,28 @@ def test_a_link_offers_its_run_and_plays_no_other(tab):
     expect(page.locator(".race-of-two")).to_be_hidden()  # nothing was measured beside it
 
 
+def test_focus_is_seen_on_whatever_the_tab_key_meets(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.locator("#projector button").first.focus()
+    seen = """() => {
+      const marked = (element) => {
+        const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element);
+        return (outlineStyle !== "none" && parseFloat(outlineWidth) >= 2) || boxShadow !== "none";
+      };
+      const { activeElement: element } = document;
+      return [element, element.parentElement, element.closest("label")].some((at) => at && marked(at));
+    }"""
+    for _ in range(34):
+        page.keyboard.press("Tab")
+        page.wait_for_function(seen)  # Gradio's shadows come in slowly
+
+
+def test_a_refused_run_says_nothing_of_a_baseline(tab):
+    page = tab((1280, 720), "?length=0")
+    page.locator("#generate").wait_for()
+    assert page.locator(".baseline-note").text_content() == ""
+
+
 def test_a_node_that_was_pressed_keeps_its_note_and_nothing_is_said_of_nothing(tab):
     page = tab((1280, 720))
     page.wait_for_function("window.specdec.store.state.veiled")
