@@ -166,13 +166,13 @@ def test_nothing_that_a_lesson_set_stays_when_it_is_closed(visit):
 
 def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     page = visit("?lesson=faster")
-    page.evaluate("window.steps = []; addEventListener('lesson', ({ detail }) => steps.push(detail))")
+    said = []
     for _ in range(7):
         page.keyboard.press("PageDown")
-    assert page.evaluate("steps") == [
-        {"lesson": "faster", "step": step, "shown": shown}
-        for step, shown in [(1, False), (1, True), (2, False), (2, True), (3, False), (3, True), (4, False)]
-    ]
+        said.append(
+            (page.locator(".lesson .place").inner_text()[-6], page.locator(".lesson .verdict").count())
+        )
+    assert said == [("2", 0), ("2", 1), ("3", 0), ("3", 1), ("4", 0), ("4", 1), ("5", 0)]
     expect(page.locator(".lesson .results li")).to_have_count(3)
     expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: skipped")
     page.get_by_role("button", name="Look again at question 2").click()
