@@ -112,12 +112,6 @@ function reveal() {
   send("step", { lesson, step, shown: true });
 }
 
-// The answers of the question that is open.
-function show() {
-  const { lesson, step } = lessons.place();
-  send("step", { lesson, step, shown: true });
-}
-
 const present = ({ here = 0 }) => (here === 1 ? "1 student is here" : `${here} students are here`);
 
 // ---------------------------------------------------------------- within the lesson
