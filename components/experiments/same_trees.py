@@ -70,7 +70,9 @@ def rules_figure(summary: Summary) -> go.Figure:
     of_gsd = {row["tree"]: row["value"] for row in warm if row["method"] == _BESIDE}
     # three short lines, which have room on a phone
     names = [f"{tree.replace('(', '<br>(')}<br>{of_gsd[tree]:.2f}" for tree in trees]
-    return figure.update_xaxes(tickvals=list(range(len(trees))), ticktext=names, tickangle=0)
+    return figure.update_xaxes(
+        tickvals=list(range(len(trees))), ticktext=names, tickangle=0, title_standoff=8
+    )
 
 
 def rules_sentence(summary: Summary) -> str:
@@ -151,8 +153,11 @@ def draft_temperature_sentence(summary: Summary) -> str:
     told = []
     for tree in _names(summary["points"], "tree"):
         top = max(_of(summary, tree=tree), key=lambda row: row["value"])
-        gain = f" ({number(top['gain']['value'])} more than at 1)" if top["gain"]["value"] > 0 else ""
-        told.append(f"{top['draft_temperature']:g} on {tree}{gain}")
+        more = f"{number(top['gain']['value'])} more than at 1"
+        sure = more if (top["gain"]["low"] or 0) > 0 else "not told from 1 by its interval"
+        told.append(
+            f"{top['draft_temperature']:g} on {tree}" + (f" ({sure})" if top["gain"]["value"] else "")
+        )
     texts = summary["runs"] // len(summary["points"])
     few = ": with so few, intervals are rough" if texts < FEW else ""
     return (

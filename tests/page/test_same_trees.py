@@ -62,12 +62,17 @@ def test_the_draft_s_temperature_is_told_with_its_best_on_each_tree():
     points = [
         {"tree": tree, "draft_temperature": t, "tokens": 900}
         | estimate(value)
-        | {"gain": estimate(value - one)}
+        | {"gain": estimate(value - one, 0.2)}
         for tree, one, row in (("sequence(4)", 2.0, (1.9, 2.0, 2.1)), ("optimal(8)", 3.0, (2.9, 3.0, 2.5)))
         for t, value in zip((0.5, 1.0, 1.5), row, strict=True)
     ]
     view = same_trees.draft_temperature({"points": points, "runs": 12})
-    assert "1.5 on sequence(4) (0.100 more than at 1) and 1 on optimal(8). All 12 texts" in view["sentence"]
+    assert (
+        "1.5 on sequence(4) (not told from 1 by its interval) and 1 on optimal(8). All 12" in view["sentence"]
+    )
+    points[2]["gain"]["low"] = 0.02
+    sure = same_trees.draft_temperature_sentence({"points": points, "runs": 12})
+    assert "1.5 on sequence(4) (0.100 more than at 1)" in sure
     assert view["sentence"].endswith("2 texts, at least 900 tokens: with so few, intervals are rough.")
     assert [trace["name"] for trace in view["figure"]["data"]] == ["sequence(4)", "optimal(8)"]
     assert len(view["table"]["rows"]) == 6
