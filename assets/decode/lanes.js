@@ -74,6 +74,7 @@ export function mountLanes(element) {
   }
 
   function write(rounds) {
+    if (rounds === written) return; // the browser need not lay out anything
     if (rounds < written) {
       text.replaceChildren();
       written = 0;

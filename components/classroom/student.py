@@ -15,7 +15,7 @@ _PAGE = """<!doctype html>
 {sheets}
 <script type="module" src="{script}"></script>
 </head>
-<body>
+<body class="of-student">
 <div class="gradio-container"><main class="panel student">
   <header><h1>Speculative decoding</h1><p class="code"></p></header>
   <form class="join" hidden>
