@@ -224,7 +224,7 @@ export class Bar {
     if (this.isEnd) this.find(".outcome").append(...(this.hall ? [] : [this.results()]), ...this.goingOn());
     if (question && this.hall && this.revealed) this.find(".outcome").append(make("p", "", question.why));
     if (!question || this.hall) return;
-    const button = this.find(".reveal");
+    const button = this.find(".answer .reveal");
     button.disabled = true;
     this.read = ask(this.find(".options"), question, this.given, () => (button.disabled = false));
     form.querySelector("fieldset").disabled = this.revealed;

@@ -222,7 +222,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
 
 def predict(page, question):
     """Answers as a student would who is nearly right: the choice, or the slider's nearest step."""
-    expect(page.locator(".lesson .reveal")).to_be_disabled()
+    expect(page.locator(".lesson .answer .reveal")).to_be_disabled()
     if "choices" in question:
         page.get_by_role("radio", name=question["choices"][question["answer"]]).check()
     else:
@@ -230,7 +230,7 @@ def predict(page, question):
         page.get_by_role("slider", name="Your prediction").fill(
             f"{round((question['answer'] - least) / step) * step + least:g}"
         )
-    page.locator(".lesson .reveal").click()
+    page.locator(".lesson .answer .reveal").click()
     page.wait_for_function("document.querySelector('.lesson .verdict')?.textContent.startsWith('✓ Right')")
 
 
@@ -291,7 +291,7 @@ def test_before_a_prediction_the_page_gives_nothing_away(visit):
     page.wait_for_function("document.querySelector('#race_lab .gsd-exact').textContent === '60.0%'")
     expect(page.locator("#race_lab .gsd-exact")).to_be_hidden()
     page.get_by_role("slider", name="Your prediction").fill("20")
-    page.locator(".lesson .reveal").click()
+    page.locator(".lesson .answer .reveal").click()
     page.wait_for_selector("#race_lab .gsd-exact", state="visible")
     expect(page.locator(".lesson .verdict")).to_contain_text("you said 20%, it is 60%: 40 points off")
 
