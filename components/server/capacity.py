@@ -12,10 +12,7 @@ import time
 from components.server import lazy
 from components.server.claims import Claim, Model
 from specdec.decoding.auto import Steps
-from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
-from specdec.models import HFModel
-from specdec.models.memory import free, need_of_run, place
 from specdec.pair import ModelPair, Pair
 from specdec.topology import sequence
 from specdec.trace import Method
@@ -77,6 +74,8 @@ def _in_time(pair: ModelPair) -> Steps[int]:
 
 def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
     """Of a round of so many runs."""
+    from specdec.decoding.batch import Batch  # imports transformers, which the page does not wait for
+
     batch, seconds = Batch(pair), []
     added = [batch.add(_run(pair, seed)) for seed in range(runs)]
     for _ in range(_STEPS):
@@ -97,7 +96,9 @@ def _run(pair: ModelPair, seed: int) -> Run:
 
 
 def _in_memory(pair: ModelPair) -> int:
+    from specdec.models import HFModel, memory
+
     models = [model for model in (pair.target, pair.draft) if isinstance(model, HFModel)]
-    needed = sum(need_of_run(model, model.vocab_size) for model in models)
-    there = free(place(str(pair.target.device)))
+    needed = sum(memory.need_of_run(model, model.vocab_size) for model in models)
+    there = memory.free(memory.place(str(pair.target.device)))
     return int(_MEMORY * there) // needed if needed else _MANY

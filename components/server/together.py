@@ -21,14 +21,16 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from components.server import lazy, turns
 from components.server.claims import Claim, Model, Share
 from specdec import Round
-from specdec.decoding.batch import Batch, Progress
 from specdec.decoding.run import Run
 from specdec.pair import ModelPair
+
+if TYPE_CHECKING:
+    from specdec.decoding.batch import Batch, Progress
 
 THREAD = "rounds"
 """The name of the threads that decode."""
@@ -128,13 +130,15 @@ class Together(Claim):
             return self._decoding
 
     def _add(self, share: Share, run: Run, told: Told) -> None:
-        batch = self._open.setdefault(run.pair, Batch(run.pair))
+        batch = self._open.setdefault(run.pair, _batch(run.pair))
         self._enter(_Member(share, run, told, batch))
 
     def _enter(self, member: _Member) -> None:
         try:
             member.batch.add(member.run)
         except Exception as error:
+            if not member.batch:
+                self._close(member.batch)
             member.told.end(error)
         else:
             self._members.append(member)
@@ -158,7 +162,7 @@ class Together(Claim):
     def _chosen(self) -> list[_Member]:
         """Whose runs are in the next step, of an address those that have waited longest."""
         present = Counter(member.share.visitor.address for member in self._members)
-        most = len(self._members) if len(present) == 1 else max(OF_ADDRESS, min(present.values()))
+        most = len(self._members) if len(present) < 2 else max(OF_ADDRESS, min(present.values()))
         had: Counter[str] = Counter()
         chosen: list[_Member] = []
         rest: list[_Member] = []
@@ -221,7 +225,13 @@ def _anew(member: _Member) -> _Member:
     same = Run(run.pair, run.prompt_ids, run.settings._replace(seed=run.seed), run.topology)
     # the failed step may have given a round that was not told
     known = run.rounds[: member.count]
-    return _Member(member.share, same, member.told, Batch(run.pair), known, member.count)
+    return _Member(member.share, same, member.told, _batch(run.pair), known, member.count)
+
+
+def _batch(pair: ModelPair) -> Batch:
+    from specdec.decoding.batch import Batch  # imports transformers, which the page does not wait for
+
+    return Batch(pair)
 
 
 RUNS = Together(turns.MODEL.model)

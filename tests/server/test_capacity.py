@@ -47,7 +47,7 @@ def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
 def test_runs_take_half_of_the_memory_that_is_free(fit, runs, monkeypatch):
     pair = specdec.load_pair()
     needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
-    monkeypatch.setattr(capacity, "free", lambda where: int((2 * fit + 1) * needed))
+    monkeypatch.setattr(memory, "free", lambda where: int((2 * fit + 1) * needed))
     assert measured(pair, monkeypatch, 0.01, 0.001) == runs
 
 
