@@ -222,7 +222,7 @@ def test_a_phone_shows_a_laboratory_without_scrolling_sideways(blank, url, tab, 
     lab = {"race": "#race_lab", "trees": "#tree_lab"}[tab]
     page.wait_for_selector(f"{lab} .lane, {lab} .node")
     # all tabs in sight, none behind a menu
-    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 8")
+    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 9")
     page.wait_for_function("document.documentElement.scrollWidth <= 390")
     page.wait_for_function(
         """lab => [...document.querySelectorAll(`${lab} :is(.card, svg, select, button)`)]
