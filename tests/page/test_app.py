@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import runpy
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -117,15 +119,21 @@ def test_lost_updates_can_be_asked_for(pair):
 
 
 def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
-    runs, stream = [], specdec.stream
-    monkeypatch.setattr(specdec, "stream", lambda *args, **kw: runs.append(stream(*args, **kw)) or runs[-1])
+    opened, session = [], type(pair.target).session
+
+    def noted(model):
+        opened.append(weakref.ref(new := session(model)))
+        return new
+
+    monkeypatch.setattr(type(pair.target), "session", noted)
     updates = run.updates(pair, settings(max_new_tokens=200), interval=0.0)
     for _ in range(4):
         next(updates)
+    assert any(cache() is not None for cache in opened)
     updates.close()
     let_closed_runs_end()
-    assert list(runs[0]) == []  # closed: it yields no more rounds
-    assert runs[0].rounds
+    gc.collect()
+    assert not any(cache() for cache in opened)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,9 @@ def test_every_route_of_the_table_is_one_that_gradio_has_or_ours(site):
     assert not {404, 405} & set(asked.values())
     streams = ("results", "queue/data", "heartbeat/a", "call/generate/a")
     used = [*paths, *(f"/gradio_api/{path}" for path in (*posts, *streams))]
-    assert [r.path.pattern for r in routes.ROUTES if not any(map(r.path.fullmatch, used))] == []
+    # what this process has added is answered by us
+    table = [route.path for route in routes.ROUTES if not route.answers]
+    assert [path.pattern for path in table if not any(map(path.fullmatch, used))] == []
 
 
 def test_the_public_client_finds_what_it_needs(site):
