@@ -5,8 +5,10 @@ import { METHODS } from "../shared/catalogue.js";
 import { appendText } from "../shared/labels.js";
 import { lastDecision, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
-import { onFrame, setText } from "../shared/view.js";
+import { onceDrawn, onFrame, setText } from "../shared/view.js";
 import { isPlaying, onPlayer, slowness, underWay } from "./player.js";
+
+const TICK = 100; // milliseconds between two states of the clock: digits that change faster can't be read
 
 // Where the rounds of a list end, in seconds and tokens; read once each.
 class Ends {
@@ -58,7 +60,7 @@ export function mountLanes(element) {
   const box = element.querySelector(".race-of-two");
   const [first, second] = box.querySelectorAll(".lane");
   const text = box.querySelector(".slower-text");
-  let [run, ends, others, written] = [null, new Ends([]), new Ends([]), 0];
+  let [run, ends, others, written, timer] = [null, new Ends([]), new Ends([]), 0, 0];
 
   function reset() {
     [run, ends, others, written] = [state.run, new Ends(state.rounds), new Ends(state.baseline), 0];
@@ -81,7 +83,9 @@ export function mountLanes(element) {
     }
     for (; written < rounds; written++)
       appendText(text, written === 0 ? state.baseline[0].text.trimStart() : state.baseline[written].text);
-    text.scrollTop = text.scrollHeight;
+    onceDrawn(() => {
+      text.scrollTop = text.scrollHeight;
+    });
   }
 
   const draw = onFrame(() => {
@@ -97,7 +101,8 @@ export function mountLanes(element) {
     write(there);
     const slowed = isPlaying() ? `, shown ${Math.max(1, Math.round(slowness()))} times slower` : "";
     setText(box.querySelector(".clock"), `${seconds(now)} s${slowed} · ${ratio(ends, others)}`);
-    if (isPlaying() && box.offsetParent !== null) requestAnimationFrame(draw);
+    clearTimeout(timer);
+    if (isPlaying()) timer = setTimeout(draw, TICK);
   });
   subscribe(draw);
   onPlayer(draw);

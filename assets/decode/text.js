@@ -6,7 +6,7 @@ import { KINDS } from "../shared/catalogue.js";
 import { emission, rejection } from "../shared/decisions.js";
 import { appendInk, appendText, visible } from "../shared/labels.js";
 import { decisionsOf, select, state, subscribe } from "../shared/store.js";
-import { make, onFrame } from "../shared/view.js";
+import { make, onceDrawn, onFrame } from "../shared/view.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 
@@ -138,8 +138,9 @@ class TextView {
   showStart() {
     const starts = state.phase === "waiting" && this.phase !== "waiting";
     this.phase = state.phase;
+    if (!starts) return;
     const { top } = this.story.parentElement.getBoundingClientRect();
-    if (starts && (top < 0 || top > 0.85 * window.innerHeight)) window.scrollTo({ top: 0 });
+    if (top < 0 || top > 0.85 * window.innerHeight) window.scrollTo({ top: 0 });
   }
 
   reset() {
@@ -171,7 +172,7 @@ class TextView {
     for (const element of later) element.classList.add("later");
     rejected?.classList.add("current");
     this.marked = [group, rejected, ...later].filter(Boolean);
-    this.keepInView(group);
+    onceDrawn(() => this.keepInView(group));
   }
 
   // Scrolls the story, never the page.

@@ -14,7 +14,7 @@ import {
   state,
   subscribe,
 } from "../shared/store.js";
-import { onFrame, setText } from "../shared/view.js";
+import { onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
 import { enter, fly, timely } from "./motion.js";
@@ -233,16 +233,17 @@ function choose(view, target) {
 // A draft comes into the tree; what is kept of it goes into the text.
 function move(view, round, decision) {
   if (decision.kind === "draft") return enter(view.nodes);
-  for (const group of view.nodes.children) {
+  const flights = [...view.nodes.children].flatMap((group) => {
     const { node, status } = view.meaning.get(group);
-    const step = node.path.length - 1;
-    const token = document.querySelector(
-      `#text [data-round="${round.number}"][data-step="${step}"].token.accepted > .ink`,
-    );
-    if (status === "accepted" && token)
-      fly(visible(node.text), group.lastChild.getBoundingClientRect(), token.getBoundingClientRect());
-  }
+    const token = status === "accepted" && tokenOf(round, node.path.length - 1);
+    if (!token) return [];
+    return [[visible(node.text), group.lastChild.getBoundingClientRect(), token.getBoundingClientRect()]];
+  });
+  for (const flight of flights) fly(...flight);
 }
+
+const tokenOf = ({ number }, step) =>
+  document.querySelector(`#text [data-round="${number}"][data-step="${step}"].token.accepted > .ink`);
 
 // The tree in words, for who hears it.
 const walked = () => {
@@ -275,7 +276,7 @@ export function mountTree(element) {
       setText(sentence, roundSentence(round, decision, complete));
       view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
       view.drawing.draw();
-      if (timely(state.selected)) move(view, round, decision);
+      if (timely(state.selected)) onceDrawn(() => move(view, round, decision));
     }),
   );
 }

@@ -1,17 +1,37 @@
 // What views have in common.
 
+// What the next frame writes, and what then reads where things stand. Between writing and reading the browser lays
+// out all of the page, so all is written first.
+let [draws, looks] = [new Set(), []];
+
+function frame() {
+  const all = [...draws];
+  draws = new Set();
+  all.forEach(attempt);
+  const then = looks;
+  looks = [];
+  then.forEach(attempt);
+}
+
+// One view that fails leaves the others alone.
+function attempt(work) {
+  try {
+    work();
+  } catch (error) {
+    reportError(error);
+  }
+}
+
 // Calls `draw` at most once a frame, with the newest state.
 export function onFrame(draw) {
-  let planned = false;
   return () => {
-    if (planned) return;
-    planned = true;
-    requestAnimationFrame(() => {
-      planned = false;
-      draw();
-    });
+    if (draws.size === 0) requestAnimationFrame(frame);
+    draws.add(draw);
   };
 }
+
+// For what a draw wants to know of places and sizes: called in the same frame, when everything is written.
+export const onceDrawn = (look) => looks.push(look);
 
 // Writes only what changed: the browser then lays out nothing, and screen readers stay quiet.
 export function setText(element, text) {
