@@ -1,15 +1,19 @@
 // Motion that tells who does what: the draft comes into its tree, what is kept goes from there into the text, a race
 // is run. A quarter of a second each, and nothing where little motion is asked for or rounds go by quickly.
 
+import { state } from "../shared/store.js";
+
 const TOOK = 250; // milliseconds
 const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [seen, last, enough] = [null, 0, false];
 
-// Whether there is time to watch how a selection comes about: nobody moved on within the same quarter of a second.
+// Whether there is time to watch how a selection comes about: nobody moved on within the same quarter of a second, and
+// no rounds were passed over, as they are where several arrive with one update.
 export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();
-    enough = !isCalm() && now - last > TOOK;
+    const passed = state.follow && seen !== null && selected.round > seen.round + 1;
+    enough = !isCalm() && !passed && now - last > TOOK;
     [seen, last] = [selected, now];
   }
   return enough;

@@ -33,9 +33,13 @@ export function onFrame(draw) {
 // For what a draw wants to know of places and sizes: called in the same frame, when everything is written.
 export const onceDrawn = (look) => looks.push(look);
 
-// Writes only what changed: the browser then lays out nothing, and screen readers stay quiet.
+// Writes only what changed: the browser then lays out nothing, and screen readers stay quiet. A text that stays a text
+// is changed in place: a new node would have the browser look up what is styled by its descendants (`:has`).
 export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent === text) return;
+  const [only, other] = element.childNodes;
+  if (only instanceof Text && !other && text !== "") only.data = text;
+  else element.textContent = text;
 }
 
 export function make(tag, className, text) {
