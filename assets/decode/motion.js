@@ -29,13 +29,21 @@ export function enter(element) {
   );
 }
 
+let running = []; // the bars of a race
+
+// The bars stand at their length: another race is drawn.
+export function settle() {
+  for (const animation of running) animation.cancel();
+  running = [];
+}
+
 // Every bar grows at one speed, so that the first to arrive is there first: the winner's after a quarter of a second.
 export function run(bars, winner) {
   if (!(winner > 0)) return;
-  for (const { element, length } of bars) {
+  running = bars.map(({ element, length }) => {
     const duration = Math.min(TOOK * (length / winner), 4 * TOOK);
-    element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], { duration, easing: "linear" });
-  }
+    return element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], { duration, easing: "linear" });
+  });
 }
 
 // A copy of a word flies from one place on the screen to another.

@@ -7,7 +7,7 @@ import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
-import { run, timely } from "./motion.js";
+import { run, settle, timely } from "./motion.js";
 import { children, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
@@ -302,6 +302,7 @@ export function mountRace(element) {
       drawSteps(find(".steps"), round, decision);
       drawTrials(find(".trials"), round, round.steps[decision.step], decision);
       tell(find);
+      settle();
       view.drawing.draw();
       if (timely(state.selected)) view.run();
     }),
