@@ -235,3 +235,27 @@ def test_who_hears_the_page_hears_rejected_tokens_as_rejected_and_walks_tree_and
     winner = round["tokens"][entry["step"]]["text"].strip()
     assert race.count("arrives in the draft's race at") >= 4
     assert winner in race
+
+
+ROUNDS = """async () => {
+  const { store } = window.specdec;
+  for (let round = 1; round <= 10; round++) {
+    store.seek(round);
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  }
+}"""
+
+
+def test_a_round_is_laid_out_twice_at_most_and_not_once_for_each_panel(tab):
+    page = tab((1280, 720), reduced_motion="reduce")
+    page.wait_for_function("window.specdec.store.state.rounds.length > 10")
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable")
+
+    def layouts():
+        metrics = devtools.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "LayoutCount")
+
+    before = layouts()
+    page.evaluate(ROUNDS)
+    assert layouts() - before <= 22  # two of something else
