@@ -24,6 +24,7 @@ from specdec.exactness.faults import FAULTS
 from specdec.figures.topologies import FIXED
 
 _SIBLINGS = " It needs siblings: on a sequence nothing changes."
+_SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
 _BREAK = "One mistake in verification, to see it caught."
@@ -185,7 +186,7 @@ def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple
 
 
 def _explained(fault: str) -> str:
-    return f"{FAULT_WORDS[fault][1]} {_SHOWS.format(json.loads(SHOWN.read_text())[fault])}"
+    return f"{FAULT_WORDS[fault][1]} {_SHOWS.format(_SHOWN[fault])}"
 
 
 def _follow(inputs: dict[str, Any]) -> None:

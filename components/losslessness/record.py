@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import torch
-
 from components.losslessness import run as lossless_run
 from components.losslessness.run import ALARM, MOST, CheckSettings, new_check
 from components.page.assets import ASSETS
 from specdec.exactness.faults import FAULTS
+from specdec.exactness.losslessness import critical
 
 RECORDED = ASSETS / "results" / "losslessness.json"
 SHOWN = ASSETS / "results" / "faults.json"
@@ -48,18 +47,8 @@ def shows_after(fault: str, decodes: int = MOST) -> int:
     for _ in range(decodes):
         check.decode()
     statistic, freedom, _ = check.chi_square()
-    needed = decodes * (_least_alarming(freedom) - freedom) / (statistic - freedom)
+    needed = decodes * (critical(freedom, ALARM) - freedom) / (statistic - freedom)
     return int(float(f"{max(needed, 10):.2g}"))
-
-
-def _least_alarming(freedom: int) -> float:
-    """The χ² above which the alarm rings."""
-    low, high = float(freedom), 10.0 * freedom + 100
-    for _ in range(60):
-        middle = (low + high) / 2
-        tail = float(torch.special.gammaincc(torch.tensor(freedom / 2.0), torch.tensor(middle / 2)))
-        low, high = (middle, high) if tail > ALARM else (low, middle)
-    return high
 
 
 if __name__ == "__main__":

@@ -130,8 +130,9 @@ class Together(Claim):
             return self._decoding
 
     def _add(self, share: Share, run: Run, told: Told) -> None:
-        batch = self._open.setdefault(run.pair, _batch(run.pair))
-        self._enter(_Member(share, run, told, batch))
+        if run.pair not in self._open:
+            self._open[run.pair] = _batch(run.pair)
+        self._enter(_Member(share, run, told, self._open[run.pair]))
 
     def _enter(self, member: _Member) -> None:
         try:

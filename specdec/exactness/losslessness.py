@@ -12,7 +12,7 @@ speaks against the decoder; a large one only says that no difference was found i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -152,8 +152,26 @@ def chi_square(counts: Mapping[Any, int], law: Mapping[Any, float]) -> ChiSquare
     # a law sums to one up to rounding
     scale = sum(observed for observed, _ in cells) / sum(expected for _, expected in cells)
     statistic = sum((observed - scale * expected) ** 2 / (scale * expected) for observed, expected in cells)
-    half = torch.tensor([len(cells) - 1, statistic], dtype=torch.float64) / 2
-    return ChiSquare(statistic, len(cells) - 1, float(torch.special.gammaincc(half[0], half[1])))
+    return ChiSquare(statistic, len(cells) - 1, tail(len(cells) - 1, statistic))
+
+
+def tail(degrees_of_freedom: int, x: float) -> float:
+    """P(χ² > x)."""
+    half = torch.tensor([degrees_of_freedom, x], dtype=torch.float64) / 2
+    return float(torch.special.gammaincc(half[0], half[1]))
+
+
+def critical(degrees_of_freedom: int, level: float) -> float:
+    """The χ² whose p-value is this level."""
+    return bisected(lambda x: tail(degrees_of_freedom, x) < level, 0.0, 1e6)
+
+
+def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The least number from which on `holds`, between these."""
+    while high - low > 1e-6 * max(high, 1.0):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _cells(counts: Mapping[Any, int], law: Mapping[Any, float]) -> list[tuple[int, float]]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from specdec.exactness.audit.law import Outcome
-from specdec.exactness.losslessness import chi_square
+from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
 GRID = 6
@@ -92,14 +92,9 @@ def detectable(count: int, degrees_of_freedom: int, level: float, power: float =
     """
     if not degrees_of_freedom or not count:
         return 1.0
-    critical = _bisected(lambda x: _tail(degrees_of_freedom, x) < level, 0.0, 1e6)
-    shift = _bisected(lambda shift: _shifted_tail(degrees_of_freedom, shift, critical) > power, 0.0, 1e6)
+    least = critical(degrees_of_freedom, level)
+    shift = bisected(lambda shift: _shifted_tail(degrees_of_freedom, shift, least) > power, 0.0, 1e6)
     return min(math.sqrt(shift / count) / 2, 1.0)
-
-
-def _tail(degrees_of_freedom: int, x: float) -> float:
-    half = torch.tensor([degrees_of_freedom, x], dtype=torch.float64) / 2
-    return float(torch.special.gammaincc(half[0], half[1]))
 
 
 def _shifted_tail(degrees_of_freedom: int, shift: float, x: float) -> float:
@@ -110,14 +105,6 @@ def _shifted_tail(degrees_of_freedom: int, shift: float, x: float) -> float:
     weights = torch.exp(torch.xlogy(steps, torch.tensor(mean)) - mean - torch.lgamma(steps + 1))
     tails = torch.special.gammaincc(steps + degrees_of_freedom / 2, torch.full_like(steps, x / 2))
     return float((weights * tails).sum())
-
-
-def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number from which on `holds`, between these."""
-    while high - low > 1e-6 * max(high, 1.0):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _cells(numbers: np.ndarray, count: int) -> list[int]:

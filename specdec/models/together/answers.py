@@ -125,5 +125,5 @@ def _scored(parts: Sequence[_Part]) -> list[Answer]:
     with evaluating(session.model.module), all_threads():
         pended = [part.pended for part in parts]
         logits = session.score(token_ids, pended, sum(counts))  # [scored rows, vocabulary]
-    pieces = [None] * (len(parts) - len(counts))
-    return [*logits.split(counts), *pieces] if counts else [*pieces]
+    pieces: list[Answer] = [None] * (len(parts) - len(counts))
+    return [*logits.split(counts), *pieces] if counts else pieces
