@@ -4,7 +4,8 @@
     python -m specdec.experiments.rules --smoke         # every stage, in seconds
 
 Trees: sequence(4), batch(4) and the optimal trees of 8 and 16 tokens, grown from GSD's acceptance on this
-pair, the same for all. Temperatures: 1, and 0, where rules that decide on several positions gain nothing.
+pair, the same for all. Temperatures: 1, and 0, where rules that decide on several positions gain nothing;
+there a text is the same again, so each repeat has a prompt with one word less.
 Each rule is set beside GSD, run by run: intervals are 95%, clustered by prompt. Runs are appended to a
 JSON-lines file; a killed measurement goes on where it was, and so does one with more `--repeats`.
 """
@@ -26,8 +27,6 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 TEMPERATURES = (1.0, 0.0)
-GREEDY = 60
-"""Prompts of temperature 0, where all rules must do the same: these tell."""
 BESIDE = GROWN_FROM
 """The method that the others are set beside."""
 _SEED = 0x72756C6573
@@ -50,7 +49,6 @@ def measure(
         ]
         for repeat, group in groups(prompts, repeats)
         for temperature in TEMPERATURES
-        if temperature or (not repeat and group.start < GREEDY)  # a greedy text is the same again
         for tree in shapes
         for method in DRAFTING
     ]
@@ -70,15 +68,24 @@ def _decoded(
 ) -> list[Generation]:
     """The texts of one method on one tree, after the prompts of a group."""
     numbers = range(runs[0]["prompt"], runs[-1]["prompt"] + 1)
+    fewer = 0 if runs[0]["temperature"] else runs[0]["repeat"]
     return generate_many(
         pair,
-        [prompts[number] for number in numbers],
+        [_shortened(prompts[number], fewer) for number in numbers],
         seeds=seeds(_SEED, runs[0]["repeat"], numbers),
         method=runs[0]["method"],
         topology=shapes[runs[0]["tree"]],
         temperature=runs[0]["temperature"],
         max_new_tokens=length,
     )
+
+
+def _shortened(prompt: str | Sequence[int], fewer: int) -> str | Sequence[int]:
+    """The prompt without its last words, or token ids; at least one is left."""
+    if isinstance(prompt, str):
+        words = prompt.split()
+        return " ".join(words[: max(1, len(words) - fewer)]) if fewer else prompt
+    return prompt[: max(1, len(prompt) - fewer)]
 
 
 def summarize(header: Record, runs: Sequence[Record]) -> Record:

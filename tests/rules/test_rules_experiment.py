@@ -17,6 +17,9 @@ from tests.helpers.laws import random_table
 HEADER = {"settings": {"max_new_tokens": 40}, "pair": {"target": "target", "draft": "draft"}}
 
 
+PROMPTS = [[token, (3 * token + 1) % 8] for token in range(8)]
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """A pair, its trees, and the store of all runs on eight prompts."""
@@ -24,7 +27,7 @@ def measured(tmp_path_factory):
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
     shapes, store = trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     store.begin(HEADER)
-    rules.measure(pair, [[token] for token in range(8)], 2, 40, shapes, store)
+    rules.measure(pair, PROMPTS, 2, 40, shapes, store)
     return pair, shapes, store
 
 
@@ -34,7 +37,7 @@ def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
     summary = rules.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(rules.TEMPERATURES) * len(shapes) * len(DRAFTING)
     for row in summary["points"]:
-        assert row["tokens"] == 8 * 40 * (2 if row["temperature"] else 1)
+        assert row["tokens"] == 8 * 40 * 2
         assert row["low"] <= row["value"] <= row["high"]
         assert row["less_than_best"]["value"] >= 0
         if row["method"] == "gsd":
@@ -51,7 +54,7 @@ def test_of_an_unfinished_experiment_only_prompts_count_that_all_points_have(mea
 
 def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_path):
     pair, shapes, _ = measured
-    store, prompts = Store(tmp_path / "temperatures.jsonl"), [[token] for token in range(8)]
+    store, prompts = Store(tmp_path / "temperatures.jsonl"), PROMPTS
     store.begin(HEADER)
     draft_temperature.measure(pair, prompts, 1, 40, shapes, store)
     before = store.path.read_text()
@@ -84,10 +87,21 @@ def test_at_temperature_0_no_rule_gains_anything(measured):
     assert all(row["more_than_gsd"] == {"value": 0, "low": 0, "high": 0} for row in cold)
 
 
+def test_a_greedy_repeat_has_a_prompt_with_one_token_less(measured):
+    pair, shapes, store = measured
+    for job in store.read()[1]:
+        if not job["temperature"] and (job["tree"], job["method"]) == ("batch(4)", "gsd"):
+            prompt = PROMPTS[job["prompt"]][: 2 - job["repeat"]]
+            alone = specdec.generate(
+                pair, prompt, topology=shapes["batch(4)"], temperature=0, max_new_tokens=40
+            )
+            assert len(alone.rounds) == job["rounds"]
+
+
 def test_a_finished_experiment_does_nothing_more(measured):
     pair, shapes, store = measured
     before = store.path.read_text()
-    rules.measure(pair, [[token] for token in range(8)], 2, 40, shapes, store)
+    rules.measure(pair, PROMPTS, 2, 40, shapes, store)
     assert store.path.read_text() == before
 
 
