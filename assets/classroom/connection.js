@@ -105,4 +105,4 @@ export function recall(name) {
 }
 
 // A code as it is read aloud.
-export const spelled = (code) => `${code.slice(0, 3)} ${code.slice(3)}`;
+export const spelled = (code) => `${code.slice(0, 4)} ${code.slice(4)}`;

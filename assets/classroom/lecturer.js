@@ -15,6 +15,7 @@ let state = null; // the newest
 let told = null; // the step that the room was led to last
 let stop = () => {};
 let sending = Promise.resolve(); // one after the other: steps must not overtake each other
+let unsent = 0; // of those
 const shown = new Set(); // questions whose answers the class has seen
 const views = []; // draw(who, state, message)
 let message = null;
@@ -65,17 +66,24 @@ async function close() {
 
 // What the lecturer does, in its order; the answer is what there is to see then.
 export function send(name, body = {}) {
-  const act = async () => {
-    if (!who) return;
+  const ask = async () => {
     try {
-      const found = await post(name, { room: who.room, ...body }, who.token);
+      return await (who && post(name, { room: who.room, ...body }, who.token));
+    } finally {
+      unsent -= 1;
+    }
+  };
+  const act = async () => {
+    try {
+      const found = await ask();
       message = null;
-      if (found.version !== undefined) seen(found);
+      if (found?.version !== undefined) seen(found);
     } catch (error) {
       if (error.isGone) left(error.message);
       else tell(error.message || LOST);
     }
   };
+  unsent += 1;
   sending = sending.then(act);
   return sending;
 }
@@ -83,15 +91,16 @@ export function send(name, body = {}) {
 function seen(found) {
   if (state && found.version < state.version) return;
   state = found;
-  if (state.place) follow(state.place);
+  if (state.place) unsent || follow(state.place);
   else if (state.draft) told = null;
   draw();
 }
 
-// Where the room is: also where another window of this lecturer led it.
+// Where the room is: also where another window of this lecturer led it. Not while this one leads on: then it was there.
 function follow(place) {
-  const isNew = place.shown && !shown.has(key(place));
-  if (isNew) shown.add(key(place));
+  const isNew = place.shown !== shown.has(key(place));
+  if (place.shown) shown.add(key(place));
+  else shown.delete(key(place));
   if (key(place) !== told) {
     told = key(place);
     lessons.goTo(place.lesson, place.step);
@@ -126,7 +135,9 @@ function inLesson(join) {
   answered.setAttribute("role", "status");
   const button = Object.assign(make("button", "reveal", "Show the answers"), { type: "button" });
   button.addEventListener("click", reveal);
-  section.append(answered, figure, button);
+  const again = Object.assign(make("button", "again", "Ask again"), { type: "button" });
+  again.addEventListener("click", () => send("again"));
+  section.append(answered, figure, button, again);
   bar.querySelector(".body .outcome").before(section);
 
   return () => {
@@ -138,6 +149,7 @@ function inLesson(join) {
     if (section.hidden) return;
     const { place: room, question, counts, answered: number, here } = state;
     button.hidden = room.shown;
+    again.hidden = !room.shown;
     setText(answered, room.shown ? "" : `${number} of ${Math.max(here, number)} have answered`);
     answered.style.setProperty("--share", String(number / Math.max(1, here, number)));
     const drawing = JSON.stringify([key(room), counts ?? null]);

@@ -17,8 +17,8 @@ _TAB = """
 <section class="teach" aria-labelledby="teach-title">
   <div class="closed">
     <h2 id="teach-title">With a class</h2>
-    <p>Students answer on their own phones, without names or accounts. You lead; the answers stand beside the
-      right one when you show it.</p>
+    <p>Students answer on their own phones, without names or accounts: one answer a browser. You lead; the
+      answers stand beside the right one when you show it.</p>
     <button type="button" class="open" disabled>Open a room</button>
   </div>
   <div class="opened" hidden>

@@ -13,23 +13,24 @@ import secrets
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from components.classroom.drafting import Drafting
 from components.guard import limits
 from components.guard.bodies import Refused
-from components.guard.pace import Purses
 
 ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
 """Of codes: none that is taken for another when it is read from the last row."""
-LENGTH = 7
-"""Characters of a code: eight thousand million codes."""
+LENGTH = 8
+"""Characters of a code: two hundred thousand million codes, so that a right one need never be refused because
+of wrong ones from the same address, which a whole class may share."""
 QUIET = 2 * 60 * 60.0
 """Seconds without a step, an answer or somebody new after which a room ends."""
 PRESENT = 45.0
 """Seconds since a student's last request up to which they are counted as here."""
-_CODES_PER_SECOND = 1 / 3
+LEFT = 10 * 60.0
+"""Seconds since the last request of anybody in a room after which it makes way, where all rooms are taken."""
 _NO_ROOM = "there is no room with this code; it may be closed"
 
 Question = tuple[str, int]
@@ -58,7 +59,7 @@ class Room:
         self.drafting: Drafting | None = None
         self.version = self.heard = 0
         self.closed = False
-        self.quiet_since = clock()
+        self.quiet_since = self._led = clock()
         self.listener: Listener | None = None
         self._clock = clock
         self._students: dict[str, int] = {}
@@ -67,19 +68,42 @@ class Room:
         self._shown: set[Question] = set()
 
     def join(self) -> str:
-        """A new student's token. `Refused` where the room is full."""
-        most = limits.current().students_per_room
-        if len(self._students) >= most:
+        """A new student's token. In a full room somebody who left without an answer makes way; `Refused`
+        where nobody did."""
+        most, number = limits.current().students_per_room, len(self._seen)
+        if number < most:
+            self._seen.append(self._clock())
+        elif (left := self._left()) is None:
             raise Refused(429, f"{most} students are in this room already, the limit here")
+        else:
+            number = self._students.pop(left)
         token = secrets.token_urlsafe(16)
-        self._students[token] = len(self._students)
-        self._seen.append(self._clock())
+        self._students[token] = number
+        self._seen[number] = self._clock()
         self._change("lecturer")
         return token
+
+    def _left(self) -> str | None:
+        """The token of whoever left the longest ago, of those who answered nothing."""
+        now = self._clock()
+        left = [
+            (self._seen[number], token)
+            for token, number in self._students.items()
+            if now - self._seen[number] >= PRESENT and not self._has_answered(number)
+        ]
+        return min(left)[1] if left else None
+
+    def _has_answered(self, number: int) -> bool:
+        proposed = self.drafting.proposed if self.drafting else {}
+        return number in proposed or any(self.answer_of(number, q) is not None for q in self._answers)
 
     def leads(self, token: str) -> bool:
         """Whether it is the lecturer's key."""
         return secrets.compare_digest(self.key.encode(), token.encode())
+
+    def lecturer(self) -> None:
+        """The lecturer asks for what there is to see, and so is here now."""
+        self._led = self._clock()
 
     def student(self, token: str) -> int:
         """The number of the student with this token, who is here now. `Refused` where it is nobody's."""
@@ -90,18 +114,33 @@ class Room:
         return number
 
     @property
+    def last_asked(self) -> float:
+        """When anybody in it asked for something last."""
+        return max(self.quiet_since, self._led, *self._seen)
+
+    @property
     def here(self) -> int:
         """Students who asked for something lately."""
         now = self._clock()
         return sum(now - seen < PRESENT for seen in self._seen)
 
     def lead(self, place: Place) -> None:
-        """Go there. What was shown once stays so: then nobody can answer any more."""
+        """Go there. What was shown once stays so, and nobody can answer any more, until it is asked again."""
         question = place[:2]
         if place.shown:
             self._shown.add(question)
         self.drafting = None
         self.place = place._replace(shown=question in self._shown)
+        self._change()
+
+    def ask_again(self) -> None:
+        """Ask the question whose answers are shown once more; they are forgotten. `Refused` where none is."""
+        if self.place is None or not self.place.shown:
+            raise Refused(409, "no answers are shown that could be asked for again")
+        question = self.place[:2]
+        self._shown.discard(question)
+        self._answers.pop(question, None)
+        self.place = self.place._replace(shown=False)
         self._change()
 
     def draft(self, drafting: Drafting | None) -> None:
@@ -115,7 +154,7 @@ class Room:
         if self.place is None or self.place[:2] != question or self.place.shown:
             raise Refused(409, "this question is not open")
         values = self._answers.setdefault(question, array("d"))
-        values.extend([math.nan] * (len(self._students) - len(values)))
+        values.extend([math.nan] * (len(self._seen) - len(values)))
         if not math.isnan(values[number]):
             raise Refused(409, "you have answered this question already")
         values[number] = value
@@ -165,39 +204,39 @@ class Rooms:
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._rooms: dict[str, Room] = {}
-        self._tries = Purses(clock, lambda: (limits.current().wrong_codes, _CODES_PER_SECOND))
 
     def open(self, address: str) -> Room:
-        """A new room. `Refused` where there are enough, of all addresses or of this one."""
+        """A new room. Where there are enough, of all addresses or of this one, one that everybody has left
+        makes way; `Refused` where there is none."""
         self._sweep()
         most = limits.current()
-        if len(self._rooms) >= most.rooms:
-            raise Refused(429, f"{most.rooms} rooms are open, the limit here; try again later")
-        if sum(room.address == address for room in self._rooms.values()) >= most.rooms_per_address:
+        own = [room for room in self._rooms.values() if room.address == address]
+        if len(own) >= most.rooms_per_address and not self._made_way(own):
             raise Refused(429, f"{most.rooms_per_address} rooms of your address are open: close one")
+        if len(self._rooms) >= most.rooms and not self._made_way(self._rooms.values()):
+            raise Refused(429, f"{most.rooms} rooms are open, the limit here; try again later")
         room = Room(self._new_code(), address, self._clock)
         self._rooms[room.code] = room
         return room
 
-    def find(self, code: str, address: str) -> Room:
-        """The room with this code. `Refused` where there is none, which only so many tries may find out."""
+    def find(self, code: str) -> Room:
+        """The room with this code. `Refused` where there is none."""
         self._sweep()
-        if self._tries.pay(address, 0) > 0:
-            raise Refused(429, "too many wrong codes from your address; wait a minute")
-        room = self._rooms.get(code)
-        if room is None:
-            self._tries.pay(address, 1)
+        if (room := self._rooms.get(code)) is None:
             raise Refused(404, _NO_ROOM)
         return room
 
     def known(self, code: str, token: str) -> Room:
-        """The room of somebody who is in it, however many wrong codes their address tried. `Refused`
-        tells no stranger whether there is such a room."""
+        """The room of somebody who is in it. `Refused` tells no stranger whether there is such a room."""
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):
             raise Refused(404, _NO_ROOM)
         return room
+
+    def is_in_one(self, token: str) -> bool:
+        """Whether somebody in any room has this token."""
+        return any(token in room._students or room.leads(token) for room in self._rooms.values())
 
     def close(self, room: Room) -> None:
         """End a room."""
@@ -211,6 +250,14 @@ class Rooms:
         now = self._clock()
         for room in [room for room in self._rooms.values() if now - room.quiet_since >= QUIET]:
             self.close(room)
+
+    def _made_way(self, rooms: Iterable[Room]) -> bool:
+        """Close the room that everybody left the longest ago; False where somebody is in each."""
+        longest = min(rooms, key=lambda room: room.last_asked)
+        if self._clock() - longest.last_asked < LEFT:
+            return False
+        self.close(longest)
+        return True
 
     def _new_code(self) -> str:
         while True:

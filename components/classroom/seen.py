@@ -19,6 +19,7 @@ def seen(room: Room, token: str) -> Seen:
     leads = room.leads(token)
     said = {"version": room.heard if leads else room.version} | _shown(room, leads)
     if leads:
+        room.lecturer()
         return said | {"here": room.here}
     number = room.student(token)
     if room.place:

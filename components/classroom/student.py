@@ -21,7 +21,7 @@ _PAGE = """<!doctype html>
   <form class="join" hidden>
     <label for="code">The class's code</label>
     <input id="code" type="text" autocomplete="off" autocapitalize="characters" spellcheck="false"
-      maxlength="12" placeholder="ABC DEFG">
+      maxlength="12" placeholder="ACDE FGHJ">
     <button type="submit">Join</button>
   </form>
   <p class="message error-box" role="alert" hidden></p>

@@ -1,9 +1,9 @@
 """Rooms over plain HTTP: small JSON answers, below the page's own address.
 
     GET   class                                   the student's page
-    POST  class/open, step, draft, check, next, close      what a lecturer does
-    POST  class/join, answer, propose                      what a student does
-    GET   class/now?room=&since=                           what there is to see
+    POST  class/open, step, again, draft, check, next, close   what a lecturer does
+    POST  class/join, answer, propose                          what a student does
+    GET   class/now?room=&since=                               what there is to see
 
 Whoever has seen version `since` is answered when there is a newer one, or after a while: a plain request that
 waits, since any proxy hands on its answer at once. Who asks is said by the header `x-class-token`.
@@ -38,8 +38,8 @@ WAIT = 20.0
 LOOK = 3.0
 """The same of a lecturer, who sees how many are here."""
 _SEED = 2026
-_PRICES = {"open": 100, "join": 20, "draft": 50, "check": 200, "now": 1}
-"""Units of `guard.pace`, where they are not 5."""
+_PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200, "now": 1}
+"""Units of `guard.pace`, where they are not 5. Codes can be tried ten times a second in the long run."""
 
 _Code = Annotated[str, Field(max_length=24)]
 
@@ -93,21 +93,26 @@ class Hall:
         async def home(_: Any, __: Any, send: Any) -> None:
             await _send(send, 200, page(), b"text/html; charset=utf-8")
 
+        def within(scope: Any) -> bool:
+            return self.rooms.is_in_one(_token(scope))
+
         routes.add(HOME, "", home)
-        routes.add(f"{HOME}/now", "", self._answering(self._now), _PRICES["now"])
+        routes.add(f"{HOME}/now", "", self._answering(self._now), _PRICES["now"], within)
         posts: dict[str, tuple[type[Any], Callable[..., Awaitable[_Said] | _Said]]] = {
             "open": (_Empty, self._open),
             "join": (_InRoom, self._join),
             "answer": (_Answer, self._answer),
             "propose": (_Propose, self._propose),
             "step": (_Step, self._step),
+            "again": (_InRoom, self._again),
             "draft": (_Draft, self._draft),
             "check": (_InRoom, self._check),
             "next": (_InRoom, self._next),
             "close": (_InRoom, self._close),
         }
         for name, (kind, act) in posts.items():
-            routes.add(f"{HOME}/{name}", "json", self._answering(act, kind), _PRICES.get(name, 0))
+            answer = self._answering(act, kind)
+            routes.add(f"{HOME}/{name}", "json", answer, _PRICES.get(name, 0), within)
 
     def _answering(self, act: Callable[..., Any], kind: type[Any] | None = None) -> Any:
         adapter = None if kind is None else TypeAdapter(kind)
@@ -146,6 +151,11 @@ class Hall:
     def _step(self, scope: Any, asked: _Step) -> _Said:
         room = self._led(scope, asked.room)
         room.lead(steps.checked(Place(asked.lesson, asked.step, asked.shown)))
+        return seen(room, _token(scope))
+
+    def _again(self, scope: Any, asked: _InRoom) -> _Said:
+        room = self._led(scope, asked.room)
+        room.ask_again()
         return seen(room, _token(scope))
 
     async def _draft(self, scope: Any, asked: _Draft) -> _Said:
@@ -193,8 +203,8 @@ class Hall:
 
     # ------------------------------------------------------------ a student
 
-    def _join(self, scope: Any, asked: _InRoom) -> _Said:
-        room = self.rooms.find(_code(asked.room), addresses.address(scope))
+    def _join(self, _: Any, asked: _InRoom) -> _Said:
+        room = self.rooms.find(_code(asked.room))
         return {"room": room.code, "token": room.join()}
 
     def _answer(self, scope: Any, asked: _Answer) -> _Said:

@@ -51,9 +51,6 @@ class Limits:
         8, "rooms that one address has open; the teachers of a school may share one"
     )
     students_per_room: int = _limit(400, "students in one room")
-    wrong_codes: int = _limit(
-        100, "wrong codes of rooms that one address may try at once; every three seconds it gets one more"
-    )
     summary_seconds: int = _limit(20, "seconds that a results file may take to be summarised")
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ class Route:
     until the server ends (`kept`): "page" where the server's own address stands in it, "file"
     where not. body: of a POST, "json" or "results". asks: it computes something, in turn (`line`).
     answers: an ASGI app, where it is not Gradio's. price: its cost, where it is not that of its kind.
+    within: tells of a request whether it comes from within a room.
     """
 
     methods: tuple[str, ...]
@@ -36,6 +37,7 @@ class Route:
     asks: bool = False
     answers: Any = None
     price: int = 0
+    within: Callable[[Any], bool] | None = None
 
     @property
     def cost(self) -> int:
@@ -71,12 +73,15 @@ ROUTES = [
 ]
 
 
-def add(path: str, body: str, answers: Any, price: int = 0) -> None:
+def add(
+    path: str, body: str, answers: Any, price: int = 0, within: Callable[[Any], bool] | None = None
+) -> None:
     """Answer one more path with an ASGI app of one's own: by POST, by GET where no body comes (""). A path
     that has one gets another."""
     ROUTES[:] = [route for route in ROUTES if not (route.answers and route.path.fullmatch(path))]
     method = "POST" if body else "GET"
-    ROUTES.append(Route((method,), re.compile(re.escape(path)), body=body, answers=answers, price=price))
+    pattern = re.compile(re.escape(path))
+    ROUTES.append(Route((method,), pattern, body=body, answers=answers, price=price, within=within))
 
 
 def found(method: str, path: str) -> Route | None:

@@ -73,7 +73,7 @@ def predict(student, value=GUESS):
 def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, url):
     code = code_of(lecturer)
     typing, scanning = someone(f"{url}/class"), someone(f"{url}/class?room={code}", color_scheme="dark")
-    typing.get_by_label("The class's code").fill(f"{code[:3].lower()} {code[3:].lower()}")
+    typing.get_by_label("The class's code").fill(f"{code[:4].lower()} {code[4:].lower()}")
     typing.get_by_role("button", name="Join").click()
     for student in (typing, scanning):
         expect(student.locator("h2")).to_have_text("You are in")
@@ -151,6 +151,67 @@ def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lectur
     lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()  # alone again
     lecturer.locator(".lesson .next").click()
     expect(lecturer.locator("#lesson .answer")).to_be_visible()
+
+
+def test_a_question_is_asked_again(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    predict(student)
+    lecturer.get_by_role("button", name="Show the answers").click()
+    expect(student.locator(".numbers .answer")).to_be_visible()
+    lecturer.get_by_role("button", name="Ask again").click()
+    expect(lecturer.locator(".class .answered")).to_have_text("0 of 1 have answered")
+    expect(lecturer.locator("[data-predict]")).to_have_count(1)  # the page hides the answer again
+    expect(student.locator(".numbers")).to_have_count(0)
+    predict(student, RIGHT)
+    expect(lecturer.locator(".class .answered")).to_have_text("1 of 1 have answered")
+    lecturer.get_by_role("button", name="Show the answers").click()
+    for page in (lecturer, student):
+        expect(page.locator(".drawn .sum")).to_contain_text("1 of 1 answer right")
+
+
+def test_two_windows_of_a_lecturer_are_at_one_step(lecturer, url):
+    student_link = f"{url}/class?room={code_of(lecturer)}"
+    closed(lecturer)
+    projector = lecturer.context.new_page()
+    projector.goto(f"{url}/?projector=1")
+    ready(projector)
+    student = lecturer.context.browser.new_context().new_page()
+    student.goto(student_link)
+    for leads, follows in ((lecturer, projector), (projector, lecturer)):
+        leads.locator(".lesson .next").click()
+        expect(leads.locator(".class .reveal")).to_be_visible()
+        expect(follows.locator("#lesson .words")).to_have_text(leads.locator("#lesson .words").inner_text())
+        leads.locator(".class .reveal").click()
+        expect(follows.locator(".class .sum")).to_be_visible()
+    led_to(student, 3)
+    student.context.close()
+
+
+def test_steps_that_follow_each_other_faster_than_the_server_answers_lead_on(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.evaluate(
+        """() => {
+          window.places = [];
+          const place = document.querySelector("#lesson .place");
+          const note = () => window.places.push(place.textContent);
+          new MutationObserver(note).observe(place, { childList: true });
+        }"""
+    )
+    held = []
+    lecturer.route("**/class/step", lambda route: held.append(route))
+    for _ in range(3):
+        lecturer.locator(".lesson .next").click()
+    lecturer.wait_for_timeout(300)
+    lecturer.unroute("**/class/step")
+    for route in held:
+        route.continue_()
+    led_to(student, 4)
+    lecturer.wait_for_timeout(1000)
+    assert [text[-6] for text in lecturer.evaluate("window.places")] == ["2", "3", "4"]
 
 
 def test_a_class_is_the_draft(lecturer, someone, url):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from components.classroom import rooms as rooms_module
-from components.classroom import seen, steps
-from components.classroom.rooms import ALPHABET, LENGTH, QUIET, Place, Rooms
+from components.classroom import seen, steps, web
+from components.classroom.drafting import Drafting
+from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Rooms
 from components.classroom.waiting import MOST, Waiting
-from components.guard import limits
+from components.guard import guard, limits
 from components.guard.bodies import Refused
 from components.lessons import panel as lessons
 
@@ -69,31 +70,30 @@ def test_codes_are_clear_long_and_all_different(hall, bounds):
     assert len(codes) == 100
     assert all(len(code) == LENGTH and set(code) <= set(ALPHABET) for code in codes)
     assert not set("0O1IB8S5Z2") & set(ALPHABET)
-    # with every room open, an address's tries hit one of them after a year on average
-    tries_per_year = 365 * 24 * 3600 * rooms_module._CODES_PER_SECOND
-    assert len(ALPHABET) ** LENGTH / limits.Limits().rooms > tries_per_year
+    # with every room open, an address's tries find one of them after more than five years on average
+    tries = len(ALPHABET) ** LENGTH / limits.Limits().rooms
+    assert tries > 5 * 365 * 24 * 3600 * limits.Limits().units_per_second / web._PRICES["join"]
 
 
-def test_wrong_codes_are_counted_by_address(hall, bounds, clock):
-    bounds(wrong_codes=5)
-    room = hall.open(HOME)
-    for _ in range(6):
-        assert "no room with this code" in refused(404, hall.find, "AAAAAAA", OTHER)
-    refused(429, hall.find, room.code, OTHER)  # else the right one could be told from wrong ones
-    assert hall.find(room.code, HOME) is room
-    clock.now += 3.1
-    assert hall.find(room.code, OTHER) is room
-
-
-def test_who_is_in_a_room_goes_on_behind_an_address_that_guesses(hall, bounds):
-    bounds(wrong_codes=1)
+def test_no_stranger_learns_whether_there_is_a_room(hall):
     room = hall.open(HOME)
     token = room.join()
-    for _ in range(3):
-        with pytest.raises(Refused):
-            hall.find("AAAAAAA", HOME)
     assert hall.known(room.code, token) is room
-    refused(404, hall.known, room.code, "guessed")
+    assert refused(404, hall.known, room.code, "guessed") == refused(404, hall.find, "AAAAAAAA")
+
+
+def test_whoever_is_in_a_room_pays_from_another_purse_than_strangers_of_their_address(hall):
+    other, room = hall.open(HOME), hall.open(HOME)
+    token = room.join()
+    assert hall.is_in_one(token)
+    assert hall.is_in_one(other.key)
+    assert not any(map(hall.is_in_one, ("", room.code, token[:-1], "é")))
+    within = SimpleNamespace(within=lambda scope: scope)
+    payers = {guard._payer(within, who, HOME) for who in (True, False)}
+    assert payers == {HOME, f"{HOME}, in a room"}
+    assert guard._payer(SimpleNamespace(within=None), True, HOME) == HOME
+    hall.close(room)
+    assert not hall.is_in_one(token)
 
 
 # ---------------------------------------------------------------- beginning and end
@@ -108,6 +108,21 @@ def test_rooms_are_bounded_for_all_and_for_an_address(hall, bounds):
     assert "3 rooms are open" in refused(429, hall.open, "192.0.2.3")
     hall.close(first)
     hall.open(HOME)
+
+
+@pytest.mark.parametrize("few", ["rooms", "rooms_per_address"])
+def test_where_all_rooms_are_taken_one_that_everybody_left_makes_way(hall, bounds, clock, few):
+    bounds(**{few: 3})
+    led, attended, left = (hall.open(HOME) for _ in range(3))
+    token = attended.join()
+    clock.now += LEFT - 1
+    refused(429, hall.open, HOME)
+    seen.seen(led, led.key)
+    seen.seen(attended, token)
+    clock.now += 1
+    hall.open(HOME)
+    assert (led.closed, attended.closed, left.closed) == (False, False, True)
+    refused(429, hall.open, HOME)
 
 
 def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
@@ -146,11 +161,31 @@ def test_an_answer_counts_once_while_its_question_is_open(hall):
     refused(403, room.answer, "somebody's", question, 1.0)
     room.lead(FIRST._replace(shown=True))
     refused(409, room.answer, other, question, 1.0)
-    room.lead(FIRST)  # what was shown can't be asked again
+    room.lead(FIRST)  # what was shown stays so
     assert room.place.shown
     refused(409, room.answer, other, question, 1.0)
     assert room.counts(question) == [(0.0, 1)]
     assert (room.answer_of(0, question), room.answer_of(1, question)) == (0.0, None)
+
+
+def test_asked_again_a_question_forgets_its_answers_and_no_others(hall):
+    room = hall.open(HOME)
+    token = room.join()
+    refused(409, room.ask_again)  # nothing is asked
+    for place in (FIRST, Place("trees", 2)):
+        room.lead(place)
+        refused(409, room.ask_again)  # it is open
+        room.answer(token, place[:2], 1.0)
+        room.lead(place._replace(shown=True))
+    room.ask_again()
+    assert (room.place, room.counts(("trees", 2)), room.counts(FIRST[:2])) == (
+        Place("trees", 2),
+        [],
+        [(1.0, 1)],
+    )
+    room.answer(token, ("trees", 2), 0.0)
+    room.lead(FIRST)
+    assert room.place.shown
 
 
 def test_a_room_has_so_many_students(hall, bounds):
@@ -158,6 +193,23 @@ def test_a_room_has_so_many_students(hall, bounds):
     room = hall.open(HOME)
     assert room.join() != room.join()
     assert "2 students" in refused(429, room.join)
+
+
+def test_in_a_full_room_who_left_without_an_answer_makes_way(hall, bounds, clock):
+    bounds(students_per_room=4)
+    room = hall.open(HOME)
+    stays, answers, proposes, leaves = (room.join() for _ in range(4))
+    room.lead(FIRST)
+    room.answer(answers, FIRST[:2], 1.0)
+    room.draft(Drafting("", [], 0))
+    room.propose(proposes, 1, "word")
+    clock.now += PRESENT
+    room.student(stays)
+    comes = room.join()
+    refused(403, room.student, leaves)
+    assert [room.student(token) for token in (stays, answers, proposes, comes)] == [0, 1, 2, 3]
+    refused(429, room.join)
+    assert room.counts(FIRST[:2]) == [(1.0, 1)]
 
 
 def test_who_asked_lately_is_here(hall, clock):

@@ -67,6 +67,6 @@ test("who does not see the columns hears them", () => {
 });
 
 test("a code is read in two groups, a rate per call", () => {
-  assert.equal(spelled("ABCDEFG"), "ABC DEFG");
+  assert.equal(spelled("ABCDEFGH"), "ABCD EFGH");
   assert.deepEqual([rate(3, 4), rate(0, 0)], ["0.75", "0.00"]);
 });
