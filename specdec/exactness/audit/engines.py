@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +17,7 @@ import torch
 from specdec.checks import among
 from specdec.decoding.run import generate
 from specdec.exactness.audit.run import Sample
+from specdec.methods import METHODS
 from specdec.models.openvino import Pipeline, convert_pair
 
 if TYPE_CHECKING:
@@ -100,8 +103,9 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
     """A server of the OpenAI completions protocol at this address, as far as `/v1`.
 
     prompt: asked for this text; None asks with token ids. options: go into every request, as `model`. Token
-    ids are returned where the answer holds some (`token_ids`, as vLLM gives them with return_token_ids, or
-    `tokens`, as llama.cpp gives them with return_tokens), and its text where not.
+    ids are returned where the answer has them (`token_ids`, as vLLM gives them with return_token_ids, or
+    `tokens`, as llama.cpp gives them with return_tokens), and its text where not, also where there is a text
+    and its list is empty. ConnectionError, with what it said, where a server refuses, or answers otherwise.
     """
 
     def sample(
@@ -122,13 +126,32 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
             "return_token_ids": True,
             "return_tokens": True,
         }
-        body = json.dumps(asked | options).encode()
-        request = urllib.request.Request(f"{url}/completions", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            choice = json.load(answer)["choices"][0]
-        return choice.get("token_ids") or choice.get("tokens") or choice["text"]
+        return _completed(f"{url}/completions", asked | options)
 
     return sample
+
+
+def _completed(address: str, asked: dict[str, Any]) -> Sequence[int] | str:
+    """Token ids or text of the first choice of a server's answer."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            said = answer.read()
+    except urllib.error.HTTPError as error:
+        raise ConnectionError(f"{address} refused, {error.code}: {error.read()!r:.200}") from None
+    except (OSError, HTTPException) as error:  # nobody there, too late, or not to the end
+        raise ConnectionError(f"{address} did not answer: {getattr(error, 'reason', error)}") from None
+    try:
+        choice = json.loads(said)["choices"][0]
+        listed, text = (choice.get(name) for name in ("token_ids", "tokens")), choice.get("text")
+        token_ids = next((found for found in listed if found is not None), None)
+        completion = text if token_ids is None or (text and not token_ids) else token_ids
+        if isinstance(completion, str | list):
+            return completion
+    except (ValueError, LookupError, TypeError, AttributeError):
+        pass
+    raise ConnectionError(f"{address} answered {said!r:.200}, and no completion")
 
 
 def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) -> Sample:
@@ -157,9 +180,7 @@ def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) ->
 
 
 NAMES = (
-    "ours-ar",
-    "ours-gsd",
-    "ours-ersd",
+    *(f"ours-{method}" for method in METHODS),
     "transformers",
     "transformers-assisted",
     "transformers-prompt-lookup",

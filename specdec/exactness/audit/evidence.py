@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from specdec.exactness.audit.law import Outcome
+from specdec.exactness.audit.law import NO_TOKEN, Outcome
 from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
@@ -53,9 +53,10 @@ def of_counts(
 def places(law: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) -> np.ndarray:
     """Numbers [n] from (0, 1), uniform if each of the tokens [n] follows its row of the law [n, vocabulary].
 
-    chance: uniform numbers [n] of the referee's own. 1 where a token has no probability.
+    chance: uniform numbers [n] of the referee's own. 1 where a token has no probability, or is `NO_TOKEN`.
     """
-    own = np.take_along_axis(law, token_ids[:, None], 1)  # [n, 1]
+    own = np.take_along_axis(law, np.maximum(token_ids, 0)[:, None], 1)  # [n, 1]
+    own[token_ids == NO_TOKEN] = 0
     earlier = (law > own) | ((law == own) & (np.arange(law.shape[1]) < token_ids[:, None]))
     before = np.where(earlier, law, 0).sum(1)
     return np.where(own[:, 0] > 0, before + chance * own[:, 0], 1.0)

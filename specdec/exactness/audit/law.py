@@ -18,13 +18,20 @@ if TYPE_CHECKING:
 Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
 """All outcomes that are too rare to be listed."""
+NO_TOKEN = -1
+"""In the place of an id that is no token, and where a text stops that nothing can end."""
 
 
 class TargetLaw:
-    """What follows one prompt under the pair's target and this sampling."""
+    """What follows one prompt under the pair's target and this sampling.
+
+    end: stands for all tokens that end a text, since an engine need not say which one ended it.
+    """
 
     def __init__(self, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling):
         self.pair, self.prompt_ids, self.sampling = pair, tuple(prompt_ids), sampling
+        self._ends = sorted(token_id for token_id in pair.eos_ids if token_id < pair.vocab_size)
+        self.end = min(self._ends, default=NO_TOKEN)
         self._session = pair.target.session()
         if len(self.prompt_ids) > 1:
             self._session.prefill(self.prompt_ids[:-1])
@@ -35,7 +42,11 @@ class TargetLaw:
         tokens = torch.tensor([self.prompt_ids[-1], *token_ids], device=self.pair.target.device)
         logits = self._session.forward(tokens, range(-1, len(token_ids)))
         self._session.keep(())
-        return log_probs(logits.double(), self.sampling, self.pair.vocab_size).exp().cpu().numpy()
+        law = log_probs(logits.double(), self.sampling, self.pair.vocab_size).exp().cpu().numpy()
+        if len(self._ends) > 1:
+            law[:, self.end] = law[:, self._ends].sum(1)
+            law[:, self._ends[1:]] = 0
+        return law
 
     def joint(self, length: int, least: float) -> dict[Outcome, float]:
         """Probabilities of the next `length` tokens, fewer where a text ends; the end itself is left out.
@@ -71,6 +82,15 @@ class TargetLaw:
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
         """The outcome of a decode: up to `length` tokens before the end of the text."""
-        first = [*token_ids][:length]
-        ends = [i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids]
-        return tuple(first[: ends[0]] if ends else first)
+        first = token_ids[:length]
+        ends = (i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids)
+        return tuple(first[: next(ends, len(first))])
+
+    def judged(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
+        """The tokens of a decode that the law is asked about, up to `length`: with `end` after a text that
+        stops earlier, and `NO_TOKEN` in the place of an id that is none, with nothing behind it."""
+        text = self.ended(token_ids, length)
+        for i, token_id in enumerate(text):
+            if not 0 <= token_id < self.pair.vocab_size:
+                return *text[:i], NO_TOKEN
+        return text if len(text) == length else (*text, self.end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,8 +30,9 @@ class Deviation:
 class Trial:
     """One run of decodes with seeds of its own, from `first_seed` on.
 
-    impossible: decodes with a token that has no probability. deviations: the outcomes of the first tokens
-    that are furthest from their probability.
+    impossible: decodes with a token that has no probability, or that stop where no text ends. deviations:
+    the outcomes of the first tokens that are furthest from their probability. longer: decodes of more tokens
+    than asked for, of which those were judged.
     """
 
     first_seed: int
@@ -38,6 +40,7 @@ class Trial:
     evidence: tuple[Evidence, ...]
     impossible: int
     deviations: tuple[Deviation, ...]
+    longer: int = 0
 
     def below(self, level: float) -> set[str]:
         """Names of tests with a smaller p-value; "impossible" where tokens without probability came."""
@@ -85,13 +88,12 @@ class Report:
         return "\n".join([self._headline(), self._levels(), *self._tests(), *self._example(), self._seeds()])
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, and the verdict, as plain data."""
-        return asdict(self) | {"verdict": self.verdict}
+        """All of it, and the verdict, as plain data; a statistic that is infinite is None."""
+        return asdict(self, dict_factory=_finite) | {"verdict": self.verdict}
 
     def save(self, path: Path) -> None:
-        """Put it into a file of reports by engine, in the place of an older one."""
-        known = json.loads(path.read_text()) if path.exists() else {}
-        known[self.engine] = self.to_json()
+        """Put it into a file of reports by engine, in the place of an older one. ValueError as `saved`."""
+        known = saved(path) | {self.engine: self.to_json()}
         path.write_text(json.dumps(dict(sorted(known.items())), indent=1, ensure_ascii=False) + "\n")
 
     def _headline(self) -> str:
@@ -118,9 +120,14 @@ class Report:
 
     def _example(self) -> list[str]:
         lines = [
-            f"  {trial.impossible} decodes hold a token without probability"
+            f"  {trial.impossible} decodes hold a token without probability, or stop where no text ends"
             for trial in self.trials
             if trial.impossible
+        ]
+        lines += [
+            f"  {trial.longer} decodes have more tokens than asked for; only new ones are, not the prompt's"
+            for trial in self.trials
+            if trial.longer
         ]
         if self.verdict == "no difference found":
             return lines
@@ -134,3 +141,28 @@ class Report:
     def _seeds(self) -> str:
         again, of = self.reproduced
         return f"  seeds: {again} of {of} gave the same tokens again"
+
+
+def saved(path: Path) -> dict[str, Any]:
+    """The reports in this file, by engine; none where there is no file yet.
+
+    ValueError where it holds something else, or is in no folder.
+    """
+    if not path.exists():
+        if not path.parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {path.parent}")
+        return {}
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} can't be read as JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds no reports by engine")
+    return found
+
+
+def _finite(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+    # JSON has no infinity
+    return {
+        name: None if isinstance(value, float) and math.isinf(value) else value for name, value in entries
+    }

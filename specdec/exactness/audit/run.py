@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from specdec.checks import real, whole
+from specdec.checks import integers, real, whole
 from specdec.exactness.audit import evidence
-from specdec.exactness.audit.law import OTHER, Outcome, TargetLaw
+from specdec.exactness.audit.law import NO_TOKEN, OTHER, Outcome, TargetLaw
 from specdec.exactness.audit.report import Deviation, Report, Trial
 from specdec.exactness.losslessness import LEAST_EXPECTED
 from specdec.probs import Sampling
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | str]
 """sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p): new token ids, or their text."""
+Said = tuple[int, ...] | str
+"""What a sample gave."""
 
 SECOND_RUN = 1 << 30
 """How far its seeds are from the first run's; all of both fit into 31 bits."""
@@ -50,25 +52,22 @@ def audit(
     """Decode with seeds `seed`, `seed` + 1, ... and hold what comes against the law of `pair.target`.
 
     length: first tokens whose joint law is tested outcome by outcome. max_new_tokens: tokens of a decode, all
-    of which are tested one by one and in pairs; a sample that returns text is asked for `length` only.
+    of which are tested one by one and in pairs; a sample that returns text is asked for `length` only. A
+    sample that stops earlier says that the text ends there, with or without the token that ends it.
     false_alarm: the chance, at most, that an engine which keeps the law is doubted, shared out among the
     tests. Where the first run finds something, a second one with other seeds is made. ValueError names what
-    does not fit.
+    does not fit, in the arguments or in what the sample says; an error of its own has a note with the seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
     if level is None or not 0 < level < 1:
         raise ValueError(f"false_alarm = {false_alarm!r} is not a number between 0 and 1")
     start, prompt_ids = time.perf_counter(), pair.encode(prompt)
-    plan = _Plan(
-        sample,
-        TargetLaw(pair, prompt_ids, sampling),
-        whole("decodes", decodes, 100),
-        whole("length", length, 1),
-        max(whole("max_new_tokens", max_new_tokens, 1), length),
-        level,
-    )
-    first_seed = whole("seed", seed, 0, SECOND_RUN - plan.decodes)
+    decodes, length = whole("decodes", decodes, 100), whole("length", length, 1)
+    most = max(whole("max_new_tokens", max_new_tokens, 1), length)
+    first_seed = whole("seed", seed, 0, SECOND_RUN - decodes)
+    _check_room(pair, len(prompt_ids), most)
+    plan = _Plan(sample, TargetLaw(pair, prompt_ids, sampling), decodes, length, most, level)
     trials = [plan.trial(first_seed)]
     if trials[0].below(plan.level):
         trials.append(plan.trial(first_seed + SECOND_RUN))
@@ -86,10 +85,19 @@ def audit(
     )
 
 
+def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
+    room = pair.target.context_length - prompt_length
+    if most > room:
+        raise ValueError(
+            f"{most:,} new tokens are asked for after a prompt of {prompt_length:,}; the target's context of "
+            f"{pair.target.context_length:,} leaves room for {max(room, 0):,}"
+        )
+
+
 class _Plan:
     """What every trial of an audit has in common.
 
-    joint: the law of the first tokens, or of their texts where the engine returns texts.
+    in_texts: whether the engine returns texts. joint: the law of the first tokens, or of their texts then.
     """
 
     def __init__(
@@ -98,7 +106,9 @@ class _Plan:
         self.sample, self.law, self.decodes, self.length = sample, law, decodes, length
         self.most, self.level = length, level / _TESTS
         self.joint = law.joint(length, least=LEAST_EXPECTED / decodes)
-        if isinstance(self._decode(0), str):
+        said = map(self._asked, range(REPEATED))
+        self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty one may be either
+        if self.in_texts:
             self.joint = law.by_text(self.joint)
         else:
             self.most = max_new_tokens
@@ -107,45 +117,56 @@ class _Plan:
         """One run."""
         said = [self._decode(first_seed + number) for number in range(self.decodes)]
         chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
-        outcomes = Counter(map(self._outcome, said))
+        outcomes, longer = Counter(map(self._outcome, said)), 0
         found = [evidence.of_counts("first tokens", outcomes, self.joint, self.level)]
         impossible = sum(number for outcome, number in outcomes.items() if outcome not in self.joint)
         texts = [each for each in said if isinstance(each, str)]
         if texts:
             numbers = self._places_of_texts(texts, chance[:, 0])
         else:
-            tokens = (each for each in said if not isinstance(each, str))
+            tokens = [each for each in said if not isinstance(each, str)]
             numbers = np.stack([*map(self._places, tokens, chance)])  # [decodes, tokens]
             impossible = int((numbers == 1).any(1).sum())
+            longer = sum(len(each) > self.most for each in tokens)
             found.append(evidence.uniformity("every token", numbers, self.level))
             for first, name in enumerate(("a token and the next", "a token and the next, shifted")):
                 pairs = evidence.neighbours(numbers, first)
                 found.append(evidence.independence(name, pairs, self.level))
         found.append(evidence.independence("a seed and the next", evidence.consecutive(numbers), self.level))
-        return Trial(first_seed, self.decodes, tuple(found), impossible, self._deviations(outcomes))
+        return Trial(first_seed, self.decodes, tuple(found), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
         """How many of the first seeds give the same again."""
         seeds = range(first_seed, first_seed + REPEATED)
         return sum(self._decode(seed) == self._decode(seed) for seed in seeds)
 
-    def _decode(self, seed: int) -> tuple[int, ...] | str:
-        prompt_ids, (temperature, top_k, top_p) = self.law.prompt_ids, astuple(self.law.sampling)
-        given = self.sample(prompt_ids, seed, self.most, temperature, top_k, top_p)
-        if isinstance(given, str):
-            return given
-        token_ids = tuple(map(int, given))[: self.most]
-        ended = self.law.ended(token_ids, self.most)
-        return token_ids[: len(ended) + 1]  # with what ends it
+    def _decode(self, seed: int) -> Said:
+        said = self._asked(seed)
+        if not said:
+            return "" if self.in_texts else ()
+        if isinstance(said, str) != self.in_texts:
+            before = "a text" if self.in_texts else "token ids"
+            raise ValueError(f"sample() gave {said!r:.60} with seed {seed}, and {before} with others")
+        return said
 
-    def _outcome(self, said: tuple[int, ...] | str) -> Outcome:
+    def _asked(self, seed: int) -> Said:
+        prompt_ids, (temperature, top_k, top_p) = self.law.prompt_ids, astuple(self.law.sampling)
+        try:
+            given = self.sample(prompt_ids, seed, self.most, temperature, top_k, top_p)
+            return given if isinstance(given, str) else tuple(integers("what sample() gave", given))
+        except Exception as error:
+            error.add_note(f"asked with seed {seed}")
+            raise
+
+    def _outcome(self, said: Said) -> Outcome:
         outcome = said if isinstance(said, str) else self.law.ended(said, self.length)
         return outcome if outcome in self.joint or not self.joint[OTHER] else OTHER
 
-    def _places(self, token_ids: tuple[int, ...], chance: np.ndarray) -> np.ndarray:
+    def _places(self, said: tuple[int, ...], chance: np.ndarray) -> np.ndarray:
         """Of one decode [tokens], by chance after its end: left out, they would choose pairs by it."""
-        law = self.law.after(token_ids[:-1])[: len(token_ids)]  # [its tokens, vocabulary]
-        numbers = evidence.places(law, np.array(token_ids, dtype=int), chance[: len(token_ids)])
+        token_ids = self.law.judged(said, self.most)
+        law = self.law.after(token_ids[:-1])  # [its tokens, vocabulary]
+        numbers = evidence.places(law, np.array(token_ids), chance[: len(token_ids)])
         return np.concatenate([numbers, chance[len(token_ids) :]])
 
     def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
@@ -173,5 +194,6 @@ class _Plan:
     def _shown(self, outcome: Outcome) -> str:
         if isinstance(outcome, str):
             return outcome
-        text = self.law.said(outcome) if self.law.pair.tokenizer is not None else ""
+        known = self.law.pair.tokenizer is not None and NO_TOKEN not in self.law.judged(outcome, len(outcome))
+        text = self.law.said(outcome) if known else ""
         return f"{text} {list(outcome)}".strip()

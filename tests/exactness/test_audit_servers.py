@@ -1,0 +1,139 @@
+"""The referee asks servers of the completions protocol: what they may answer, what is told where they do not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import specdec
+from specdec.exactness.audit import audit
+from specdec.exactness.audit.engines import completions
+from tests.helpers.laws import markov_pair
+
+PAIR = markov_pair(6, seed=2)
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    return specdec.load_pair()
+
+
+@pytest.fixture(scope="module")
+def served():
+    """A small server of the completions protocol; `answers` decides what it says."""
+    state = {}
+
+    class Completions(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = state["answer"](asked)
+            body = answer if isinstance(answer, bytes) else json.dumps({"choices": [answer]}).encode()
+            self.send_response(state.get("status", 200))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Completions)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", state
+    server.shutdown()
+    server.server_close()
+
+
+def answering(pair, form, change=lambda asked: asked):
+    """Our decoder behind the protocol: token ids in one of two forms, or the text alone."""
+
+    def answer(asked):
+        asked = change(asked)
+        g = specdec.generate(
+            pair,
+            asked["prompt"],
+            max_new_tokens=asked["max_tokens"],
+            method="ar",
+            **{name: asked[name] for name in ("seed", "temperature", "top_k", "top_p")},
+        )
+        return {"text": g.text} | ({form: g.token_ids} if form else {})
+
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["token_ids", "tokens", ""])
+def test_a_server_of_the_completions_protocol(embedded, served, form):
+    """The embedded target behind HTTP; false alarm 1e-6, and a server that samples otherwise is caught."""
+    url, state = served
+    asked = {"decodes": 150, "max_new_tokens": 2, "temperature": 0.3}
+    engine = completions(url, None if form else "The cat", model="embedded")
+    state["answer"] = answering(embedded, form)
+    report = audit(engine, embedded, "The cat", **asked)
+    report.check()
+    assert len(report.trials[0].evidence) == (5 if form else 2)
+    state["answer"] = answering(embedded, form, lambda asked: asked | {"temperature": 3, "top_k": 0})
+    assert audit(engine, embedded, "The cat", **asked).verdict == "wrong"
+
+
+ASKED = ([0], 1, 3, 1.0, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ({"token_ids": [1, 2], "text": "b c"}, [1, 2]),
+        ({"tokens": [1, 2], "text": "b c"}, [1, 2]),
+        ({"token_ids": [], "text": ""}, []),  # the text has ended
+        ({"token_ids": [], "tokens": [3], "text": ""}, []),
+        ({"tokens": [], "text": "b c"}, "b c"),  # llama.cpp that was not asked for tokens
+        ({"token_ids": None, "text": ""}, ""),
+    ],
+)
+def test_what_a_server_says(served, answer, found):
+    url, state = served
+    state["answer"] = lambda _: answer
+    assert completions(url)(*ASKED) == found
+
+
+@pytest.mark.parametrize("stops", [0, 25])
+def test_a_server_whose_texts_are_empty_at_once(served, stops):
+    """No text of this target ends: one empty list in so many is enough. False alarm 1e-6 without."""
+    url, state = served
+
+    def answer(asked):
+        if stops and asked["seed"] % stops == 0:
+            return {"token_ids": [], "text": ""}
+        names = "seed", "temperature", "top_k", "top_p"
+        settings = {name: asked[name] for name in names} | {"max_new_tokens": asked["max_tokens"]}
+        return {"token_ids": specdec.generate(PAIR, asked["prompt"], method="ar", **settings).token_ids}
+
+    state["answer"] = answer
+    report = audit(completions(url), PAIR, [0], decodes=100, max_new_tokens=2, top_k=0)
+    assert report.trials[0].impossible == (100 // stops if stops else 0)
+    assert report.verdict == ("wrong" if stops else "no difference found")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "names"),
+    [
+        (400, b'{"error": "no model of this name"}', "refused, 400: .*no model of this name"),
+        (200, b"<html>", "answered b'<html>', and no completion"),
+        (200, b'{"choices": []}', ".*and no completion"),
+        (200, b'{"choices": [{"text": null}]}', ".*and no completion"),
+        (200, b"[3]", ".*and no completion"),
+    ],
+)
+def test_a_server_that_says_no_completion_is_quoted(served, monkeypatch, status, body, names):
+    url, state = served
+    monkeypatch.setitem(state, "status", status)
+    monkeypatch.setitem(state, "answer", lambda _: body)
+    with pytest.raises(ConnectionError, match=f"{url}/completions {names}"):
+        completions(url)(*ASKED)
+
+
+def test_where_no_server_is_its_address_is_said():
+    with pytest.raises(ConnectionError, match=r"http://127.0.0.1:9/v1/completions did not answer: .*refused"):
+        completions("http://127.0.0.1:9/v1")(*ASKED)
