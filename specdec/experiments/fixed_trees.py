@@ -1,4 +1,4 @@
-"""What experiments on the same few trees share: the trees, groups of prompts, and their command."""
+"""What experiments on the same few trees share: the trees, groups of prompts, points, and their command."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from specdec.decoding.run import measure_acceptance
+from specdec.experiments.estimates import Estimate, tokens_per_call
 from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
 from specdec.loading import load_pair
@@ -25,6 +27,9 @@ AT_ONCE = 10
 """Prompts that are decoded together: the texts are those of `generate`, up to twice as fast."""
 GROWN_FROM = "gsd"
 """The method whose acceptance the optimal trees are grown from."""
+
+Point = tuple[Any, ...]
+"""What the runs have in common that are counted together: values of the experiment's fields."""
 
 
 def trees(pair: ModelPair) -> dict[str, Topology]:
@@ -54,6 +59,40 @@ def finished(runs: Sequence[Record], *fields: str) -> list[Record]:
     counts = Counter(tuple(run[name] for name in fields) for run in runs)
     most = max(counts.values(), default=0)
     return [run for run in runs if counts[tuple(run[name] for name in fields)] == most]
+
+
+def point_of(run: Record, fields: Sequence[str]) -> Point:
+    """The run's values of these fields."""
+    return tuple(run[name] for name in fields)
+
+
+def key_of(run: Record, fields: Sequence[str]) -> Point:
+    """What no other run of these fields has."""
+    return point_of(run, [*fields, "prompt", "repeat"])
+
+
+def summary(
+    header: Record,
+    runs: Sequence[Record],
+    fields: Sequence[str],
+    more: Callable[[Point, Mapping[Point, Estimate]], Mapping[str, Estimate]],
+) -> Record:
+    """A row for each point of these fields: tokens, tokens per target call, and differences.
+
+    more: differences by name, of a point and what all points have found.
+    """
+    of: dict[Point, list[Record]] = {}
+    for run in runs:
+        of.setdefault(point_of(run, fields), []).append(run)
+    found = {point: tokens_per_call(some) for point, some in of.items()}
+    rows = [
+        dict(zip(fields, point, strict=True))
+        | {"tokens": sum(run["tokens"] for run in of[point])}
+        | estimate.to_json()
+        | {name: difference.to_json() for name, difference in more(point, found).items()}
+        for point, estimate in found.items()
+    ]
+    return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
 
 
 @dataclass(frozen=True)

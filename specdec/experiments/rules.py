@@ -13,13 +13,23 @@ JSON-lines file; a killed measurement goes on where it was, and so does one with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tqdm import tqdm
 
 from specdec.decoding.batch import generate_many
-from specdec.experiments.estimates import Estimate, tokens_per_call
-from specdec.experiments.fixed_trees import AT_ONCE, GROWN_FROM, Experiment, finished, groups, seeds
+from specdec.experiments.estimates import Estimate
+from specdec.experiments.fixed_trees import (
+    AT_ONCE,
+    GROWN_FROM,
+    Experiment,
+    Point,
+    finished,
+    groups,
+    key_of,
+    point_of,
+    seeds,
+    summary,
+)
 from specdec.experiments.store import Record, Store
 from specdec.methods import DRAFTING, METHODS
 from specdec.pair import ModelPair
@@ -29,6 +39,7 @@ from specdec.trace import Generation
 TEMPERATURES = (1.0, 0.0)
 BESIDE = GROWN_FROM
 """The method that the others are set beside."""
+_FIELDS = ("temperature", "tree", "method")
 _SEED = 0x72756C6573
 
 
@@ -41,7 +52,7 @@ def measure(
     store: Store,
 ) -> None:
     """Do the runs of `length` tokens that the file lacks, all rules and trees of some prompts in turn."""
-    done = {_key(run) for run in store.read()[1]}
+    done = {key_of(run, _FIELDS) for run in store.read()[1]}
     jobs = [
         [
             {"method": method, "tree": tree, "temperature": temperature, "prompt": prompt, "repeat": repeat}
@@ -52,10 +63,10 @@ def measure(
         for tree in shapes
         for method in DRAFTING
     ]
-    left = [job for job in jobs if any(_key(run) not in done for run in job)]
+    left = [job for job in jobs if any(key_of(run, _FIELDS) not in done for run in job)]
     for job in tqdm(left, unit=f"{AT_ONCE} runs", mininterval=1):
         for run, g in zip(job, _decoded(pair, prompts, length, shapes, job), strict=True):
-            if _key(run) not in done:
+            if key_of(run, _FIELDS) not in done:
                 store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
 
 
@@ -91,36 +102,20 @@ def _shortened(prompt: str | Sequence[int], fewer: int) -> str | Sequence[int]:
 def summarize(header: Record, runs: Sequence[Record]) -> Record:
     """Tokens per target call of each rule on each tree, what it has more than GSD and less than the best
     there, with intervals; of an unfinished experiment, of the prompts that all rules and trees have done."""
-    runs = finished(runs, "temperature", "prompt", "repeat")
-    points = dict.fromkeys(map(_point, runs))
-    found = {point: tokens_per_call(run for run in runs if _point(run) == point) for point in points}
-    rows = [_row(point, found, runs) for point in points]
-    return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
+    return summary(header, finished(runs, "temperature", "prompt", "repeat"), _FIELDS, _differences)
 
 
-def _row(point: tuple[Any, ...], found: Mapping[Any, Estimate], runs: Sequence[Record]) -> Record:
-    temperature, tree, method = point
-    row = {"temperature": temperature, "tree": tree, "method": method}
-    row |= {"tokens": sum(run["tokens"] for run in runs if _point(run) == point)} | found[point].to_json()
+def _differences(point: Point, found: Mapping[Point, Estimate]) -> dict[str, Estimate]:
     there = {other[-1]: estimate for other, estimate in found.items() if other[:2] == point[:2]}
     best = max(there.values(), key=lambda estimate: estimate.value)
-    differences = {"more_than_gsd": found[point] - there[BESIDE], "less_than_best": best - found[point]}
-    return row | {name: estimate.to_json() for name, estimate in differences.items()}
+    return {"more_than_gsd": found[point] - there[BESIDE], "less_than_best": best - found[point]}
 
 
-def _point(run: Mapping[str, Any]) -> tuple[Any, ...]:
-    return run["temperature"], run["tree"], run["method"]
-
-
-def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
-    return *_point(run), run["prompt"], run["repeat"]
-
-
-def as_text(summary: Record) -> str:
+def as_text(found: Record) -> str:
     """A line a tree and temperature: each rule's tokens per target call, and an asterisk where they are apart
     from GSD's, the 95% interval of their difference leaving out 0."""
     lines = [f"{'T':>3} {'tree':12}" + "".join(f"{METHODS[method].name:>12}" for method in DRAFTING)]
-    points = {_point(row): row for row in summary["points"]}
+    points = {point_of(row, _FIELDS): row for row in found["points"]}
     for temperature, tree in dict.fromkeys(point[:2] for point in points):
         cells = (_cell(points.get((temperature, tree, method))) for method in DRAFTING)
         lines.append(f"{temperature:>3} {tree:12}" + "".join(f"{cell:>12}" for cell in cells))

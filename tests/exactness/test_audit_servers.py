@@ -1,4 +1,4 @@
-"""The referee asks servers of the completions protocol: what they may answer, what is told where they do not."""
+"""The referee asks servers of the completions protocol: what they may answer, what is told where not."""
 
 from __future__ import annotations
 
