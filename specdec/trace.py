@@ -122,8 +122,9 @@ class Step:
     nothing there, nor under the rules of others). trials: the acceptance tests, in order: of the node's
     children, under traversal verification of nodes below rejected ones too. token_id: what was decided;
     kind: how. optimum: the most that any rule can accept of a position with these laws and so many drafts
-    (`specdec.theory.optimal_acceptance`); None without drafts, where they were drafted without chance, and
-    where the vocabulary is larger than `decoding.optimum.MOST_TOKENS`.
+    (`specdec.theory.optimal_acceptance`); None without drafts, where they were drafted without chance, where
+    so many follows from the noise that decides (`ContextTree`), and where several were drafted from a
+    vocabulary larger than `decoding.optimum.MOST_TOKENS`.
     """
 
     path: Path

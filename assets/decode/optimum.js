@@ -4,23 +4,26 @@ import { percent } from "../shared/labels.js";
 
 const JOINTLY =
   "; traversal verification decides on several positions at once, so single ones may lie above their own optimum";
+const LARGE = "several drafts of so large a vocabulary, for which it takes too long to work out";
 
 // reached: the sums of `Totals`. The share of the optimum, and what it is made of.
 export function reachedWords({ reached, rounds }, setup) {
-  const { positions, accepted, optimum, variance } = reached;
+  const { positions, accepted, optimum, variance, unknown } = reached;
   if (positions > 0 && setup?.topology !== "context")
     return {
       share: percent(accepted, optimum),
       note:
         `accepted at ${accepted} of ${positions} positions with drafts; the best rule would accept at ` +
         `${optimum.toFixed(1)} ± ${(1.96 * Math.sqrt(variance)).toFixed(1)} of them (95%)` +
+        (unknown > 0 ? `; left out are ${unknown} with ${LARGE}` : "") +
         (setup?.method === "traversal" ? JOINTLY : ""),
     };
-  return { share: "–", note: rounds > 0 ? missing(setup) : "" };
+  return { share: "–", note: rounds > 0 ? missing(setup, unknown) : "" };
 }
 
-function missing(setup) {
+function missing(setup, unknown) {
   if (setup?.method === "ar") return "nothing is drafted";
-  if (setup?.topology === "context") return "not known where the tree grows with the drafts";
-  return "not part of this record";
+  if (setup?.topology === "context")
+    return "not known for a tree that grows: how many drafts there are depends on the noise that decides";
+  return unknown > 0 ? `not known for ${LARGE}` : "not part of this record";
 }

@@ -24,8 +24,8 @@ export class Totals {
     this.seconds = seconds;
     this.indices = [];
     this.kinds = {};
-    // of positions with drafts whose optimum is known
-    this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0 };
+    // of positions with drafts whose optimum is known; and how many have one that is not
+    this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
   }
 
   /**
@@ -48,9 +48,12 @@ export class Totals {
       index.verified += 1;
       index.accepted += status === "accepted";
     }
-    for (const { optimum, kind } of round.steps ?? []) {
+    for (const { optimum, kind, winner_q } of round.steps ?? []) {
       // Compare's rounds have none
-      if (typeof optimum !== "number") continue;
+      if (typeof optimum !== "number") {
+        this.reached.unknown += Number(optimum === null && typeof winner_q === "number");
+        continue;
+      }
       this.reached.positions += 1;
       this.reached.accepted += Number(kind === "accepted");
       this.reached.optimum += optimum;

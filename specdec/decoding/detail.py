@@ -47,9 +47,11 @@ def verified_steps(
     log_p: Sequence[Tensor],
     log_e: Noise | NodeRaces,
     position: int,
+    grown: bool = False,
 ) -> tuple[Step, ...]:
     """One record per decided token: its race, the acceptance tests, and how it was decided.
 
+    grown: whether the tree's shape depends on the noise that decides; then there is no optimum for it.
     A test belongs to the deepest decided node above the tested one: many nodes below it may have been tested.
     """
     topology = drafted.topology
@@ -78,7 +80,7 @@ def verified_steps(
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
-                optimum=optimum(drafted, row, log_p[row]),
+                optimum=None if grown else optimum(drafted, row, log_p[row]),
             )
         )
     return tuple(steps)

@@ -188,7 +188,8 @@ class Engine:
         tokens = self._tokens(drafted, verdict, finish is not None)
         detail, texts = self.settings.detail, self.pair.token_texts
         nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
-        steps = verified_steps(drafted, verdict, texts, log_p, log_e, position) if detail else ()
+        grown = isinstance(self.topology, ContextTree)
+        steps = verified_steps(drafted, verdict, texts, log_p, log_e, position, grown) if detail else ()
         clock.lap()  # the record's own making is part of the time that it states
         return Round(
             number=number,

@@ -9,7 +9,8 @@ from specdec import theory
 from specdec.methods import Drafted
 
 MOST_TOKENS = 65_536
-"""Of the vocabulary: with more, a position of three drafts takes longer than 20 ms."""
+"""Of the vocabulary, where there are several drafts: with more, a position takes longer than 20 ms. One draft
+takes less than 1 ms at 150,000 tokens."""
 
 
 def optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
@@ -17,7 +18,7 @@ def optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
     not known: see `trace.Step`."""
     log_q, replacement = drafted.log_q[row], bool(drafted.draws)
     drafts = drafted.draws[row] if replacement else drafted.topology.children[row]
-    if log_q is None or not drafts or len(log_p) > MOST_TOKENS:
+    if log_q is None or not drafts or (len(drafts) > 1 and len(log_p) > MOST_TOKENS):
         return None
     p, q = (law.double().exp() for law in (log_p, log_q.to(log_p.device)))
     p, q = p / p.sum(), q / q.sum()

@@ -134,7 +134,10 @@ def test_a_round_never_drafts_more_than_k_and_shapes_differ(method, k):
         topology=ContextTree(capricious(method), k),
         max_new_tokens=120,
         seed=1,
+        detail=True,
     )
+    # how many drafts there are follows from the noise that decides: no optimum is known for that
+    assert {step.optimum for round in g.rounds for step in round.steps} == {None}
     assert all(len(round.nodes) <= k for round in g.rounds)
     assert max(len(round.nodes) for round in g.rounds) == k
     if k > 1:

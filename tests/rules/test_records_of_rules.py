@@ -136,6 +136,16 @@ def test_the_optimum_of_independent_draws_is_theirs(rule):
     assert step.optimum == pytest.approx(float(theory.optimal_acceptance(p, q, 3, True)), abs=1e-6)
 
 
+def test_of_a_large_vocabulary_the_optimum_of_one_draft_is_known(monkeypatch):
+    monkeypatch.setattr("specdec.decoding.optimum.MOST_TOKENS", 5)
+    steps = [
+        run("gsd", topology, pair=markov_pair(6)).rounds[0].steps[0] for topology in (sequence(1), batch(2))
+    ]
+    p, q = (model.log_table[1].exp() for model in (markov_pair(6).target, markov_pair(6).drafting))
+    assert steps[0].optimum == pytest.approx(float(theory.optimal_acceptance(p, q, 1)), abs=1e-6)
+    assert steps[1].optimum is None
+
+
 def test_ersd_accepts_much_of_the_optimum_and_not_more():
     """Accepted positions of a long text on batch(3) beside the sum of their optima; false alarm 1e-6."""
     g = run("ersd", batch(3), max_new_tokens=5000)

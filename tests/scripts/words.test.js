@@ -130,7 +130,7 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   const steps = [step("accepted", 0.5), step("accepted", 0.5), step("residual", 0.5), step("bonus", null)];
   const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };
   const totals = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps }]);
-  assert.deepEqual(totals.reached, { positions: 3, accepted: 2, optimum: 1.5, variance: 0.75 });
+  assert.deepEqual(totals.reached, { positions: 3, accepted: 2, optimum: 1.5, variance: 0.75, unknown: 0 });
   const { share, note } = reachedWords(totals, { method: "gsd" });
   assert.equal(share, "133%");
   assert.match(note, /^accepted at 2 of 3 positions with drafts; .* at 1\.5 ± 1\.7 of them \(95%\)$/);
@@ -140,6 +140,11 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   assert.deepEqual(reachedWords(before, { method: "gsd" }), { share: "–", note: "not part of this record" });
   assert.equal(reachedWords(before, { method: "ar" }).note, "nothing is drafted");
   assert.equal(reachedWords(new Totals(), null).note, "");
+  const large = { kind: "accepted", optimum: null, winner_q: 3 };
+  const several = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [large] }]);
+  assert.match(reachedWords(several, { method: "gsd" }).note, /^not known for several drafts of so large/);
+  const mixed = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [...steps, large] }]);
+  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; left out are 1 with several drafts/);
 });
 
 test("the sums over a run are the same whether its rounds came one by one or together", () => {
