@@ -1,1 +1,1 @@
-"""In the tab "Experiments": channel simulation and Tunstall codes."""
+"""The tab "Codecs": channel simulation and Tunstall codes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.experiments import figures, files, same_trees, words
+from components.experiments import figures, files, findings, same_trees, words
 from components.page.questions import Answer, Question, answers
 from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
@@ -53,7 +53,7 @@ def view(summary: words.Summary) -> View:
         "note": "" if summary["complete"] else _NOT_WHOLE,
         "methods": [[method, METHODS[method].name] for method in methods],
         "figures": [*of_method, _acceptance(summary), *([_difference(summary)] if len(methods) > 1 else [])],
-        "findings": words.findings(summary),
+        "findings": findings.findings(summary),
     }
 
 

@@ -1,11 +1,13 @@
 """The paper's relatives as working codecs: channel simulation and Tunstall codes.
 
 simulation  greedy rejection sampling and the Poisson functional representation
+index_laws  the laws of the indices that are sent
 codes       codes for the indices that are sent
 tunstall    Tunstall codes
 report      `python -m specdec.channel`
 """
 
+from specdec.channel.checked import METHODS, Method
 from specdec.channel.codes import (
     decode_elias_gamma,
     decode_indices,
@@ -13,19 +15,16 @@ from specdec.channel.codes import (
     encode_indices,
     zipf_law,
 )
+from specdec.channel.index_laws import IndexLaws, index_laws
 from specdec.channel.simulation import (
     DECODERS,
     ENCODERS,
-    METHODS,
     MOST_PROPOSALS,
     ChannelStream,
-    IndexLaws,
     Message,
-    Method,
     Transmission,
     greedy_rejection_decode,
     greedy_rejection_encode,
-    index_laws,
     poisson_functional_decode,
     poisson_functional_encode,
     transmit,

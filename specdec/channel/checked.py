@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, get_args
 
 import numpy as np
 
 from specdec.checks import integers, whole
 from specdec.race import checked_seed
 from specdec.theory import Distribution
-from specdec.theory.divergences import checked_distribution
+from specdec.theory.divergences import checked_distribution, checked_pair
+
+Method = Literal["greedy_rejection", "poisson_functional"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 MOST_COUNT = 10_000_000
 """Most messages of a transmission, and most indices of a law: more would take memory and time without end."""
@@ -42,3 +46,12 @@ def checked_indices(indices: Iterable[int]) -> list[int]:
 def checked_key(seed: int, position: int) -> tuple[int, int]:
     """What messages are keyed by: integers of 64 bits; ValueError names what is none."""
     return checked_seed(seed), whole("position", position, 0, (1 << 64) - 1)
+
+
+def covered_pair(p: Distribution, q: Distribution) -> tuple[np.ndarray, np.ndarray]:
+    """Both as distributions, float64 [n]; ValueError also where p has support that q lacks."""
+    p, q = (x.cpu().numpy() for x in checked_pair(checked_law("p", p), checked_law("q", q)))
+    if ((p > 0) & (q == 0)).any():
+        token = int(np.flatnonzero((p > 0) & (q == 0))[0])
+        raise ValueError(f"q[{token}] is 0 where p is {p[token]}: no proposal can ever be that sample")
+    return p, q

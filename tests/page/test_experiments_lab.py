@@ -8,7 +8,7 @@ import runpy
 
 import pytest
 
-from components.experiments import files, words
+from components.experiments import files, findings, words
 from components.experiments import views as experiment_views
 from components.page import serving
 from specdec.experiments import Settings, Store, run, summarize
@@ -82,7 +82,7 @@ def test_the_table_of_a_figure_says_what_was_measured(summary):
 
 
 def test_every_finding_is_told_in_words_with_its_verdict(summary):
-    told = words.findings(summary)
+    told = findings.findings(summary)
     assert len(told) == 13
     for finding, row in zip(summary["findings"], told, strict=True):
         assert row["verdict"] == {True: "found", False: "not found", None: "not measured"}[finding["found"]]

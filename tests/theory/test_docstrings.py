@@ -15,6 +15,7 @@ FILES += [
     for name in (
         "algorithms",
         "channel/codes",
+        "channel/index_laws",
         "channel/simulation",
         "channel/tunstall",
         "methods/ersd",

@@ -1,0 +1,90 @@
+"""The laws of a codec's index, with and without replacement."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from components.codecs import figures
+from components.codecs.catalogue import BOUNDS, NAMES
+from components.codecs.weights import Weight, shares
+from components.page.questions import Answer, Question, answers
+from specdec import channel
+from specdec.figures.looks import skeleton
+
+MOST_TOKENS = 40
+_SHOWN = 12
+"""Indices of a law that are shown."""
+
+_Weights = Annotated[list[Weight], Field(min_length=2, max_length=MOST_TOKENS)]
+
+
+class Laws(Question):
+    """A codec, and the weights of each token under P and Q."""
+
+    method: channel.Method
+    p: _Weights
+    q: _Weights
+
+
+@answers
+def laws(asked: Laws) -> Answer:
+    """The index laws of one P and Q, with and without replacement."""
+    method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
+    if len(p) != len(q):
+        raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
+    both = channel.index_laws(p, q, method)
+    bound, constant, source = BOUNDS[method]
+    rows = _index_rows(both)
+    return {
+        "p": p,
+        "q": q,
+        "below": both.entropy_without < both.kl - 1e-9,
+        "plot": {
+            "title": f"The index's law, {NAMES[method]}",
+            "sentence": _about_laws(both, method, len(p)),
+            "key": f"Upper bound of H with replacement: {bound(both.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
+            f"{constant:.3g}, {source}.",
+            "place": "Paper: Section 4, Equations 6 to 8; Section 2 for drafts without replacement",
+            "figure": skeleton(figures.index_laws(*zip(*[row[1:] for row in rows], strict=True))),
+            "table": {
+                "caption": "Probability of each index",
+                "columns": ["index", "with replacement", "without replacement"],
+                "rows": [[str(i), f"{a:.4f}", f"{b:.4f}"] for i, a, b in rows],
+            },
+        },
+    }
+
+
+def _index_rows(both: channel.IndexLaws) -> list[tuple[int, float, float]]:
+    size = min(_SHOWN, max(len(both.with_replacement), len(both.without_replacement)))
+    padded = [np.pad(law[:size], (0, max(0, size - len(law)))) for law in both[1::2]]
+    return [(i, float(a), float(b)) for i, (a, b) in enumerate(zip(*padded, strict=True))]
+
+
+def _about_laws(both: channel.IndexLaws, method: str, tokens: int) -> str:
+    drawn, counted = _REPLACEMENT[method]
+    told = (
+        f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
+        f"bits, never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
+    )
+    if both.entropy_without >= both.kl - 1e-9:
+        return f"{told}; here it is not below D_KL either."
+    return (
+        f"{told}, which is below D_KL. That breaks no theorem: D_KL ≤ H holds for independent proposals. A "
+        f"token that was rejected and never comes back leaves only {tokens} indices, so H ≤ log₂ {tokens} = "
+        f"{math.log2(tokens):.2f} bits however far Q is from P."
+    )
+
+
+_REPLACEMENT = {
+    "greedy_rejection": ("as greedy rejection draws its proposals", "as GSD drafts its children"),
+    "poisson_functional": (
+        "every point of the Poisson process counted",
+        "points that repeat an earlier token left out, as ERSD's children and the index sent above",
+    ),
+}
+"""How an index comes about, with replacement and without."""

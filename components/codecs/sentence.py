@@ -1,0 +1,159 @@
+"""A recorded sentence from Alice to Bob, token by token, its bits counted."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from components.codecs import figures
+from components.codecs.catalogue import BOUNDS, RELATIVES
+from components.codecs.record import RECORDED
+from components.page.questions import Answer, Question, answers
+from specdec import channel, theory
+from specdec.figures.looks import skeleton
+
+View = dict[str, Any]
+_SHOWN = 12
+"""Proposals of a message that are shown."""
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """The recorded sentences."""
+    return json.loads(RECORDED.read_text())
+
+
+class Sentence(Question):
+    """A recorded sentence by its number; seed: None is the recorded one."""
+
+    sentence: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
+
+
+@answers
+def sent(asked: Sentence) -> Answer:
+    """One recorded sentence through its codec, token by token."""
+    sentences = recorded()["sentences"]
+    if asked.sentence >= len(sentences):
+        raise ValueError(f"sentence = {asked.sentence} is not there; the last one is {len(sentences) - 1}")
+    sentence = sentences[asked.sentence]
+    seed = recorded()["seed"] if asked.seed is None else asked.seed
+    method, positions = sentence["method"], sentence["positions"]
+    messages = [
+        channel.ENCODERS[method](at["p"], at["q"], seed, n) for n, at in enumerate(positions)
+    ]  # Alice, who knows p
+    kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in positions]
+    law = channel.zipf_law(sum(kls) / len(kls))
+    tokens = [_token(at, seed, n, messages[n], kls[n], law, method) for n, at in enumerate(positions)]
+    for token, original in zip(tokens, sentence["sent"], strict=True):
+        token["recorded"] = token["id"] == original
+    return {
+        "method": method,
+        "prompt": sentence["prompt"],
+        "seed": seed,
+        "tokens": tokens,
+        "totals": _totals(tokens, [message.index for message in messages], law, method),
+        "plot": _bits_plot(tokens, method),
+    }
+
+
+def _token(
+    at: Mapping[str, Any],
+    seed: int,
+    n: int,
+    message: channel.Message,
+    kl: float,
+    law: np.ndarray,
+    method: channel.Method,
+) -> View:
+    """One message: Alice's index, its price, and what Bob makes of it with q and the seed alone."""
+    decode, index = channel.DECODERS[method], message.index
+    received = decode(index, at["q"], seed, n)
+    assert received == message.token_id, "Bob's token is not Alice's"
+    return {
+        "id": received,
+        "text": at["texts"][received],
+        "index": index,
+        "bits": channel.encode_elias_gamma([index]),
+        "ideal": -math.log2(law[index]) if index < len(law) else 32 - math.log2(1 - law.sum()),
+        "kl": kl,
+        "entropy_with": at["entropy_with"],
+        "entropy_without": at["entropy_without"],
+        "proposals": [at["texts"][decode(i, at["q"], seed, n)] for i in range(min(index, _SHOWN) + 1)],
+        "texts": at["texts"],
+        "p": at["p"],
+        "q": at["q"],
+    }
+
+
+def _totals(tokens: Sequence[View], indices: list[int], law: np.ndarray, method: str) -> list[list[str]]:
+    """Rows: what, bits of the whole sentence, bits a token."""
+    bound, constant, source = BOUNDS[method]
+    coded = channel.encode_indices(indices, law)
+    assert channel.decode_indices(coded, len(indices), law) == indices
+    rows = [
+        (
+            "D_KL[P‖Q]: with independent proposals no code needs less on average",
+            [token["kl"] for token in tokens],
+        ),
+        ("H[index], proposals with replacement", [token["entropy_with"] for token in tokens]),
+        (
+            f"its bound D_KL + log₂(D_KL + 1) + {constant:.3g} ({source})",
+            [bound(token["kl"]) for token in tokens],
+        ),
+        (
+            f"H[R], proposals without replacement, {RELATIVES[method]}'s child index"
+            + (": the index sent here" if method == "poisson_functional" else ""),
+            [token["entropy_without"] for token in tokens],
+        ),
+        ("ideal length by Zipf's law", [token["ideal"] for token in tokens]),
+        ("sent token by token, Elias γ", [len(token["bits"]) for token in tokens]),
+        (
+            "sent as one message, range coder with Zipf's law, 32-bit words, a header of 64 bits among them",
+            [8 * len(coded)],
+        ),
+    ]
+    return [[name, f"{sum(bits):.1f}", f"{sum(bits) / len(tokens):.2f}"] for name, bits in rows]
+
+
+_AT_LEAST = {
+    "greedy_rejection": "One sentence is one draw and may take less; the mean over many takes D_KL at least.",
+    "poisson_functional": "Repeated proposals are not counted, so the mean over many may lie below D_KL too.",
+}
+
+
+def _bits_plot(tokens: Sequence[View], method: str) -> View:
+    bound = BOUNDS[method][0]
+    curves = [
+        [len(token["bits"]) for token in tokens],
+        [token["ideal"] for token in tokens],
+        [token["kl"] for token in tokens],
+        [bound(token["kl"]) for token in tokens],
+    ]
+    sums = [list(accumulate(curve)) for curve in curves]
+    sentence = (
+        f"{len(tokens)} tokens took {sums[0][-1]} whole bits; D_KL adds up to {sums[2][-1]:.1f} bits, "
+        f"and the upper bound of the indices' entropy to {sums[3][-1]:.1f}."
+    )
+    return {
+        "title": "Bits so far",
+        "sentence": sentence,
+        "key": _AT_LEAST[method],
+        "place": "Paper: Section 4, Equations 6 to 8",
+        "figure": skeleton(figures.bits_so_far(*sums)),
+        "table": {
+            "caption": "Bits so far",
+            "columns": ["tokens", "sent, Elias γ", "ideal, Zipf", "D_KL", "bound"],
+            "rows": [
+                [str(n), str(a), *(f"{value:.2f}" for value in rest)]
+                for n, (a, *rest) in enumerate(zip(*sums, strict=True), start=1)
+            ],
+        },
+    }

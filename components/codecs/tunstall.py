@@ -1,0 +1,107 @@
+"""A word through a Tunstall code, and the code's rate beside the entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from components.codecs import figures
+from components.codecs.weights import Weight, shares
+from components.page.questions import Answer, Question, answers
+from specdec import channel
+from specdec.figures.looks import skeleton
+
+View = dict[str, Any]
+MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
+"""Limits: of a source, its k and its word."""
+
+
+class Word(Question):
+    """The weights of a source's letters a, b, ..., the inner nodes of its code's tree, and a word of its."""
+
+    weights: Annotated[list[Weight], Field(min_length=2, max_length=MOST_SYMBOLS)]
+    k: Annotated[int, Field(ge=0, le=MOST_K)]
+    word: Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
+
+
+@answers
+def tunstall(asked: Word) -> Answer:
+    """A word through a Tunstall code: phrases, codewords, and the rate beside the entropy."""
+    rates, k = shares("the source", asked.weights), asked.k
+    symbols = _symbols(asked.word, len(rates))
+    codes = {n: channel.TunstallCode(rates, n) for n in range(MOST_K + 1)}
+    code = codes[k]
+    bits = code.encode(symbols)
+    decoded = code.decode(bits)
+    assert decoded == symbols
+    header = 2 * bits.index("1") + 1
+    words = [bits[at : at + code.codeword_bits] for at in range(header, len(bits), code.codeword_bits)]
+    return {
+        "header": bits[:header],
+        "phrases": [[_letters(code.decode("1" + word)), word] for word in words],
+        "decoded": _letters(decoded),
+        "sentence": _about_word(len(symbols), len(bits), words, code),
+        "plot": _rate_plot(codes, k),
+        "codebook": _codebook(code),
+    }
+
+
+def _symbols(word: str, count: int) -> list[int]:
+    for letter in word:
+        if not 0 <= ord(letter) - ord("a") < count:
+            raise ValueError(f"the word has {letter!r}; this source has the letters {_letters(range(count))}")
+    return [ord(letter) - ord("a") for letter in word]
+
+
+def _letters(symbols: Sequence[int]) -> str:
+    return "".join(chr(ord("a") + symbol) for symbol in symbols)
+
+
+def _about_word(letters: int, bits: int, words: Sequence[str], code: channel.TunstallCode) -> str:
+    return (
+        f"{letters} letters became {len(words)} codewords of {code.codeword_bits} bits, {bits} bits with the "
+        f"header: {bits / letters:.2f} bits a letter. In the long run it is {code.rate:.3f}, the entropy "
+        f"{code.entropy:.3f}; a phrase has {code.expected_phrase:.2f} letters on average, as a round of "
+        "speculative decoding with this R and this tree has tokens."
+    )
+
+
+def _rate_plot(codes: Mapping[int, channel.TunstallCode], k: int) -> View:
+    rates = [code.rate for code in codes.values()]
+    code = codes[k]
+    figure = figures.tunstall_rates(list(codes), rates, code.entropy, k)
+    return {
+        "title": "Rate beside entropy",
+        "sentence": f"With k = {k}: {code.num_codewords} codewords, {code.rate:.3f} bits a letter, "
+        f"{100 * (code.rate / code.entropy - 1):.1f}% above the entropy of {code.entropy:.3f}."
+        if code.entropy
+        else "A source that always says the same has an entropy of 0.",
+        "key": "The rate jumps where one more codeword needs one more bit.",
+        "place": "Paper: Appendix C; the tree is Algorithm 3's optimal draft tree",
+        "figure": skeleton(figure),
+        "table": {
+            "caption": "Codes by k",
+            "columns": ["k", "codewords", "bits a codeword", "letters a phrase", "bits a letter"],
+            "rows": [
+                [
+                    str(n),
+                    str(c.num_codewords),
+                    str(c.codeword_bits),
+                    f"{c.expected_phrase:.3f}",
+                    f"{c.rate:.3f}",
+                ]
+                for n, c in codes.items()
+            ],
+        },
+    }
+
+
+def _codebook(code: channel.TunstallCode) -> View:
+    words = [f"{number:0{code.codeword_bits}b}" for number in range(min(code.num_codewords, 256))]
+    return {
+        "caption": f"Codebook, {len(words)} of {code.num_codewords} codewords",
+        "columns": ["phrase", "codeword"],
+        "rows": [[_letters(code.decode("1" + word)), word] for word in words],
+    }
