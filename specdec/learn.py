@@ -111,20 +111,6 @@ def fitted(samples: Samples, method: Method) -> ContextAcceptance:
     return ContextAcceptance(method, tuple(samples.accepted.double().mean(0).tolist()), stages)
 
 
-def log_loss(acceptance: ContextAcceptance, samples: Samples) -> dict[str, float]:
-    """Nats per position that are left about which child is accepted: on average, and by what is known."""
-    rates = torch.tensor(acceptance.average)
-    none = torch.cat([samples.accepted.double(), 1 - samples.accepted.double().sum(-1, keepdim=True)], -1)
-    law = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)
-    losses = {"average": float(-(none * law.log()).sum(-1).mean())}
-    at_risk = _at_risk(samples)
-    for name, seen in samples.stages.items():
-        hazards = acceptance.stages[name](seen).clamp(1e-9, 1 - 1e-9)
-        terms = torch.where(samples.accepted, hazards, 1 - hazards).log()
-        losses[name] = float(-(terms * at_risk).sum(-1).mean())
-    return losses
-
-
 def _hazards(seen: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
     centre, scale = seen.mean((0, 1)), seen.std((0, 1)).clamp_min(1e-6)
     standard = (seen - centre) / scale
