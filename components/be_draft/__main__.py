@@ -1,12 +1,10 @@
 """`python -m components.be_draft`: the panel alone."""
 
-import gradio as gr
+from functools import partial
 
 import specdec
 from components.be_draft.panel import panel
-from components.page import serving
+from components.server.standalone import serve
 
 if __name__ == "__main__":
-    with gr.Blocks(title="You are the draft") as blocks:
-        panel(specdec.load_pair())
-    serving.launch(blocks)
+    serve(partial(panel, specdec.load_pair()))

@@ -1,12 +1,10 @@
 """`python -m components.decode`: the panel alone."""
 
-import gradio as gr
+from functools import partial
 
 import specdec
 from components.decode.panel import panel
-from components.page import serving
+from components.server.standalone import serve
 
 if __name__ == "__main__":
-    with gr.Blocks(title="Speculative decoding") as blocks:
-        panel(specdec.load_pair(), None)
-    serving.launch(blocks)
+    serve(partial(panel, specdec.load_pair(), None))

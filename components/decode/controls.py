@@ -9,7 +9,7 @@ import gradio as gr
 
 from components.decode import models as models_panel
 from components.guard import limits
-from components.page import frame, serving
+from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
 from components.server import feed, run, topologies, turns
 from components.server.access import Access
@@ -167,8 +167,9 @@ def _buttons(running: bool) -> tuple[Any, Any]:
 
 
 if __name__ == "__main__":
-    import specdec
+    from functools import partial
 
-    with gr.Blocks(title="Speculative decoding") as blocks:
-        build(specdec.load_pair())
-    serving.launch(blocks)
+    import specdec
+    from components.server.standalone import serve
+
+    serve(partial(build, specdec.load_pair()))

@@ -9,7 +9,7 @@ import gradio as gr
 
 from components.decode import traces
 from components.guard import limits
-from components.page import assets, frame, serving
+from components.page import assets, frame
 
 _SAVE = [
     ("html", "Page that plays offline (HTML)"),
@@ -64,11 +64,6 @@ def panel(settings: Sequence[str] = ()) -> gr.HTML:
 
 if __name__ == "__main__":
     from components.decode import race, stepper, text, tree
+    from components.server.standalone import serve
 
-    with gr.Blocks(title="Recorded runs") as blocks:
-        panel()
-        text.panel()
-        stepper.panel()
-        tree.panel()
-        race.panel()
-    serving.launch(blocks)
+    serve(panel, text.panel, stepper.panel, tree.panel, race.panel)

@@ -1,13 +1,10 @@
 """`python -m components.lessons`: the panel alone."""
 
-import gradio as gr
+from functools import partial
 
 import specdec
 from components.lessons.panel import bar, panel
-from components.page import serving
+from components.server.standalone import serve
 
 if __name__ == "__main__":
-    with gr.Blocks(title="Lessons") as blocks:
-        bar()
-        panel(specdec.load_pair())
-    serving.launch(blocks)
+    serve(bar, partial(panel, specdec.load_pair()))

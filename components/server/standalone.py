@@ -1,4 +1,4 @@
-"""A panel by itself, with a real run."""
+"""Panels by themselves: served as they are, or with a real run to show."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ from components.server import feed, run
 from components.server.settings import VisitorSettings
 
 
-def alone(build_panel: Callable[[], Any], **changes: Any) -> None:
-    """Serve one panel by itself, with a short real run of the embedded pair."""
+def serve(*panels: Callable[[], Any]) -> None:
+    """Serve a page of these panels, one below the other."""
+    with gr.Blocks(title="Speculative decoding") as blocks:
+        for panel in panels:
+            panel()
+    serving.launch(blocks)
 
+
+def alone(panel: Callable[[], Any], **changes: Any) -> None:
+    """Serve one panel with a short real run of the embedded pair."""
     pair = specdec.load_pair()
     settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)
-    with gr.Blocks(title="Speculative decoding") as blocks:
-        build_panel()
-        view = feed.panel()
-        blocks.load(
-            lambda: (yield from run.updates(pair, settings)),
-            outputs=view,
+
+    def running() -> None:
+        gr.on(
+            fn=lambda: (yield from run.updates(pair, settings)),
+            outputs=feed.panel(),
             show_progress="hidden",
             api_visibility="private",
         )
-    serving.launch(blocks)
+
+    serve(panel, running)
