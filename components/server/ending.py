@@ -13,7 +13,7 @@ from typing import Any
 
 
 def at_signals() -> None:
-    """End this process at SIGINT (Ctrl+C) and SIGTERM; to be called first, in the main thread."""
+    """End this process at SIGINT (Ctrl+C, exit code 130) and SIGTERM (0); called first of all."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
 
@@ -26,4 +26,4 @@ def _end(number: int, _: Any) -> None:
     tunneling = sys.modules.get("gradio.tunneling")
     for tunnel in tunneling.CURRENT_TUNNELS if tunneling else ():
         tunnel.kill()
-    os._exit(0)
+    os._exit(130 if number == signal.SIGINT else 0)

@@ -1,6 +1,9 @@
 """`python -m specdec.bench`."""
 
-from specdec.bench.command import main
+from specdec.commands import ended
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        from specdec.bench.command import main
+
+        main()

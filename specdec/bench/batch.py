@@ -23,6 +23,7 @@ import torch
 from specdec.bench.report import aligned, machine
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.checks import whole
+from specdec.commands import ended, to_write
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.loading import load_pair
@@ -232,7 +233,7 @@ def _pair(name: str, dtype: str) -> ModelPair:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure and print. ValueError: a user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m specdec.bench.batch", description=__doc__)
     parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
     parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
@@ -241,16 +242,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--k", default="0,1,2,3,4,6,8", help="drafted tokens (default: 0,1,2,3,4,6,8)")
     parser.add_argument("--tokens", type=int, default=48, help="of each text (default: 48)")
     parser.add_argument("--repeats", type=int, default=3, help="of everything (default: 3)")
-    parser.add_argument("--json", type=Path, help="write the figures here, beside those of other pairs")
+    parser.add_argument("--json", type=to_write, help="write the figures here, beside those of other pairs")
     options = parser.parse_args(arguments)
-    try:
-        tokens, repeats, threads = (
-            whole(name, getattr(options, name), 1) for name in ("tokens", "repeats", "threads")
-        )
-        sizes = [whole("runs", int(size), 1) for size in options.runs.split(",")]
-        ks = [whole("k", int(k), 0) for k in options.k.split(",")]
-    except ValueError as error:
-        parser.error(str(error))
+    tokens, repeats, threads = (
+        whole(name, getattr(options, name), 1) for name in ("tokens", "repeats", "threads")
+    )
+    sizes = [whole("runs", int(size), 1) for size in options.runs.split(",")]
+    ks = [whole("k", int(k), 0) for k in options.k.split(",")]
     torch.set_num_threads(threads)
     found = measure(_pair(options.pair, options.dtype), sizes, ks, tokens, repeats)
     print(
@@ -265,4 +263,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

@@ -24,6 +24,7 @@ from specdec.bench.profile import profile
 from specdec.bench.report import machine, mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
+from specdec.commands import to_write
 from specdec.exactness.audit.engines import versions
 from specdec.loading import load_pair
 from specdec.models.load import DTYPES, ROUNDED
@@ -73,18 +74,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="openvino-genai too: folders of the converted target and draft; without, both are converted",
     )
-    result.add_argument("--json", type=Path, help="write all figures here")
+    result.add_argument("--json", type=to_write, help="write all figures here")
     result.add_argument("--smoke", action="store_true", help="everything once, in seconds")
     return result
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and print; a user's mistake is told in one line."""
-    options = parser().parse_args(arguments)
-    try:
-        result = bench(options)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+    """Run and print. ValueError: a user's mistake."""
+    result = bench(parser().parse_args(arguments))
     print(f"\n{table(result['rows'])}")
     print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
     print("ratios: median of paired runs, 95% bootstrap interval; memory: peak of the whole process or GPU;")

@@ -14,7 +14,6 @@ import json
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specdec.bench.report import machine
+from specdec.commands import ended, to_write
 from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
 
@@ -37,7 +37,7 @@ EMULATION = ("NUMBA_CPU_NAME", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 def main() -> None:
     """Measure and print; with `--json`, write."""
     parser = argparse.ArgumentParser(prog="python -m specdec.bench.kernels", description=__doc__)
-    parser.add_argument("--json", type=Path, help="write all figures here")
+    parser.add_argument("--json", type=to_write, help="write all figures here")
     parser.add_argument("--times", type=int, default=12, help="how often each product is timed")
     options = parser.parse_args()
     crew = compiled.crew()
@@ -124,4 +124,5 @@ def _row(
 
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

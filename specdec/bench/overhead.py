@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,6 +19,7 @@ from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.profile import outside_forwards
 from specdec.bench.report import aligned, machine
 from specdec.checks import whole
+from specdec.commands import ended, to_write
 from specdec.decoding.run import measure_acceptance
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
@@ -57,21 +57,18 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure and print. ValueError: a user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m specdec.bench.overhead", description=__doc__)
     parser.add_argument("--vocabulary", type=int, default=4096, help="tokens, up to 8192 (default: 4096)")
     parser.add_argument("--tokens", type=int, default=400, help="of each run (default: 400)")
     parser.add_argument("--repeats", type=int, default=20, help="runs of each (default: 20)")
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
-    try:
-        settings = {
-            "vocabulary": whole("vocabulary", options.vocabulary, 16, 8192),
-            "tokens": whole("tokens", options.tokens, 8, 100_000),
-            "repeats": whole("repeats", options.repeats, 1, 10_000),
-        }
-    except ValueError as error:
-        parser.error(str(error))
+    settings = {
+        "vocabulary": whole("vocabulary", options.vocabulary, 16, 8192),
+        "tokens": whole("tokens", options.tokens, 8, 100_000),
+        "repeats": whole("repeats", options.repeats, 1, 10_000),
+    }
     torch.set_num_threads(1)
     rows = measure(*settings.values())
     lines = [[row["name"], f"{row['median']:.2f}", f"{row['least']:.2f}"] for row in rows]
@@ -83,4 +80,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

@@ -104,7 +104,3 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--symbols", type=int, default=40_000)
     options = parser.parse_args(arguments)
     print(as_text(options.messages, options.symbols))
-
-
-if __name__ == "__main__":
-    main()

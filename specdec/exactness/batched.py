@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from specdec.checks import whole
+from specdec.commands import ended, to_write
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.methods import METHODS
@@ -124,19 +124,16 @@ def _decoded(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare and print."""
+    """Compare and print. ValueError: a user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m specdec.exactness.batched", description=__doc__)
     parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
     parser.add_argument("--tokens", type=int, default=360, help="of a run on average (default: 360)")
     parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
-    parser.add_argument("--json", type=Path, help="write the figures here, beside those of other arithmetic")
+    parser.add_argument("--json", type=to_write, help="write the figures here")
     options = parser.parse_args(arguments)
-    try:
-        settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens", "threads")}
-        seed = whole("seed", options.seed, 0)
-    except ValueError as error:
-        parser.error(str(error))
+    settings = {name: whole(name, getattr(options, name), 1) for name in ("runs", "tokens", "threads")}
+    seed = whole("seed", options.seed, 0)
     from specdec.loading import load_pair
 
     torch.set_num_threads(settings["threads"])
@@ -155,4 +152,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

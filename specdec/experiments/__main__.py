@@ -1,6 +1,8 @@
 """`python -m specdec.experiments`."""
 
+from specdec.commands import ended
 from specdec.experiments.command import main
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

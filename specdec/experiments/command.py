@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -71,7 +70,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run or summarise; a user's mistake is told in one line, and so is how to go on after a stop."""
+    """Run or summarise. ValueError: a user's mistake; KeyboardInterrupt says how to go on."""
     options = parser().parse_args(arguments)
     # so a launcher stops the processes that are left when one has died
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -80,10 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             report(options.results, settings_for(options.results, options.prompts))
         else:
             experiment(options, settings_of(options))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit(f"stopped: {_kept(options.results)}")
+        raise KeyboardInterrupt(f"stopped: {_kept(options.results)}") from None
 
 
 def _kept(results: Path) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from specdec.commands import ended, to_write
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.decoding.run import generate
 from specdec.experiments.estimates import Estimate, tokens_per_call
@@ -121,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="The gain of context-aware trees.")
     parser.add_argument("--results", type=Path, default=Path("context.jsonl"))
     parser.add_argument("--acceptance", type=Path, default=EMBEDDED, help="folder of the learnt acceptance")
-    parser.add_argument("--summary", type=Path, help="where to write the summary")
+    parser.add_argument("--summary", type=to_write, help="where to write the summary")
     parser.add_argument("--k", type=int, default=16)
     parser.add_argument("--learn-tokens", type=int, default=30_000)
     parser.add_argument("--repeats", type=int, default=5)
@@ -147,4 +148,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

@@ -16,6 +16,7 @@ from functools import partial
 
 from tqdm import tqdm
 
+from specdec.commands import ended
 from specdec.decoding.batch import generate_many
 from specdec.experiments.estimates import Estimate
 from specdec.experiments.fixed_trees import (
@@ -105,4 +106,5 @@ EXPERIMENT = Experiment(
 )
 
 if __name__ == "__main__":
-    EXPERIMENT.command()
+    with ended():
+        EXPERIMENT.command()

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from specdec.commands import to_write
 from specdec.decoding.run import measure_acceptance
 from specdec.experiments.estimates import Estimate, tokens_per_call
 from specdec.experiments.settings import read_prompts
@@ -128,7 +129,7 @@ class Experiment:
         module = f"python -m specdec.experiments.{self.name}"
         parser = argparse.ArgumentParser(prog=module, description=self.about)
         parser.add_argument("--results", type=Path, default=Path(f"{self.name}.jsonl"))
-        parser.add_argument("--summary", type=Path, help="where to write the summary")
+        parser.add_argument("--summary", type=to_write, help="where to write the summary")
         parser.add_argument("--repeats", type=int, default=2, help="texts of each prompt (default: 2)")
         parser.add_argument("--max-new-tokens", type=int, default=200)
         parser.add_argument(

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from tqdm import tqdm
 
+from specdec.commands import ended
 from specdec.decoding.batch import generate_many
 from specdec.experiments.estimates import Estimate
 from specdec.experiments.fixed_trees import (
@@ -133,4 +134,5 @@ def _cell(row: Record | None) -> str:
 EXPERIMENT = Experiment("rules", "All lossless rules.", measure, summarize, as_text)
 
 if __name__ == "__main__":
-    EXPERIMENT.command()
+    with ended():
+        EXPERIMENT.command()

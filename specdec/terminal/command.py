@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from specdec.terminal.waiting import Waiting
 
 COMMANDS = {
     "bench": "specdec.bench.command",
-    "audit": "specdec.exactness.audit.__main__",
+    "audit": "specdec.exactness.audit.command",
     "experiments": "specdec.experiments.command",
 }
 """Commands of others, each with a `main(arguments)`; `serve` is the page."""
@@ -37,22 +36,11 @@ _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Decode, or hand over to another command; a user's mistake is told in one line, with exit code 1.
-
-    Ctrl+C ends with 130, wrong usage with 2, a reader that goes away with 0.
-    """
+    """Decode, or hand over to another command and end with its exit code. ValueError: a user's mistake."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        if given and (given[0] in COMMANDS or given[0] == "serve"):
-            sys.exit(_hand_over(given[0], given[1:]))
-        else:
-            decode(parser().parse_args(given))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # as with `| head`; what is left unwritten must not fail again at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if given and (given[0] in COMMANDS or given[0] == "serve"):
+        sys.exit(_hand_over(given[0], given[1:]))
+    decode(parser().parse_args(given))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -182,7 +170,9 @@ def _hand_over(command: str, arguments: list[str]) -> Any:
     """What the other command returns: its exit code, or nothing."""
     if command == "serve":
         return _serve(arguments)
-    return import_module(COMMANDS[command]).main(arguments)
+    with Waiting("starting"):
+        module = import_module(COMMANDS[command])
+    return module.main(arguments)
 
 
 def _serve(arguments: list[str]) -> None:

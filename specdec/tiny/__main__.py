@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import specdec.tiny
+from specdec.commands import ended
 from specdec.tiny.measure import measure, measure_shapes
 from specdec.tiny.recipe import SMOKE, Budget, Recipe
 from specdec.tiny.run import Run, train
@@ -66,4 +67,5 @@ def run_of(options: argparse.Namespace) -> Run:
 
 
 if __name__ == "__main__":
-    main()
+    with ended():
+        main()

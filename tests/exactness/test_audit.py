@@ -12,7 +12,7 @@ import torch
 import specdec
 from specdec.decoding.engine import Engine, RunSettings
 from specdec.exactness.audit import audit, evidence
-from specdec.exactness.audit.__main__ import main
+from specdec.exactness.audit.command import main
 from specdec.exactness.audit.engines import assisted, ours, transformers
 from specdec.exactness.audit.law import OTHER, TargetLaw
 from specdec.exactness.audit.report import BEYOND_DOUBT

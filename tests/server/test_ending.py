@@ -41,18 +41,18 @@ def test_at_its_start(started):
     server, _ = started
     time.sleep(0.5)  # it imports
     line, errors, code = ended(server, signal.SIGINT)
-    assert (line, code) == ("The server was ended by SIGINT.", 0)
+    assert (line, code) == ("The server was ended by SIGINT.", 130)
     assert errors == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_visitors_wait_and_decode(started, number):
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_while_visitors_wait_and_decode(started, number, expected):
     server, address = started
     _wait_for(address, server)
     busy = threading.Thread(target=lambda: asyncio.run(invented_tabs(address, 4.0)), daemon=True)
     busy.start()
     time.sleep(2)
     line, errors, code = ended(server, number)
-    assert (line, code) == (f"The server was ended by {number.name}.", 0)
+    assert (line, code) == (f"The server was ended by {number.name}.", expected)
     assert "Traceback" not in errors
     busy.join(60)

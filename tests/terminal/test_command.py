@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import specdec
+from specdec.__main__ import main
 from specdec.terminal import command, waiting
 from specdec.terminal.printing import columns, harmless, in_colours, painted
 from specdec.trace import Generation, Token
@@ -36,7 +37,7 @@ def decoded(pair, monkeypatch, capsys):
     monkeypatch.setattr(command, "_loaded", lambda options: pair)
 
     def run(*arguments):
-        command.main([PROMPT, "--tokens", "20", "--topology", "sequence(3)", "--seed", "4", *arguments])
+        main([PROMPT, "--tokens", "20", "--topology", "sequence(3)", "--seed", "4", *arguments])
         return capsys.readouterr().out
 
     return run
@@ -104,7 +105,7 @@ def test_mistakes_are_told_in_a_line(decoded, arguments, message):
 def test_mistakes_are_told_before_anything_is_loaded(monkeypatch, arguments):
     monkeypatch.setattr(command, "_loaded", lambda options: pytest.fail("loaded"))
     with pytest.raises(SystemExit, match="error: "):
-        command.main([PROMPT, *arguments])
+        main([PROMPT, *arguments])
 
 
 @pytest.mark.parametrize(("piped", "wanted"), [("Once\n", "Once"), ("a\n\n", "a\n")])
@@ -116,7 +117,7 @@ def test_what_is_piped_in_loses_its_line_end(monkeypatch, piped, wanted):
 def test_no_prompt_is_an_error(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(SystemExit, match="no prompt"):
-        command.main([])
+        main([])
 
 
 @pytest.mark.parametrize(("method", "kinds"), [("gsd", "‹residual›"), ("ersd", "‹correction›"), ("ar", "")])
@@ -146,7 +147,7 @@ def test_other_commands_get_their_arguments(monkeypatch):
     monkeypatch.setattr(command, "import_module", lambda name: asked.append(name) or Other)
     for name in command.COMMANDS:
         with pytest.raises(SystemExit) as ended:
-            command.main([name, "--smoke", "x"])
+            main([name, "--smoke", "x"])
         assert ended.value.code == 2
     assert asked == [*command.COMMANDS.values()]
 
@@ -154,12 +155,12 @@ def test_other_commands_get_their_arguments(monkeypatch):
 def test_the_page_is_served_from_a_checkout(monkeypatch, tmp_path):
     monkeypatch.setattr(command, "_PAGE", tmp_path / "app.py")
     with pytest.raises(SystemExit, match="checkout"):
-        command.main(["serve"])
+        main(["serve"])
     (tmp_path / "app.py").write_text("import sys; sys.exit(' '.join(sys.argv[1:]))")
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(SystemExit, match="--port 1"):
-        command.main(["serve", "--port", "1"])
+        main(["serve", "--port", "1"])
 
 
 def test_colours_are_for_terminals_alone(monkeypatch):

@@ -41,5 +41,5 @@ def test_the_command_adds_a_pair_to_its_results(tmp_path, capsys):
 
 @pytest.mark.parametrize("option", [("--runs", "0"), ("--k", "x"), ("--tokens", "0")])
 def test_what_does_not_fit_is_told(option):
-    with pytest.raises(SystemExit):
+    with pytest.raises(ValueError, match=option[1]):
         batch.main(["--pair", "tiny", *option])
