@@ -69,7 +69,7 @@ def custom_generate(
     returns = generation_config.return_dict_in_generate
     wanted = Wanted(
         method=method,
-        topology=_topology(topology, generation_config),
+        topology=_topology(topology, generation_config, drafting),
         drafter=None if generation_config.prompt_lookup_num_tokens is None else NGram(),
         max_new_tokens=limit - input_ids.shape[1],
         do_sample=bool(generation_config.do_sample),
@@ -172,9 +172,12 @@ def _limit(config: GenerationConfig, context_length: int, prompt_length: int) ->
 
 
 def _topology(
-    topology: Topology | ContextTree | str | None, config: GenerationConfig
+    topology: Topology | ContextTree | str | None, config: GenerationConfig, draft: PreTrainedModel | None
 ) -> Topology | ContextTree | str | None:
-    """The tree to draft; ValueError where several arguments name one."""
+    """The tree to draft; ValueError where several arguments name one.
+
+    Where none does, the draft's own configuration may, which is where transformers looks for it.
+    """
     given = {
         "topology": topology,
         "num_assistant_tokens": config.num_assistant_tokens,
@@ -185,7 +188,11 @@ def _topology(
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1:
         raise ValueError(f"{named[0]} and {named[1]} both say how much is drafted: give one of them")
-    return sequence(given[named[0]]) if named and topology is None else topology
+    if named:
+        return sequence(given[named[0]]) if topology is None else topology
+    of_draft = getattr(draft, "generation_config", None)
+    tokens = getattr(of_draft, "num_assistant_tokens", None)
+    return None if tokens in UNASKED_TOKENS else sequence(tokens)
 
 
 def _seeds(seed: int | Sequence[int] | None, rows: int) -> list[int]:

@@ -355,6 +355,15 @@ def test_acceptance_is_counted_for_each_row(pair):
         assert first.offered >= first.accepted >= second.offered >= second.accepted
 
 
+def test_the_drafts_own_configuration_may_say_how_many_tokens(pair, monkeypatch):
+    target, draft = pair
+    monkeypatch.setattr(draft.generation_config, "num_assistant_tokens", 2)
+    call = partial(target.generate, PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
+    for asked, paths in (({}, 2), ({"num_assistant_tokens": 3}, 3), ({"topology": sequence(1)}, 1)):
+        found = call(return_dict_in_generate=True, **asked)
+        assert found.generations[0].paths == sequence(paths).paths
+
+
 REFUSED = {
     "num_beams": 2,
     "num_beam_groups": 2,
