@@ -226,6 +226,8 @@ def played(page):
     frame = next(frame for frame in page.frames if frame != page.main_frame)
     frame.wait_for_function("window.specdec?.store.state.rounds.length > 0", timeout=SLOW)
     frame.wait_for_selector("#tree .drawing .node")
+    for drawn in ("#tree .figure", "#race .figure"):
+        assert frame.locator(drawn).bounding_box()["height"] > 150
     return frame
 
 
