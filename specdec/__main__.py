@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdec.commands import ended
-from specdec.terminal.waiting import Waiting
+from specdec.waiting import Waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

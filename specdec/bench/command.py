@@ -31,6 +31,7 @@ from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.shipped import PROMPTS
+from specdec.waiting import Waiting
 
 SYNTHETIC_PROMPT = 16
 """Tokens of a synthetic pair's prompts."""
@@ -103,7 +104,8 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     warnings.filterwarnings("ignore", module="transformers")
     logging.disable_progress_bar()
     settings = _settings(options)
-    pairs, about = _pairs(options)
+    with Waiting("loading the models"):
+        pairs, about = _pairs(options)
     some = next(iter(pairs.values()))
     prompts = _prompts(options, some, settings["prompts"])
     trial = [

@@ -23,6 +23,7 @@ from specdec.experiments.summary import summarize
 from specdec.loading import load_pair
 from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS
+from specdec.waiting import Waiting
 
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 
@@ -113,9 +114,10 @@ def experiment(options: argparse.Namespace, settings: Settings) -> None:
     """Load the pair, say how long it will take, run, and report."""
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    pair = load_pair(
-        options.target, options.draft, device=device, dtype=options.dtype, draft_dtype=options.draft_dtype
-    )
+    with Waiting("loading the models"):
+        pair = load_pair(
+            options.target, options.draft, device=device, dtype=options.dtype, draft_dtype=options.draft_dtype
+        )
     store = Store(options.results)
     if share.index == 0:
         _announce(pair, settings, store, share)

@@ -3,5 +3,4 @@
 command     options, errors and exit codes
 decoding    the topology, and one run or one of each method, with what they measured
 printing    tokens in colours or with marks, and numbers in columns
-waiting     a word on what takes longer than two seconds
 """

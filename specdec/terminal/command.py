@@ -24,7 +24,7 @@ from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.terminal.decoding import Measured, chosen, compared, named, plainly
 from specdec.terminal.printing import columns, in_colours, legend, painted
-from specdec.terminal.waiting import Waiting
+from specdec.waiting import Waiting
 
 COMMANDS = {
     "bench": "specdec.bench.command",

@@ -11,8 +11,9 @@ import sys
 import pytest
 
 import specdec
+from specdec import waiting
 from specdec.__main__ import main
-from specdec.terminal import command, waiting
+from specdec.terminal import command
 from specdec.terminal.printing import columns, harmless, in_colours, painted
 from specdec.trace import Generation, Token
 from tests.helpers.tiny_checkpoints import tiny_model

@@ -14,6 +14,7 @@ from specdec.exactness.audit import engines
 from specdec.exactness.audit.report import Report, saved
 from specdec.exactness.audit.run import audit
 from specdec.loading import load_pair
+from specdec.waiting import Waiting
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -26,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if asked.json:
             saved(asked.json)  # hours later it would be too late to say that it can't be used
-        pair = load_pair(asked.target, draft=asked.draft) if asked.target else load_pair()
+        with Waiting("loading the models"):
+            pair = load_pair(asked.target, draft=asked.draft)
     except ValueError as error:
         parser.error(str(error))
     return max(_audited(name, pair, asked) for name in asked.engine)
