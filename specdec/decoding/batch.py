@@ -13,7 +13,7 @@ by its seed and its positions (in float32; elsewhere as far as logits are the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -201,9 +201,13 @@ def generate_many(
     as others end. ValueError as in `stream`, and where a list has another length than `prompts`; an error of
     one run ends them all.
     """
+    if isinstance(prompts, str) or not isinstance(prompts, Iterable):
+        raise ValueError(f"prompts = {prompts!r:.60} is no list of prompts")
     prompts = list(prompts)
     most = len(prompts) if at_once is None else whole("at_once", at_once, 1)
     several = {name: _each(name, value, len(prompts)) for name, value in settings.items()}
+    if seeds is not None and not isinstance(seeds, Iterable):
+        raise ValueError(f"seeds = {seeds!r:.60} is no list of seeds, one for each prompt")
     several["seed"] = _each("seeds", None if seeds is None else list(seeds), len(prompts))
     each = [{name: values[number] for name, values in several.items()} for number in range(len(prompts))]
     beside = max(1, min(most, len(prompts)))

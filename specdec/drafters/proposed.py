@@ -49,6 +49,8 @@ class Estimator(Protocol):
 
 def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
     """The drafter; ValueError where it has neither of the methods."""
+    if isinstance(drafter, type):
+        raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     if drafter is None or any(callable(getattr(drafter, name, None)) for name in ("propose", "law")):
         return drafter
     raise ValueError(
@@ -73,7 +75,7 @@ class ProposedDrafter:
 
     def __init__(self, drafter: Proposer | Estimator, vocab_size: int, sampling: Sampling):
         self.name, self.vocab_size, self.sampling = drafter_name(drafter), vocab_size, sampling
-        self._asked: Any = drafter.new_run() if hasattr(drafter, "new_run") else drafter
+        self._asked: Any = self._for_this_run(drafter)
 
     def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces) -> Asking[Drafted]:
         """What is proposed of the topology; from a law, each node's children are first arrivals under q.
@@ -94,6 +96,12 @@ class ProposedDrafter:
     def keep(self, rows: Sequence[int]) -> None:
         """Nothing was scored."""
 
+    def _for_this_run(self, drafter: Any) -> Any:
+        found = drafter.new_run() if hasattr(drafter, "new_run") else drafter
+        if checked_drafter(found) is None:
+            raise ValueError(f"{self.name}: new_run() gave None, and no drafter")
+        return found
+
     def _proposed(self, text_ids: Sequence[int], topology: Topology) -> dict[int, int]:
         """Token by row of the topology; equal beginnings of continuations share rows."""
         proposed = self._asked.propose(tuple(text_ids), topology)
@@ -103,7 +111,7 @@ class ProposedDrafter:
         for number, continuation in enumerate(proposed):
             where, row, before = f"{self.name}: propose()[{number}]", 0, len(tokens)
             for token_id in integers(where, continuation):
-                self._check_id(where, token_id)
+                self._checked_id(where, token_id)
                 row = _child(topology, tokens, row, token_id, where)
                 tokens[row] = token_id
             if row and len(tokens) == before:
@@ -135,23 +143,25 @@ class ProposedDrafter:
         law = self._asked.law(text_ids, drafted_ids)
         if not isinstance(law, Mapping):
             raise ValueError(f"{self.name}: law() gave {law!r:.60}, and no weights by token id")
+        chances: dict[int, float] = {}
         for token_id, weight in law.items():
-            self._check_id(f"{self.name}: law()", token_id)
             number = real(weight)
             if number is None or number < 0:
                 raise ValueError(f"{self.name}: law()[{token_id}] = {weight!r:.60} is no weight from 0 up")
-        if not any(law.values()):
+            chances[self._checked_id(f"{self.name}: law()", token_id)] = number
+        if not any(chances.values()):
             return None
         weights = torch.zeros(self.vocab_size, dtype=torch.float64)
-        weights[[*law]] = torch.tensor([*law.values()], dtype=torch.float64)
+        weights[[*chances]] = torch.tensor([*chances.values()], dtype=torch.float64)
         return weights.log_()
 
-    def _check_id(self, where: str, token_id: int) -> None:
+    def _checked_id(self, where: str, token_id: int) -> int:
         number = integer(token_id)
         if number is None or not 0 <= number < self.vocab_size:
             raise ValueError(
                 f"{where}: token id {token_id!r:.60} is not in the vocabulary, 0 to {self.vocab_size - 1:,}"
             )
+        return number
 
 
 def _child(topology: Topology, tokens: Mapping[int, int], row: int, token_id: int, where: str) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -286,11 +288,20 @@ class Saying:
         (Saying(law={9: 1.0}), r"law\(\): token id 9 is not in the vocabulary"),
         (Saying(law={1: -1.0}), r"law\(\)\[1\] = -1.0 is no weight"),
         (Saying(law={1: float("nan")}), r"law\(\)\[1\] = nan is no weight"),
+        (Saying(propose=[], new_run=None), r"saying: new_run\(\) gave None"),
+        (Saying(propose=[], new_run=3), "drafter = 3 has neither propose"),
+        (NGram, "drafter = <class .*NGram'> is a class"),
     ],
 )
 def test_what_is_proposed_is_checked(drafter, names):
     with pytest.raises(ValueError, match=names):
         generated("ersd", drafter)
+
+
+@pytest.mark.parametrize("weight", [0.5, Fraction(1, 2), np.float32(0.5), torch.tensor(0.5)])
+@pytest.mark.parametrize("token_id", [3, np.int64(3), torch.tensor(3)])
+def test_weights_are_numbers_of_any_kind(token_id, weight):
+    assert generated("ersd", Saying(law={token_id: weight})).token_ids == generated("ar", None).token_ids
 
 
 @pytest.mark.parametrize(

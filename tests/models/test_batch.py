@@ -241,6 +241,11 @@ def test_what_does_not_fit_is_named():
     pair, other = markov_pair(6), markov_pair(6, seed=4)
     with pytest.raises(ValueError, match="method has 2 values for 3 prompts"):
         specdec.generate_many(pair, [[0], [1], [2]], method=["ar", "gsd"])
+    for prompts in ("once", None, 5):
+        with pytest.raises(ValueError, match=f"prompts = {prompts!r} is no list"):
+            specdec.generate_many(pair, prompts)
+    with pytest.raises(ValueError, match="seeds = 5 is no list"):
+        specdec.generate_many(pair, [[0], [1]], seeds=5)
     with pytest.raises(ValueError, match="seeds has 1 values for 2 prompts"):
         specdec.generate_many(pair, [[0], [1]], seeds=[1])
     with pytest.raises(ValueError, match="at_once = 0"):
