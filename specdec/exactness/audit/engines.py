@@ -19,6 +19,7 @@ from specdec.decoding.run import generate
 from specdec.exactness.audit.run import Sample
 from specdec.methods import METHODS
 from specdec.models.openvino import Pipeline, convert_pair
+from specdec.topology import batch, sequence
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -197,7 +198,9 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
     among("engine", name, NAMES)
     kind, _, method = name.partition("-")
     if kind == "ours":
-        return ours(pair, method=method)
+        # on a sequence rules of independent draws decide as GSD does
+        tree = batch(4) if METHODS[method].drafting == "draws" else sequence(4)
+        return ours(pair, method=method, topology=tree)
     if kind == "transformers":
         lookup: dict[str, Any] = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
         return assisted(pair) if method == "assisted" else transformers(pair, **lookup)
