@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
@@ -59,9 +60,10 @@ class Events:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def push(self, body: Any, request: Any, username: str | None) -> Any:
-        """As Gradio's; 429 where the address has enough events already."""
+        """As Gradio's; 429 where the address has enough events already, 400 where it is no event of the page."""
         sender = address(request.scope)
         self._check(sender)
+        _check_values(self.queue.blocks.fns, body)
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
         body.session_hash = body.session_hash or secrets.token_hex(16)
@@ -106,6 +108,15 @@ class Events:
         await cancel_tasks({f"{session}_{event.fn._id}" for event in events})
         for event in events:
             self.queue.event_ids_to_events.pop(event._id, None)
+
+
+def _check_values(events: Mapping[int, Any], body: Any) -> None:
+    """400 where no event has this number, or its values are too few: Gradio would fail at them, at length."""
+    event = events.get(body.fn_index)
+    if body.fn_index is not None and event is None:
+        raise HTTPException(400, f"fn_index = {body.fn_index} is no event of this page")
+    if event is not None and len(body.data) < len(event.inputs):
+        raise HTTPException(400, f"data has {len(body.data)} values; this event takes {len(event.inputs)}")
 
 
 def bound(blocks: gr.Blocks) -> Events:

@@ -101,7 +101,7 @@ class Guard:
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
         if route.body == "json":
-            _check_json(scope, body)
+            _check_json(scope, body, route.asks)
         app = route.answers or self.app
         if not route.asks:
             await app(scope, again(body, receive), send)
@@ -188,8 +188,9 @@ def _check_query(scope: Any) -> None:
         _check_session(session)
 
 
-def _check_json(scope: Any, body: bytes) -> None:
-    """`Refused` where a body has more values than can be read in passing, or a name that would be kept."""
+def _check_json(scope: Any, body: bytes, asks: bool) -> None:
+    """`Refused` where a body has more values than can be read in passing, or a name that would be kept, or asks
+    what the page does not have."""
     content_type = dict(scope["headers"]).get(b"content-type", b"application/json")
     if not content_type.lower().startswith(b"application/json"):
         raise Refused(415, "the request's body must be JSON")
@@ -199,6 +200,13 @@ def _check_json(scope: Any, body: bytes) -> None:
         if isinstance(asked, dict):
             for name in ("session_hash", "event_id"):
                 _check_session(asked.get(name))
+            if asks:
+                _check_component(scope, asked.get("component_id"))
+
+
+def _check_component(scope: Any, number: Any) -> None:
+    if not isinstance(number, int) or number not in scope["app"].get_blocks().blocks:
+        raise Refused(400, f"component_id = {number!r:.40} is no part of this page")
 
 
 def _check_session(session: Any) -> None:

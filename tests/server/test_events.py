@@ -22,6 +22,7 @@ class Queue:
         self.stopped = False
         self.event_ids_to_events, self.pending_messages_per_session = {}, {}
         self.pending_event_ids_session = {}
+        self.blocks = SimpleNamespace(fns={3: SimpleNamespace(inputs=["prompt", "seed"])})
 
     async def push(self, body, request, username):
         number = str(len(self.event_ids_to_events))
@@ -37,8 +38,9 @@ class Queue:
         self.pending_messages_per_session[event.session_hash].put_nowait(message)
 
 
-def pushed(bounded, address, session=None):
-    return bounded.push(SimpleNamespace(session_hash=session), sent_from(address), None)
+def pushed(bounded, address, session=None, fn_index=3, data=("Once", 1)):
+    body = SimpleNamespace(session_hash=session, fn_index=fn_index, data=data)
+    return bounded.push(body, sent_from(address), None)
 
 
 def test_an_address_has_so_many_events_at_a_time_and_a_class_all_it_needs():
@@ -56,6 +58,25 @@ def test_an_address_has_so_many_events_at_a_time_and_a_class_all_it_needs():
         return most
 
     assert asyncio.run(visit()) >= 3 * 40  # three events of each of forty students
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"fn_index": 9999}, "fn_index = 9999 is no event of this page"),
+        ({"fn_index": -1}, "fn_index = -1 is no event of this page"),
+        ({"data": ["Once"]}, "data has 1 values; this event takes 2"),
+    ],
+)
+def test_what_is_no_event_or_has_too_few_values_is_told_and_not_begun(asked, told):
+    async def visit():
+        bounded = events.Events(Queue())
+        with pytest.raises(HTTPException) as refused:
+            await pushed(bounded, "192.0.2.1", "tab", **asked)
+        assert (refused.value.status_code, refused.value.detail) == (400, told)
+        return bounded.queue.event_ids_to_events, bounded.queue.pending_messages_per_session
+
+    assert asyncio.run(visit()) == ({}, {})
 
 
 def test_a_message_to_a_forgotten_session_ends_nothing():

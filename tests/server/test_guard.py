@@ -323,6 +323,21 @@ def test_a_name_that_would_be_kept_is_short_and_plain(site, name, value, path):
     assert (status, told) == (400, "session_hash and event_id are at most 64 letters, digits, _ and -")
 
 
+@pytest.mark.parametrize("number", [9999, None, "x", [1]])
+def test_a_question_to_no_part_of_the_page_is_told(site, number):
+    body = {"session_hash": "a", "component_id": number, "fn_name": "laws", "data": {}}
+    told = f"component_id = {number!r} is no part of this page"
+    assert posted(site, "component_server", json.dumps(body)) == (400, told)
+
+
+@pytest.mark.parametrize("path", ["queue/join", "call/generate"])
+def test_an_event_with_too_few_values_is_told(site, path):
+    body = {"session_hash": "a", "fn_index": site.decode, "data": []}
+    status, told = posted(site, path, json.dumps(body))
+    assert status == 400
+    assert told.startswith("data has 0 values; this event takes ")
+
+
 def test_so_is_one_in_a_query(site):
     for session in ("a" * 65, "a%20b", "", "a&session_hash=" + "b" * 65):
         assert get(site, f"/gradio_api/queue/data?session_hash={session}").status_code == 400
