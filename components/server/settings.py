@@ -37,24 +37,26 @@ class VisitorSettings:
 
         Ranges that depend on the models are checked where they matter, in `specdec`.
         """
+        most = limits.current()
         changes: dict[str, Any] = {
-            "prompt": words("prompt", self.prompt, limits.current().prompt_characters),
+            "prompt": words("prompt", self.prompt, most.prompt_characters),
             "method": among("method", self.method, METHODS),
             "topology": among("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
             "chat": bool(self.chat),
-            "tree": words("tree", self.tree, 4 * limits.current().draft_tokens),
-            "k": 1 if self.topology in topologies.WITHOUT_K or self.method == "ar" else whole("k", self.k, 1),
-            "max_new_tokens": whole("length", self.max_new_tokens, 1),
-            "temperature": number("temperature", self.temperature),
+            "tree": words("tree", self.tree, 4 * most.draft_tokens),
+            "k": 1 if self._without_k else whole("k", self.k, 1, most.draft_tokens),
+            "max_new_tokens": whole("length", self.max_new_tokens, 1, most.new_tokens),
+            "temperature": number("temperature", self.temperature, 0, _HOTTEST),
             "top_k": whole("top-k", self.top_k),
             "top_p": number("top-p", self.top_p, 0, 1),
             "seed": random.randrange(2**31) if self.seed is None else whole("seed", self.seed),
         }
-        settings = VisitorSettings(**changes)
-        limits.at_most("length", settings.max_new_tokens, limits.current().new_tokens, "tokens")
-        limits.at_most("k", settings.k, limits.current().draft_tokens)
-        return settings
+        return VisitorSettings(**changes)
+
+    @property
+    def _without_k(self) -> bool:
+        return self.topology in topologies.WITHOUT_K or self.method == "ar"
 
 
 def words(name: str, value: Any, most: int = 40) -> str:
@@ -65,6 +67,8 @@ def words(name: str, value: Any, most: int = 40) -> str:
     return value
 
 
+_HOTTEST = 100
+"""The largest temperature of `specdec.probs.Sampling`."""
 _LARGEST = 2**64 - 1
 """Seeds are the largest numbers that anybody needs."""
 

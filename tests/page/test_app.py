@@ -142,7 +142,7 @@ def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
         ({"k": None}, ["k is empty"]),
         ({"k": 2.5}, ["k = 2.5", "whole number"]),
         ({"k": 0}, ["k = 0"]),
-        ({"max_new_tokens": 0}, ["length = 0 is not a whole number from 1"]),
+        ({"max_new_tokens": 0}, ["length = 0 is not a whole number from 1 to 400"]),
         ({"temperature": -1}, ["temperature = -1"]),
         ({"top_p": 3}, ["top-p = 3 is not a number from 0 to 1"]),
         ({"top_k": -2}, ["top-k = -2"]),

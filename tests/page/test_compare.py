@@ -112,7 +112,7 @@ def test_a_measured_topology_says_that_it_is_chosen_and_which_it_is(known):
     [
         ({"k": 0}, ["k = 0"]),
         ({"k": None}, ["k is empty"]),
-        ({"k": 1000}, ["k = 1,000", "limit"]),
+        ({"k": 1000}, ["k = 1000", "from 1 to 64"]),
         ({"topology": "bush"}, ["topology = 'bush'", "specinfer"]),
         ({"draft": "nobody"}, ["draft = 'nobody'", "uniform"]),
         ({"draft": None}, ["draft = None"]),

@@ -188,7 +188,7 @@ def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
     whole, refused = visiting(site, visit)
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
     assert whole.count("event: generating") == len(expected.rounds)
-    assert "length = 301 tokens is above the limit of 300 here" in refused
+    assert "length = 301 is not a whole number from 1 to 300" in refused
 
 
 FEW = ("--seats", "1", "--new-tokens", "300", "--runs-per-address", "2")
