@@ -133,7 +133,10 @@ class TreeLab {
     slider.addEventListener("input", () => this.setK(Number(slider.value)));
     for (const input of [slider, number]) input.addEventListener("pointerdown", () => this.pause());
     number.addEventListener("focus", () => this.pause()); // else what is typed is overwritten
-    number.addEventListener("change", () => this.setK(Number(number.value)));
+    number.addEventListener("change", () => {
+      this.setK(Number(number.value));
+      number.value = this.k; // what is drawn, where more was typed
+    });
     this.find(".play").addEventListener("click", () => (this.playing ? this.pause() : this.play()));
     this.find(".decisions").addEventListener("change", (event) => {
       this.find(".decision-keys").hidden = !event.target.checked;
