@@ -67,6 +67,7 @@ export function appendInk(element, text) {
   const ink = document.createElement("span");
   ink.className = "ink";
   appendText(ink, word);
+  element.classList.add("inked");
   element.append(text.slice(0, text.length - word.length), ink);
 }
 
