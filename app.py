@@ -59,10 +59,10 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
         lessons.bar()
         classroom.bar(pair)
         with gr.Tabs(elem_id="tabs") as tabs:
-            # its scripts must run wherever the visitor is: a run goes on behind another tab
+            # its scripts run wherever the visitor is: other tabs show its run
             with gr.Tab("Decode", id="live", render_children=True):
                 fields = {setup.DECODE: decode.panel(pair, allowed)}
-            with gr.Tab("Compare", id="compare", render_children=True):
+            with gr.Tab("Compare", id="compare"):
                 compare.panel(pair)
             with gr.Tab("You draft", id="draft"):
                 be_draft.panel(pair)

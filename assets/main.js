@@ -1,10 +1,6 @@
 // Mounts the panels of the page; every panel is a view of the store in store.js.
 
-import { mountYouDraft } from "./be_draft/panel.js";
-import { mountClassBar, mountClassroom } from "./classroom/lecturer.js";
-import { mountCodecLab } from "./codecs/panel.js";
-import { mountCompare } from "./compare/panel.js";
-import * as comparison from "./compare/state.js";
+import { isTeaching } from "./classroom/teaching.js";
 import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
 import { mountLoads, mountModels, receive as receiveLoads } from "./decode/models.js";
@@ -14,59 +10,65 @@ import { mountStatistics } from "./decode/statistics.js";
 import { mountStepper } from "./decode/stepper.js";
 import { mountText } from "./decode/text.js";
 import { mountTree } from "./decode/tree.js";
-import { mountExperimentsLab } from "./experiments/panel.js";
-import { receive as receiveForward } from "./lessons/forward.js";
-import { mountLesson, mountLessons } from "./lessons/panel.js";
-import { mountLossless } from "./losslessness/panel.js";
-import * as check from "./losslessness/state.js";
 import { watchConnection } from "./page/connection.js";
 import { mountProjector } from "./page/projector.js";
 import { mountSetup } from "./page/setup.js";
-import { mountRaceLab } from "./race_lab/panel.js";
 import { mountGlossary } from "./shared/glossary.js";
 import * as store from "./shared/store.js";
-import { mountTreeLab } from "./tree_lab/panel.js";
-import { mountWatermark } from "./watermark/panel.js";
 
 const VIEWS = {
-  be_draft: mountYouDraft,
-  class_bar: mountClassBar,
-  classroom: mountClassroom,
-  codec_lab: mountCodecLab,
-  compare: mountCompare,
   drawer: mountDrawer,
-  experiments_lab: mountExperimentsLab,
   feed: mountFeed,
-  lossless: mountLossless,
   loads: mountLoads,
   models: mountModels,
-  lesson: mountLesson,
-  lessons: mountLessons,
   race: mountRace,
   projector: mountProjector,
   replay: mountReplay,
-  race_lab: mountRaceLab,
   setup: mountSetup,
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,
   tree: mountTree,
-  tree_lab: mountTreeLab,
-  watermark: mountWatermark,
 };
 
-export function mount(name, element, props, server, trigger) {
-  VIEWS[name](element, props, server, trigger);
-  dispatchEvent(new Event("slides")); // a tab has more to show
+const RECEIVERS = { feed: store.receive, loads: receiveLoads };
+
+// What the opening does not show is fetched with the tab that it belongs to.
+const LATER = {
+  be_draft: () => import("./be_draft/panel.js").then((panel) => panel.mountYouDraft),
+  class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
+  classroom: () => import("./classroom/lecturer.js").then((panel) => panel.mountClassroom),
+  codec_lab: () => import("./codecs/panel.js").then((panel) => panel.mountCodecLab),
+  compare: () => import("./compare/panel.js").then((panel) => streamed("compare", panel.run) && panel.mountCompare),
+  experiments_lab: () => import("./experiments/panel.js").then((panel) => panel.mountExperimentsLab),
+  lesson: () => atLessons.then(() => import("./lessons/panel.js")).then((panel) => panel.mountLesson),
+  lessons: () => import("./lessons/panel.js").then((panel) => streamed("lessons", panel.run) && panel.mountLessons),
+  lossless: () =>
+    import("./losslessness/panel.js").then((panel) => streamed("lossless", panel.run) && panel.mountLossless),
+  race_lab: () => import("./race_lab/panel.js").then((panel) => panel.mountRaceLab),
+  tree_lab: () => import("./tree_lab/panel.js").then((panel) => panel.mountTreeLab),
+  watermark: () => import("./watermark/panel.js").then((panel) => panel.mountWatermark),
+};
+
+// What the server streams to a panel goes there from now on.
+function streamed(name, run) {
+  RECEIVERS[name] = run.receive;
+  if (run.isActive) watchConnection(run);
+  return true;
 }
 
-const RECEIVERS = {
-  compare: comparison.receive,
-  feed: store.receive,
-  lessons: receiveForward,
-  lossless: check.receive,
-  loads: receiveLoads,
-};
+// The bar of lessons and that of a class lie hidden until somebody looks at lessons, or a class is going on.
+let toLessons;
+const atLessons = new Promise((done) => (toLessons = done));
+const asked = new URLSearchParams(location.search);
+if (asked.has("lesson") || isTeaching()) toLessons();
+
+export async function mount(name, element, props, server, trigger) {
+  if (name === "lessons" || name === "classroom") toLessons();
+  const view = VIEWS[name] ?? (await LATER[name]());
+  view(element, props, server, trigger);
+  dispatchEvent(new Event("slides")); // a tab has more to show
+}
 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 
@@ -74,5 +76,6 @@ export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 const { begin, stop, ended, chosenTree } = store;
 window.specdec = { begin, stop, ended, chosenTree, store };
 
+addEventListener("submit", (event) => event.preventDefault(), true); // scripts send all forms, those on their way too
 mountGlossary();
-watchConnection([{ isActive: store.isExpecting, breakOff: store.breakOff }, comparison, check]);
+watchConnection({ isActive: store.isExpecting, breakOff: store.breakOff });

@@ -6,8 +6,8 @@ import { post, recall, remember, spelled, watch } from "./connection.js";
 import { drawHistogram } from "./histogram.js";
 import { mountDraft } from "./lecturer_draft.js";
 import { mountJoin } from "./lecturer_join.js";
+import { KEPT } from "./teaching.js";
 
-const KEPT = "specdec.class.lecturer";
 const LOST = "The connection to the server is lost; it is tried again. The room stays.";
 
 let who = null; // { room, token }

@@ -27,6 +27,8 @@ import {
 } from "./state.js";
 import { beside, HEAD, rows, status, summary } from "./words.js";
 
+export * as run from "./state.js";
+
 const SETTLED = 500; // milliseconds after the last change of a column until it is run again
 const ADDED = "ersd.batch.4.own";
 const CHANGED = "Prompt, seed, length or temperature is another one now: press Run to compare anew.";

@@ -12,6 +12,8 @@ import { answerOf, forget, onProgress } from "./progress.js";
 import { printSheet } from "./sheet.js";
 import { lastStep } from "./steps.js";
 
+export * as run from "./forward.js";
+
 let bar = null;
 const steps = observable(); // told of each step that is opened, and of the end
 let arrive;
@@ -40,12 +42,20 @@ export async function goTo(lesson, step = 0, shown = false) {
   bar.open(lesson, step, shown);
 }
 
-export function mountLesson(element, { lessons }) {
+// lessons: the address of all of them.
+export async function mountLesson(element, { lessons: address }) {
+  const lessons = await fetched(address).catch(() => null);
+  if (!lessons) return tell(["The lessons could not be loaded. Load the page again."]);
   bar = new Bar(element, lessons, steps.notify);
   arrive();
   const notes = element.querySelector(".notes");
   notes.addEventListener("click", () => openNotes(bar) || setText(notes, "Allow pop-ups first"));
   openAsked(lessons, new URLSearchParams(location.search));
+}
+
+async function fetched(address) {
+  const answer = await fetch(new URL(address, document.baseURI).href);
+  return answer.ok ? answer.json() : null;
 }
 
 // The lesson that the address names, at its step, counted from 1 there.
@@ -106,6 +116,7 @@ function mountBoard(element, ask) {
   let board = null;
   const draw = () => {
     element.hidden = !board;
+    document.body.toggleAttribute("data-board", Boolean(board));
     if (!board) return;
     const found = board.measure && forward.found;
     element.querySelector(".drawn").replaceChildren(drawBoard(found ? measuredBoard(board, found) : board));

@@ -10,6 +10,8 @@ import { Path } from "./path.js";
 import { begin, clearPast, ended, isActive, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
+export * as run from "./state.js";
+
 const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
 const CHECKS = [
   "method",

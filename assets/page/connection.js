@@ -7,17 +7,22 @@ const TRIES = 2; // a request may fail by itself
 const LOST =
   "The connection to the server is lost. What came until now stays here; when the server is back, the page starts anew by itself.";
 
-// runs: each with isActive(), whether it expects something of the server, and breakOff(message).
-export function watchConnection(runs) {
-  let failed = 0;
-  setInterval(async () => {
-    if (!runs.some((run) => run.isActive())) return void (failed = 0);
-    try {
-      await fetch(new URL("gradio_api/queue/status", document.baseURI), { cache: "no-store" });
-      failed = 0;
-    } catch {
-      failed += 1;
-    }
-    if (failed >= TRIES) for (const run of runs) if (run.isActive()) run.breakOff(LOST);
-  }, EVERY);
+const runs = [];
+let failed = 0;
+
+// run: with isActive(), whether it expects something of the server, and breakOff(message).
+export function watchConnection(run) {
+  if (runs.length === 0) setInterval(look, EVERY);
+  runs.push(run);
+}
+
+async function look() {
+  if (!runs.some((run) => run.isActive())) return void (failed = 0);
+  try {
+    await fetch(new URL("gradio_api/queue/status", document.baseURI), { cache: "no-store" });
+    failed = 0;
+  } catch {
+    failed += 1;
+  }
+  if (failed >= TRIES) for (const run of runs) if (run.isActive()) run.breakOff(LOST);
 }

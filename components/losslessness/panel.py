@@ -209,7 +209,9 @@ def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr
         yield from lossless_run.updates(settings, visitor=turns.visitor(request))
 
     def tell(event: str) -> str:
-        return f"() => {{ window.specdec.lossless.{event}(); return []; }}"
+        # Run can be pressed while the tab's scripts are still on their way
+        here = "while (!window.specdec?.lossless) await new Promise(requestAnimationFrame)"
+        return f"async () => {{ {here}; window.specdec.lossless.{event}(); return []; }}"
 
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     both: dict[str, Any] = {"inputs": None, "outputs": [start, stop]}

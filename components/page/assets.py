@@ -11,7 +11,7 @@ from urllib.parse import quote
 import gradio as gr
 import plotly
 
-from specdec.notebook import player
+from specdec.notebook import bundle, player
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
 MAIN = ASSETS / "main.js"
@@ -32,12 +32,26 @@ PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.j
 
 _MADE = Path(tempfile.mkdtemp(prefix="specdec-page-"))
 atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
-PLAYER = _MADE / "player.html"
-"""The page that plays a run offline, without one: Save fills it in."""
-PLAYER.write_text(player.empty(), encoding="utf-8")
 
-# What is listed here becomes public: scripts, styles, the page that Save fills, a file of plotly; no weights.
-gr.set_static_paths([MAIN, *FOLDERS, PLAYER, PLOTLY])
+# What is listed here becomes public: scripts, styles, what is made of them, a file of plotly; no weights.
+gr.set_static_paths([MAIN, *FOLDERS, _MADE, PLOTLY])
+
+
+def made(name: str, text: str) -> Path:
+    """A file that is written when the server starts, and public: its path."""
+    path = _MADE / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+PLAYER = made("player.html", player.empty())
+"""The page that plays a run offline, without one: Save fills it in."""
+STYLE = made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
+"""All style sheets of the page in one."""
+
+
+OPENING = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]
+"""The scripts that the page opens with; those of other tabs are fetched with them."""
 
 
 def file_url(path: Path) -> str:

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 
 from components.guard import connections, events, guard, limits
 from components.page import questions
-from components.page.assets import FOLDERS, MAIN, SHEETS, file_url
+from components.page.assets import FOLDERS, MAIN, OPENING, STYLE, file_url
 
 
 def theme() -> gr.themes.Base:
@@ -57,8 +57,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         enable_monitoring=False,
         max_file_size=1,  # nothing on the page is uploaded: files are read in the browser
         theme=theme(),
-        # Gradio would rewrite the selectors of css_paths; a linked file stays as it is.
-        head="".join(f'<link rel="stylesheet" href="{file_url(sheet)}">' for sheet in SHEETS),
+        head=_head(),
         footer_links=["api", "settings"],
         run_history=False,
         # Gradio keeps the page's whole config, a sixth of a megabyte, for each of the latest 10,000 visitors.
@@ -72,6 +71,13 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         },
         **options,
     )
+
+
+def _head() -> str:
+    """The page's style sheet, and its scripts, fetched beside Gradio's and not one after the other."""
+    # Gradio would rewrite the selectors of css_paths; a linked file stays as it is
+    scripts = (f'<link rel="modulepreload" href="{file_url(script)}">' for script in OPENING)
+    return "".join([f'<link rel="stylesheet" href="{file_url(STYLE)}">', *scripts])
 
 
 @asynccontextmanager

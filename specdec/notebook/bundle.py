@@ -24,12 +24,18 @@ def bundled(root: Path, start: str) -> str:
     What it exports are names of that script. ValueError where a module is written in another way than these
     are: imports of names or of a whole module, exports of functions, classes and constants.
     """
-    order: list[str] = []
-    _visit(root, start, order)
+    order = modules(root, start)
     numbers = {name: number for number, name in enumerate(order)}
     bodies = [_module(root, name, numbers) for name in order]
     script = "\n".join(['"use strict";', *bodies, f"Object.assign(globalThis, module_{numbers[start]});"])
     return script.replace("</", "<\\/")  # a script element ends at the first "</script", whatever it holds
+
+
+def modules(root: Path, start: str) -> list[str]:
+    """The module `start` below `root` and all that it imports at once, each below those that it imports."""
+    order: list[str] = []
+    _visit(root, start, order)
+    return order
 
 
 def _visit(root: Path, name: str, order: list[str]) -> None:

@@ -158,11 +158,8 @@ class Site:
         """Open the page with a recorded run: seconds until everything that it needs is there."""
         start = time.monotonic()
         html = (await http.get("/")).raise_for_status().text
-        main = re.search(r"(gradio_api/file=[^\"'\\]+)/main\.js", html)[1]
-        styles = re.findall(r"gradio_api/file=[^\"'\\]+\.css", html)
-        assets = ROOT / "assets"
-        scripts = [f"{main}/{path.relative_to(assets)}" for path in assets.rglob("*.js")]
-        for path in [*styles, *scripts, f"{self.traces}/{name}.json"]:
+        files = set(re.findall(r"gradio_api/file=[^\"'\\]+\.(?:css|js)", html))
+        for path in [*files, f"{self.traces}/{name}.json"]:
             (await http.get(f"/{path}")).raise_for_status()
         return time.monotonic() - start
 

@@ -1,0 +1,11 @@
+// Whether this browser leads a class: known before anything of the classroom is fetched.
+
+export const KEPT = "specdec.class.lecturer";
+
+export function isTeaching() {
+  try {
+    return localStorage.getItem(KEPT) !== null;
+  } catch {
+    return false; // a browser that keeps nothing
+  }
+}
