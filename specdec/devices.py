@@ -1,10 +1,16 @@
-"""Small numbers on their way to where the models compute, and the threads of a CPU that compute."""
+"""Where models compute: small numbers on their way there, the threads of a CPU, and the machine in words."""
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,3 +66,19 @@ def processor() -> str:
     """What else decides the last bits of logits on a CPU: torch, its instructions, its threads."""
     threads = usual_threads()
     return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {threads} threads"
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Where and with what: processor, versions, date."""
+    words: dict[str, Any] = {name: version(name) for name in ("torch", "transformers")}
+    words |= {"python": platform.python_version(), "processor": _processor_name()}
+    words |= {"cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
+    if device.type == "cuda":
+        words |= {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
+    return words
+
+
+def _processor_name() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())

@@ -13,6 +13,7 @@ import torch
 
 from components.lessons.forward import PROMPT, Forwards
 from components.page.assets import ASSETS
+from specdec.devices import machine
 
 if TYPE_CHECKING:
     from specdec.pair import Pair
@@ -32,8 +33,6 @@ def main() -> None:
 
 def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
     """target: `Forwards.found` of the target; draft: of the draft's forward over one row."""
-    from specdec.bench.report import machine  # transformers, for which the page does not wait
-
     ids = pair.encode(PROMPT)
     assert pair.draft is not None, "the embedded pair has a draft"
     timed = {"target": Forwards(pair.target, ids), "draft": Forwards(pair.draft, ids, rows=(1,))}

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from specdec.bench.report import aligned, machine
+from specdec.bench.report import aligned
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.checks import whole
 from specdec.commands import ended, to_write
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
+from specdec.devices import machine
 from specdec.loading import load_pair
 from specdec.models.load import DTYPES
 from specdec.pair import ModelPair

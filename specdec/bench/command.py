@@ -21,10 +21,11 @@ from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
 from specdec.bench.openvino import folders
 from specdec.bench.profile import profile
-from specdec.bench.report import machine, mean_load, profile_table, rows, table
+from specdec.bench.report import mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
 from specdec.commands import to_write
+from specdec.devices import machine
 from specdec.exactness.audit.engines import versions
 from specdec.loading import load_pair
 from specdec.models.load import DTYPES, ROUNDED

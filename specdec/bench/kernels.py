@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specdec.bench.report import machine
 from specdec.commands import ended, to_write
+from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
 

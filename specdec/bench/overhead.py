@@ -17,10 +17,11 @@ import torch
 
 from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.profile import outside_forwards
-from specdec.bench.report import aligned, machine
+from specdec.bench.report import aligned
 from specdec.checks import whole
 from specdec.commands import ended, to_write
 from specdec.decoding.run import measure_acceptance
+from specdec.devices import machine
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.optimal import optimal_topology

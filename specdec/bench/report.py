@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-import torch
 
 from specdec.bench.contestants import STAGES, Contestant, Sample
 from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
@@ -142,22 +135,6 @@ def _ratio(ratio: Mapping[str, float] | None) -> str:
     if ratio["low"] != ratio["low"]:
         return f"{ratio['value']:.2f}"
     return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    """Where and with what: processor, versions, date."""
-    words: dict[str, Any] = {name: version(name) for name in ("torch", "transformers")}
-    words |= {"python": platform.python_version(), "processor": _processor()}
-    words |= {"cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
-    if device.type == "cuda":
-        words |= {"gpu": torch.cuda.get_device_name(device), "cuda": torch.version.cuda}
-    return words
-
-
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
 
 
 def mean_load(loads: Sequence[float]) -> float:

@@ -13,7 +13,8 @@ by its seed and its positions (in float32; elsewhere as far as logits are the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -215,15 +216,24 @@ def generate_many(
         stream(pair, prompt, detail=detail, at_once=beside, **own)
         for prompt, own in zip(prompts, each, strict=True)
     ]
+    deque(ended(pair, runs, most), maxlen=0)
+    return [run.generation for run in runs]
+
+
+def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
+    """Decode runs that have not begun, so many at once, each taken when there is room for it; gives each of
+    them as it ends. An error of one run ends them all."""
     batch, waiting = Batch(pair), iter(runs)
     while True:
-        for run in islice(waiting, most - len(batch)):
+        for run in islice(waiting, at_once - len(batch)):
             batch.add(run)
         if not batch:
-            return [run.generation for run in runs]
+            return
         for progress in batch.step():
             if progress.error is not None:
                 raise progress.error
+            if progress.ended:
+                yield progress.run
 
 
 def _each(name: str, value: Any, count: int) -> list[Any]:

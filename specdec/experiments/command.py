@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from specdec.checks import whole
 from specdec.experiments.findings import VERDICTS
 from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
@@ -49,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
         result.add_argument(_option(name), type=type(value), help=f"default {value}")
     for name in STRATEGIES:
         result.add_argument(_option(name), type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
+    together = "texts decoded together: the same numbers, sooner (default: 1)"
+    result.add_argument("--runs-at-once", type=int, default=1, metavar="N", help=together)
     result.add_argument("--smoke", action="store_true", help="every stage in a minute")
     result.add_argument("--summary", action="store_true", help="summarise --results, run nothing")
     return result
@@ -112,6 +115,7 @@ def settings_for(results: Path, prompts: Path) -> Settings:
 
 def experiment(options: argparse.Namespace, settings: Settings) -> None:
     """Load the pair, say how long it will take, run, and report."""
+    at_once = whole("runs-at-once", options.runs_at_once, 1)
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
     with Waiting("loading the models"):
@@ -121,7 +125,7 @@ def experiment(options: argparse.Namespace, settings: Settings) -> None:
     store = Store(options.results)
     if share.index == 0:
         _announce(pair, settings, store, share)
-    run(pair, settings, store, share, quiet=share.index > 0)
+    run(pair, settings, store, share, quiet=share.index > 0, at_once=at_once)
     if share.index == 0:
         report(options.results, settings)
 

@@ -14,6 +14,7 @@ import torch
 
 from specdec.commands import to_write
 from specdec.decoding.run import measure_acceptance
+from specdec.devices import machine
 from specdec.experiments.estimates import Estimate, tokens_per_call
 from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
@@ -99,13 +100,17 @@ def summary(
 @dataclass(frozen=True)
 class Experiment:
     """name: of its module. measure: does the runs that a store lacks, of (pair, prompts, repeats, length,
-    trees, store). summarize: of a store's header and runs. as_text: of the summary."""
+    trees, store). summarize: of a store's header and runs. as_text: of the summary. trees: by their names.
+    repeats, length: of texts, and their tokens, where nothing else is asked for."""
 
     name: str
     about: str
     measure: Callable[[ModelPair, Sequence[str], int, int, Mapping[str, Topology], Store], None]
     summarize: Callable[[Record, Sequence[Record]], Record]
     as_text: Callable[[Record], str]
+    trees: Callable[[ModelPair], dict[str, Topology]] = trees
+    repeats: int = 2
+    length: int = 200
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
         """Measure the embedded pair, and print and write the summary."""
@@ -114,10 +119,11 @@ class Experiment:
         pair, prompts = load_pair(), read_prompts(PROMPTS)
         if options.smoke:
             prompts, options.repeats, options.max_new_tokens = prompts[:2], 1, 12
-        shapes, store = trees(pair), Store(options.results)
+        shapes, store = self.trees(pair), Store(options.results)
         settings: Record = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts)}
         settings["trees"] = {name: [list(path) for path in tree.paths] for name, tree in shapes.items()}
         header = {"settings": settings, "pair": {"target": pair.target.name, "draft": pair.drafting.name}}
+        header["machine"] = machine(pair.target.device)
         store.begin(header)
         self.measure(pair, prompts, options.repeats, options.max_new_tokens, shapes, store)
         summary = self.summarize(header, store.read()[1])
@@ -130,8 +136,9 @@ class Experiment:
         parser = argparse.ArgumentParser(prog=module, description=self.about)
         parser.add_argument("--results", type=Path, default=Path(f"{self.name}.jsonl"))
         parser.add_argument("--summary", type=to_write, help="where to write the summary")
-        parser.add_argument("--repeats", type=int, default=2, help="texts of each prompt (default: 2)")
-        parser.add_argument("--max-new-tokens", type=int, default=200)
+        repeats = f"of everything, on other seeds (default: {self.repeats})"
+        parser.add_argument("--repeats", type=int, default=self.repeats, help=repeats)
+        parser.add_argument("--max-new-tokens", type=int, default=self.length)
         parser.add_argument(
             "--smoke", action="store_true", help="every stage in seconds; its numbers say nothing"
         )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from specdec import theory
-from specdec.decoding.run import generate
+from specdec.decoding.batch import ended
+from specdec.decoding.run import Run, generate, stream
 from specdec.experiments.plan import ContextJob, Job
 from specdec.experiments.settings import Settings
 from specdec.experiments.store import Record
@@ -26,23 +28,46 @@ def measure(pair: ModelPair, settings: Settings, job: Job | ContextJob) -> Recor
     """Do a job; its line of the results file."""
     if isinstance(job, ContextJob):
         return _contexts(pair, settings, job)
+    return _line(job, generate(pair, **_asked(settings, job)))
+
+
+def measured(
+    pair: ModelPair, settings: Settings, jobs: Sequence[Job | ContextJob], at_once: int
+) -> Iterator[Record]:
+    """Do jobs, so many texts decoded together; their lines as they are done, those of `measure` but for the
+    seconds, in which other runs have their share."""
+    begun: dict[Run, Job] = {}
+
+    def begin() -> Iterator[Run]:
+        for job in jobs:
+            if isinstance(job, Job):
+                run = stream(pair, **_asked(settings, job), detail=False)
+                begun[run] = job
+                yield run
+
+    for run in ended(pair, begin(), at_once):
+        yield _line(begun.pop(run), run.generation)
+    yield from (measure(pair, settings, job) for job in jobs if isinstance(job, ContextJob))
+
+
+def _line(job: Job, generation: Generation) -> Record:
     (point, topology, tree), prompt, repeat = job
-    generation = _decoded(pair, settings, prompt, repeat, method=point.method, topology=topology)
     record = point._asdict() | {"tree": tree, "prompt": prompt, "repeat": repeat, "seed": generation.seed}
     return record | counts(generation, topology)
 
 
-def _decoded(pair: ModelPair, settings: Settings, prompt: int, repeat: int, **arguments: Any) -> Generation:
-    return generate(
-        pair,
-        settings.prompts[prompt],
-        max_new_tokens=settings.max_new_tokens,
-        temperature=settings.temperature,
-        top_k=settings.top_k,
-        top_p=settings.top_p,
-        seed=settings.seed_of(prompt, repeat),
-        **arguments,
-    )
+def _asked(settings: Settings, job: Job) -> dict[str, Any]:
+    point, topology, _ = job.planned
+    return _text(settings, job.prompt, job.repeat) | {"method": point.method, "topology": topology}
+
+
+def _text(settings: Settings, prompt: int, repeat: int) -> dict[str, Any]:
+    return {
+        "prompt": settings.prompts[prompt],
+        "max_new_tokens": settings.max_new_tokens,
+        **asdict(settings.sampling),
+        "seed": settings.seed_of(prompt, repeat),
+    }
 
 
 def counts(generation: Generation, topology: Topology) -> Record:
@@ -79,7 +104,7 @@ def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
 
     Sums over the moments; bits. Entropies take what R misses to 1 as one more outcome.
     """
-    text = _decoded(pair, settings, job.prompt, job.repeat, method="ar")
+    text = generate(pair, **_text(settings, job.prompt, job.repeat), method="ar")
     p, q = _laws(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
     k = max(settings.batch)
     record: Record = {"method": "contexts", "tree": "", "prompt": job.prompt, "repeat": job.repeat}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from specdec import topology
 from specdec.decoding.run import generate
-from specdec.experiments.measure import measure
+from specdec.experiments.measure import measure, measured
 from specdec.experiments.plan import ContextJob, Job, Plan
 from specdec.experiments.settings import Point, Settings
 from specdec.experiments.store import Record, Store
@@ -41,8 +41,15 @@ class Share(NamedTuple):
 ALONE = Share()
 
 
-def run(pair: ModelPair, settings: Settings, store: Store, share: Share = ALONE, quiet: bool = False) -> None:
-    """Do the runs that are not in the results file yet, until nothing is missing.
+def run(
+    pair: ModelPair,
+    settings: Settings,
+    store: Store,
+    share: Share = ALONE,
+    quiet: bool = False,
+    at_once: int = 1,
+) -> None:
+    """Do the runs that are not in the results file yet, until nothing is missing; so many at once.
 
     ValueError where the file belongs to other settings, or another experiment writes to it.
     """
@@ -51,9 +58,8 @@ def run(pair: ModelPair, settings: Settings, store: Store, share: Share = ALONE,
             store.begin(header(pair, settings))
         share.wait()
         while jobs := _next_jobs(settings, store, share):
-            _do(
-                pair, settings, store, [job for job in jobs if job.prompt % share.count == share.index], quiet
-            )
+            own = [job for job in jobs if job.prompt % share.count == share.index]
+            _do(pair, settings, store, own, quiet, at_once)
             share.wait()
 
 
@@ -66,10 +72,18 @@ def _next_jobs(settings: Settings, store: Store, share: Share) -> list[Job | Con
 
 
 def _do(
-    pair: ModelPair, settings: Settings, store: Store, jobs: Sequence[Job | ContextJob], quiet: bool
+    pair: ModelPair,
+    settings: Settings,
+    store: Store,
+    jobs: Sequence[Job | ContextJob],
+    quiet: bool,
+    at_once: int,
 ) -> None:
-    for job in tqdm(jobs, unit="run", disable=quiet, mininterval=1, dynamic_ncols=True):
-        store.append(measure(pair, settings, job))
+    lines: Iterable[Record] = (measure(pair, settings, job) for job in jobs)
+    if at_once > 1:
+        lines = measured(pair, settings, jobs, at_once)
+    for line in tqdm(lines, total=len(jobs), unit="run", disable=quiet, mininterval=1, dynamic_ncols=True):
+        store.append(line)
 
 
 def header(pair: ModelPair, settings: Settings) -> Record:

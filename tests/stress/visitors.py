@@ -22,7 +22,7 @@ import httpx
 import psutil
 import torch
 
-from specdec.bench.report import machine
+from specdec.devices import machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = ROOT / "assets" / "results"

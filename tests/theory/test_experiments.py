@@ -16,6 +16,7 @@ import torch
 
 from components.experiments import figures as experiment_figures
 from specdec import ModelPair, generate, load_pair, optimal_topology, stats, theory, topology
+from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.experiments import (
     Point,
     Settings,
@@ -92,6 +93,22 @@ def test_no_run_is_there_twice_and_equal_trees_share_theirs(finished):
     trees = {(item.point.method, item.topology) for item in plan.planned}
     assert len(trees) < len(plan.planned)
     assert len(runs) == len({*map(json.dumps, runs)}) == len(trees) * plan.count + len(SMALL.prompts)
+
+
+@pytest.mark.parametrize("at_once", [2, 7])
+def test_texts_that_are_decoded_together_give_the_same_lines(finished, tmp_path, at_once):
+    store = Store(tmp_path / "results.jsonl")
+    run(PAIR, SMALL, store, quiet=True, at_once=at_once)
+    assert done(store) == done(finished)
+
+
+def test_texts_of_a_compiled_pair_that_are_decoded_together_give_the_same_lines(tmp_path):
+    pair = synthetic_pair(PRESETS["tiny"], torch.float32)[0]
+    settings = replace(SMALL, tokens=60, positions=0, optimal=(8,))
+    alone, together = (Store(tmp_path / f"{number}.jsonl") for number in (1, 5))
+    run(pair, settings, alone, quiet=True)
+    run(pair, settings, together, quiet=True, at_once=5)
+    assert done(together) == done(alone)
 
 
 @pytest.mark.parametrize("share", [0.03, 0.2, 0.55, 0.98])
@@ -367,6 +384,8 @@ def test_options_become_settings():
 def test_a_mistake_is_told_in_one_line(tmp_path):
     with pytest.raises(SystemExit, match="error: no results in"):
         main(["--summary", "--results", str(tmp_path / "none.jsonl")])
+    with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"):
+        main(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
 
 
 def test_processes_get_gpus_in_turn():

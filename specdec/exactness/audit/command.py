@@ -50,7 +50,7 @@ def _audited(name: str, pair: ModelPair, asked: argparse.Namespace) -> int:
 
 def _report(name: str, pair: ModelPair, asked: argparse.Namespace) -> Report:
     engine = engines.engine(name, pair, asked.url, asked.openvino)
-    with tqdm(desc=name, unit="decodes", mininterval=1, leave=False) as bar:
+    with tqdm(desc=name, unit=" decodes", mininterval=1, leave=False) as bar:
 
         def sample(*settings: Any) -> Sequence[int] | str:
             bar.update()
