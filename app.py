@@ -71,7 +71,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
             with gr.Tab("Tree lab", id="trees"):
                 tree_lab.panel()
             with gr.Tab("Losslessness", id="losslessness"):
-                fields["lossless"] = losslessness.panel()
+                fields["lossless"] = losslessness.panel(below=watermark.LINK)
                 watermark.panel()
             with gr.Tab("Experiments", id="experiments"):
                 experiments.panel()

@@ -256,3 +256,34 @@ def serious_findings(page, context=None):
         for found in Axe().run(page, context).response["violations"]
         if found["impact"] in ("serious", "critical")
     ]
+
+
+# Points at everything in sight: the sentences that come up, and what brings up one without a dotted line.
+_POINT = """async () => {
+  const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+  const name = loaded.find((name) => name.includes("/glossary.js"));
+  const { TERMS } = await import(name);
+  const terms = new Map(Object.entries(TERMS).map(([term, sentence]) => [sentence, term]));
+  const note = document.querySelector(".term-note");
+  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const [found, plain] = [new Set(), new Set()];
+  const marked = [...tab.querySelectorAll("[data-term]")]; // first: others change what is said
+  for (const element of new Set([...marked, ...tab.querySelectorAll("*")])) {
+    if (element.children.length > 0 && !element.matches("[data-term]")) continue;
+    if (!element.checkVisibility()) continue;
+    element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    if (note.hidden) continue;
+    const term = terms.get(note.textContent);
+    found.add(term);
+    const lines = [];
+    for (let at = element; at !== tab; at = at.parentElement)
+      lines.push(getComputedStyle(at).textDecorationLine);
+    if (lines.every((line) => line === "none") && !element.matches("input, select, option")) plain.add(term);
+  }
+  return [[...found], [...plain]];
+}"""
+
+
+def pointed_at(page):
+    """The terms that are explained in sight on the open tab, and those of them without a dotted line."""
+    return page.evaluate(_POINT)

@@ -83,8 +83,8 @@ export function sentence(round, decision, method) {
 }
 
 function draftSentence(round, method) {
-  const checked = raced(method) ? "raced against the target's own choice" : "tested against a number u of its own";
-  return `${count(round.nodes.length, "token")} drafted: the draft's first arrivals. None has been ${checked} yet.`;
+  const checked = raced(method) ? "The target has not raced yet." : "None has been tested yet.";
+  return `${count(round.nodes.length, "token")} drafted: the draft's first arrivals. ${checked}`;
 }
 
 // The numbers of what was decided: its probabilities and its arrival times.

@@ -175,11 +175,14 @@ class TextView {
     onceDrawn(() => this.keepInView(group));
   }
 
-  // Scrolls the story, never the page.
+  // Scrolls the story by whole lines, never the page.
   keepInView(group) {
     const [story, round] = [this.story.getBoundingClientRect(), group.getBoundingClientRect()];
-    if (round.bottom > story.bottom) this.story.scrollTop += round.bottom - story.bottom + 12;
-    if (round.top < story.top) this.story.scrollTop -= story.top - round.top + 12;
+    const [below, above] = [round.bottom - story.bottom, story.top - round.top];
+    if (below <= 0 && above <= 0) return;
+    const line = Number.parseFloat(getComputedStyle(this.story).lineHeight);
+    const by = above > 0 ? -Math.ceil(above / line) : Math.ceil(below / line);
+    this.story.scrollTop = (Math.round(this.story.scrollTop / line) + by) * line;
   }
 }
 

@@ -99,14 +99,18 @@ export function layout(round, decision, { width, height, zoom }) {
   return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
 }
 
-// Labels that do not touch, each `reach` pixels wide: what decides the round first, then in order as far as there is room.
+// Labels that do not touch: what decides the round first, then in order as far as there is room. reach(node): pixels from
+// its mark to the end of its label.
 export function thinned(nodes, reach) {
   const kept = [];
   const important = (item) => STATES.indexOf(item.status);
   const order = [...nodes].sort((a, b) => important(b) - important(a));
   return new Set(
     order.filter((item) => {
-      const free = kept.every(({ x, y }) => Math.abs(y - item.y) >= LINE || Math.abs(x - item.x) >= reach);
+      const free = kept.every((other) => {
+        const left = other.x < item.x ? other : item;
+        return Math.abs(other.y - item.y) >= LINE || Math.abs(other.x - item.x) >= reach(left);
+      });
       if (free) kept.push(item);
       return free;
     }),
@@ -179,22 +183,21 @@ class TreeView {
   }
 
   drawNodes(shown, spacing, room) {
-    const labelled = thinned(shown, room * CHARACTER);
+    const words = ({ node: { text } }) => shortened(room < NARROW ? text.trim() || text : text, Math.min(room, 12));
+    const wide = (item) => SIZE[item.status] + 16 + CHARACTER * [...words(item)].length;
+    const labelled = thinned(shown, wide);
     const small = Math.min(1, Math.max(0.3, spacing / 20));
     const withPills = spacing >= CROWDED;
     fillMarks(this.nodes, shown, nodeElement, (group, item) => {
-      const { node, status, x, y } = item;
+      const { status, x, y } = item;
       const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
-      const [, pill, mark, label] = group.children;
-      const words = labelled.has(item)
-        ? shortened(room < NARROW ? node.text.trim() || node.text : node.text, Math.min(room, 12))
-        : "";
+      const [, pill, mark, text] = group.children;
+      const label = labelled.has(item) ? words(item) : "";
       setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
-      setAll(label, { x: size + (withPills ? 8 : 4) });
-      setText(label, words);
-      const wide = size + 16 + CHARACTER * [...words].length;
-      setAll(pill, withPills && words ? { x: 0, width: wide, display: "inline" } : { display: "none" });
+      setAll(text, { x: size + (withPills ? 8 : 4) });
+      setText(text, label);
+      setAll(pill, withPills && label ? { x: 0, width: wide(item), display: "inline" } : { display: "none" });
       this.meaning.set(group, item);
     });
   }

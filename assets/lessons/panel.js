@@ -2,6 +2,7 @@
 
 import { offer, tell } from "../page/setup.js";
 import { misfit } from "../page/setup_fields.js";
+import { explained } from "../shared/glossary.js";
 import { observable } from "../shared/observable.js";
 import { make, onFrame, setText } from "../shared/view.js";
 import { Bar } from "./bar.js";
@@ -79,12 +80,9 @@ function card(lesson, number) {
   paper.addEventListener("click", () => printSheet(lesson, number));
   const buttons = make("p", "buttons");
   buttons.append(start, paper);
-  item.append(
-    make("h3", "", `${number}. ${lesson.title}`),
-    make("p", "", lesson.goal),
-    make("p", "note progress"),
-    buttons,
-  );
+  const goal = make("p");
+  goal.append(...explained(lesson.goal));
+  item.append(make("h3", "", `${number}. ${lesson.title}`), goal, make("p", "note progress"), buttons);
   return item;
 }
 

@@ -49,9 +49,19 @@ function slidesOf(menu) {
     show();
   });
   const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // once the tab is there
-  const tabs = document.querySelector("#tabs [role=tablist]");
-  new MutationObserver(later).observe(tabs, { attributeFilter: ["aria-selected"], subtree: true });
-  addEventListener("slides", later);
+  // The tabs may come after this.
+  let watched = null;
+  const watch = () => {
+    const tabs = document.querySelector("#tabs [role=tablist]");
+    if (!tabs || tabs === watched) return;
+    watched = tabs;
+    new MutationObserver(later).observe(tabs, { attributeFilter: ["aria-selected"], subtree: true });
+  };
+  watch();
+  addEventListener("slides", () => {
+    watch();
+    later();
+  });
   return show;
 }
 

@@ -58,6 +58,17 @@ export function term(name, text) {
   return word;
 }
 
+const NAMES = new Map(Object.keys(TERMS).map((name) => [name.toLowerCase(), name]));
+const NAMED = new RegExp(
+  `(?<!\\p{L})(${[...NAMES.keys()].filter((name) => /^[a-z -]+$/.test(name)).join("|")})(?!\\p{L})`,
+  "iu",
+);
+
+// A sentence of ours for `element.append`, its terms explained.
+/** @param {string} text */
+export const explained = (text) =>
+  text.split(NAMED).map((part, i) => (i % 2 === 0 ? part : term(NAMES.get(part.toLowerCase()), part)));
+
 function termOf(target) {
   const place = Object.keys(PLACES).find((selector) => target.closest(selector));
   const element = target.closest("[data-term]") ?? (place && target.closest(place));

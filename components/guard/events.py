@@ -60,7 +60,7 @@ class Events:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def push(self, body: Any, request: Any, username: str | None) -> Any:
-        """As Gradio's; 429 where the address has enough events already, 400 where it is no event of the page."""
+        """As Gradio's; 429 where the address has enough events already, 400 where the page has none such."""
         sender = address(request.scope)
         self._check(sender)
         _check_values(self.queue.blocks.fns, body)

@@ -189,8 +189,8 @@ def _check_query(scope: Any) -> None:
 
 
 def _check_json(scope: Any, body: bytes, asks: bool) -> None:
-    """`Refused` where a body has more values than can be read in passing, or a name that would be kept, or asks
-    what the page does not have."""
+    """`Refused` where a body has more values than can be read in passing, or a name that would be kept, or
+    asks what the page does not have."""
     content_type = dict(scope["headers"]).get(b"content-type", b"application/json")
     if not content_type.lower().startswith(b"application/json"):
         raise Refused(415, "the request's body must be JSON")

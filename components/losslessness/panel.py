@@ -98,8 +98,11 @@ _TEMPLATE = f"""
 """
 
 
-def panel() -> dict[str, Any]:
-    """Controls and the view; the controls by their names in the page's address."""
+def panel(below: str = "") -> dict[str, Any]:
+    """Controls and the view; the controls by their names in the page's address.
+
+    below: HTML of ours that leads to what follows the check.
+    """
     with gr.Row(elem_id="lossless-page"):
         with gr.Column(scale=1, min_width=300, elem_id="lossless-controls"):
             inputs = _method() | _fault()
@@ -109,6 +112,8 @@ def panel() -> dict[str, Any]:
                     "Stop", variant="stop", interactive=False, elem_id="lossless-stop", min_width=80
                 )
             inputs |= _size() | _tree()
+            if below:
+                gr.HTML(below, apply_default_css=False)
         with gr.Column(scale=3, min_width=320):
             view = frame.panel("lossless", _TEMPLATE, server_functions=[feed.missing], **_known())
     _follow(inputs)

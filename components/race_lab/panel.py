@@ -146,7 +146,7 @@ _TEMPLATE = f"""
     <header><h2 id="lab-race-title">One {frame.term("race")}, run twice</h2>
       <button type="button" class="reroll">Draw a new race</button></header>
     <p>Each token has one random number e, the same for both models, and {frame.term("arrival", "arrives")}
-      at e / q under the draft and at e / p under the target: the likelier, the earlier.
+      at e&nbsp;/&nbsp;q under the draft and at e&nbsp;/&nbsp;p under the target: the likelier, the earlier.
       Drag a ring to change its e. {reference("Paper, Figure 2 and Algorithm 2")}.</p>
     <p class="verdict" aria-live="polite"></p>
     <svg class="lanes" role="group" aria-label="Arrival times"></svg>

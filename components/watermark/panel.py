@@ -112,6 +112,9 @@ _TEMPLATE = f"""
 """
 
 
+LINK = '<a class="below" href="#watermark">Below: the seed is a watermark</a>'
+
+
 def panel() -> gr.HTML:
     """The watermark of the run that the Decode tab shows."""
     return frame.panel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specdec.methods import METHODS
-from tests.conftest import ready
+from tests.conftest import pointed_at, ready
 
 pytestmark = pytest.mark.browser
 
@@ -31,36 +31,12 @@ TERMS = {
     "losslessness": [*METHOD_NAMES, "topology", "k", "χ²", "p-value", "call", "law", "watermark"],
     "experiments": ["k", "call"],
     "codecs": ["law", "index", "entropy", "D_KL", "Elias γ"],
+    "lessons": ["ERSD", "GSD", "acceptance", "residual", "path", "k"],
 }
 """What is explained on each tab, by its name in `assets/shared/glossary.js`."""
 WANTED = (
     "ERSD GSD Traversal SpecInfer SpecTr topology k race arrival residual bonus path baseline entropy law"
 )
-
-# Points at everything in sight: the sentences that come up, and what brings up one without a dotted line.
-POINT = """async () => {
-  const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
-  const name = loaded.find((name) => name.includes("/glossary.js"));
-  const { TERMS } = await import(name);
-  const terms = new Map(Object.entries(TERMS).map(([term, sentence]) => [sentence, term]));
-  const note = document.querySelector(".term-note");
-  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
-  const [found, plain] = [new Set(), new Set()];
-  const marked = [...tab.querySelectorAll("[data-term]")]; // first: others change what is said
-  for (const element of new Set([...marked, ...tab.querySelectorAll("*")])) {
-    if (element.children.length > 0 && !element.matches("[data-term]")) continue;
-    if (!element.checkVisibility()) continue;
-    element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-    if (note.hidden) continue;
-    const term = terms.get(note.textContent);
-    found.add(term);
-    const lines = [];
-    for (let at = element; at !== tab; at = at.parentElement)
-      lines.push(getComputedStyle(at).textDecorationLine);
-    if (lines.every((line) => line === "none") && !element.matches("input, select, option")) plain.add(term);
-  }
-  return [[...found], [...plain]];
-}"""
 
 
 def test_what_must_be_explained_is_explained_on_some_tab():
@@ -79,7 +55,7 @@ def test_terms_are_explained_where_they_stand(blank, url, tab):
         blank.locator("#statistics summary").click()
         blank.wait_for_selector("#k input", state="visible")
     blank.wait_for_timeout(500)
-    found, plain = blank.evaluate(POINT)
+    found, plain = pointed_at(blank)
     assert set(TERMS[tab]) <= set(found)
     assert plain == []
 
