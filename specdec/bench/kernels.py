@@ -30,7 +30,7 @@ SHAPES = ((2048, 8192), (768, 32000))
 ROWS = (1, 2, 3, 5, 9, 17)
 BESIDE = ("float32", "bfloat16")
 """What torch multiplies in reasonable time on any processor."""
-EMULATION = ("NUMBA_CPU_NAME", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 """Variables by which a processor plays an older one; told beside the figures."""
 
 

@@ -19,7 +19,7 @@ from specdec.decoding.batch import Batch
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
-from specdec.models.kernels import CompiledDecoder, compiled, layout
+from specdec.models.kernels import CompiledDecoder, compiled, layout, processor
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import CompiledSession, LeanSession
@@ -209,7 +209,7 @@ def test_whatever_is_lacking_leaves_the_lean_forward(lacking, monkeypatch, caplo
     if lacking == "numba":
         monkeypatch.setattr(compiled.importlib.util, "find_spec", lambda name: None)
     elif lacking == "multiply-add":
-        monkeypatch.setattr(compiled, "_multiplies_and_adds", lambda: False)
+        monkeypatch.setattr(processor, "multiplies_and_adds", lambda: False)
     else:
         monkeypatch.setattr(compiled, "_compiled", broken)
     model = HFModel(tiny_model("llama"))

@@ -11,7 +11,6 @@ import hashlib
 import importlib.util
 import logging
 import os
-import platform
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +34,9 @@ _compiling = threading.Lock()
 @lru_cache(maxsize=1)
 def _crew() -> Crew | None:
     try:
-        if _multiplies_and_adds():
+        from specdec.models.kernels.processor import multiplies_and_adds
+
+        if multiplies_and_adds():
             return _compiled(cache_folder())
     except Exception as error:  # a compiler can fail in many ways, and nothing depends on it
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
@@ -53,18 +54,6 @@ def cache_folder() -> Path | None:
     except (OSError, RuntimeError):  # the latter without a home
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-def _multiplies_and_adds() -> bool:
-    """Whether the processor has fused multiply-add: without it each is a call."""
-    from llvmlite import binding
-    from numba import config
-
-    if platform.machine().lower() in ("arm64", "aarch64"):
-        return True
-    if named := config.CPU_FEATURES:  # type: ignore[attr-defined]  # made from the environment
-        return "+fma" in named.split(",")
-    return bool(binding.get_host_cpu_features().get("fma"))
 
 
 def _compiled(folder: Path | None) -> Crew:

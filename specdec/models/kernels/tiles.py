@@ -5,9 +5,10 @@ A matrix [outputs, inputs] lies in blocks of `LANES` outputs, in each block inpu
     weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
 
 A tile keeps the sums of up to `MOST_ROWS` rows with one or a few blocks in registers, reads each weight once
-for all of them and widens it to float32 on the way. An output is the sum over the inputs in their order, each
-step one fused multiply-add: the same bits whatever the number of rows, tiles or threads. LLVM makes of the
-vectors of sixteen what the processor has (two registers with AVX2, one with AVX-512, four with NEON).
+for all of them, asks for later ones in time, and widens it to float32 on the way. An output is the sum over
+the inputs in their order, each step one fused multiply-add: the same bits whatever the number of rows, tiles
+or threads. LLVM makes of the vectors of sixteen what the processor has (two registers with AVX2, one with
+AVX-512, four with NEON).
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from numba import types
 from numba.extending import intrinsic
 
 from specdec.models.kernels.layout import BYTES, KINDS, LANES, PART
+from specdec.models.kernels.processor import has
 
-MOST_ROWS = 6
-"""Of a tile: with AVX2 its sums take 12 of the 16 registers."""
-BLOCKS = {1: 4, 2: 2, 3: 2}
-"""Blocks of a tile by its rows, otherwise one: a sum waits for its last step, so there have to be some."""
+WIDE = has("avx512f")
+BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
+"""Blocks of a tile by its rows, from one on: a sum waits for its last step, so there have to be some. They
+take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
+MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
 """Inputs of a turn of the loop."""
+LINE, AHEAD = 64, 2048
+"""Bytes of a line of the processor's cache, and how far ahead of their use weights are asked for."""
 
 _INT, _FLOAT, _I64 = ir.IntType(32), ir.FloatType(), ir.IntType(64)
 _SUMS = ir.VectorType(_FLOAT, LANES)
@@ -43,18 +48,18 @@ _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "inputs")
 def tile(typingctx, kind, rows, blocks, weights, x, x_stride, out, out_stride, inputs):  # noqa: ARG001
     """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
 
-    kind: of `KINDS`. rows: 1 to `MOST_ROWS`. blocks: 1, or `BLOCKS` of as many rows.
+    kind: of `KINDS`. rows: 1 to `MOST_ROWS`. blocks: of `_sides`.
     """
 
     def codegen(_context, builder, _signature, values):
         kind, rows, blocks, *rest = values
         done = builder.append_basic_block("tile_done")
-        shape = builder.add(builder.mul(kind, _I64(64)), builder.add(builder.mul(rows, _I64(8)), blocks))
+        shape = builder.add(builder.mul(kind, _I64(128)), builder.add(builder.mul(rows, _I64(8)), blocks))
         switch = builder.switch(shape, done)
         for number, count in product(range(len(KINDS)), range(1, MOST_ROWS + 1)):
-            for side in {1, BLOCKS.get(count, 1)}:
+            for side in _sides(count):
                 case = builder.append_basic_block(f"tile_{number}_{count}_{side}")
-                switch.add_case(_I64(64 * number + 8 * count + side), case)
+                switch.add_case(_I64(128 * number + 8 * count + side), case)
                 builder.position_at_end(case)
                 builder.call(_function(builder.module, KINDS[number], count, side), rest)
                 builder.branch(done)
@@ -62,6 +67,11 @@ def tile(typingctx, kind, rows, blocks, weights, x, x_stride, out, out_stride, i
         return ir.Constant(ir.IntType(8).as_pointer(), None)
 
     return types.void(*(types.int64,) * 9), codegen
+
+
+def _sides(rows: int) -> set[int]:
+    """Blocks that tiles of so many rows have: their own, those beside one row more, one at the end."""
+    return {1, *BLOCKS[rows - 1 : rows + 1]}
 
 
 def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Function:
@@ -104,6 +114,8 @@ def _loop(builder, first, end, step, sums, kind, starts, lines):
     builder.position_at_end(body)
     current = list(carried)
     for offset in range(step):
+        if step > 1 and offset * LANES * BYTES[kind] % LINE == 0:
+            _ask_ahead(builder, builder.add(at, _I64(offset)), kind, starts)
         current = _step(builder, builder.add(at, _I64(offset)), current, kind, starts, lines)
     at.add_incoming(builder.add(at, _I64(step)), builder.block)
     for phi, value in zip(carried, current, strict=True):
@@ -111,6 +123,17 @@ def _loop(builder, first, end, step, sums, kind, starts, lines):
     builder.branch(head)
     builder.position_at_end(after)
     return carried
+
+
+def _ask_ahead(builder, at, kind, starts):
+    """Have the line of weights `AHEAD` of this input brought near; beyond the end it does no harm."""
+    address = ir.IntType(8).as_pointer()
+    asked = ir.FunctionType(ir.VoidType(), [address, _INT, _INT, _INT])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), asked)
+    offset = builder.add(builder.mul(at, _I64(LANES * BYTES[kind])), _I64(AHEAD))
+    for start in starts:
+        read, near, data = _INT(0), _INT(3), _INT(1)
+        builder.call(prefetch, [builder.inttoptr(builder.add(start, offset), address), read, near, data])
 
 
 def _step(builder, at, sums, kind, starts, lines):
@@ -153,7 +176,7 @@ def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
     """Raw sums of up to a part's outputs for all rows: out [rows, PART]. block_bytes: of its weights."""
     pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
     block, first = 0, 0
-    wide = 1 if rows > 3 else 4 if rows == 1 else 2
+    wide = BLOCKS[(rows + pieces - 1) // pieces - 1]
     while block < blocks:
         side = wide if block + wide <= blocks else 1
         first = 0
