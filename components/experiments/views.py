@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.experiments import figures, files, findings, same_trees, words
+from components.experiments import figures, files, findings, same_trees, serving, words
 from components.page.questions import Answer, Question, answers
 from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
@@ -27,12 +27,12 @@ class File(Question):
 
 @answers
 def shipped(_: Any) -> Answer:
-    """The view of the committed results, those on the same trees too, or an error where there are none."""
+    """The view of the committed results, those beside the paper too, or an error where there are none."""
     summary = files.shipped()
     if summary is None:
         raise ValueError(NO_RESULTS)
     shown = view(summary)
-    return shown | {"figures": [*shown["figures"], *same_trees.views()]}
+    return shown | {"figures": [*shown["figures"], *same_trees.views(), *serving.views()]}
 
 
 @answers

@@ -1,0 +1,124 @@
+"""Many texts at once: tokens per second against k, from the summary of `specdec.experiments.serving`.
+
+Pure functions, from the summary to what the panel shows of it: a figure, a sentence and a table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from components.experiments.figures import Look, measured
+from components.experiments.words import interval, listed, number, table
+from components.page.assets import ASSETS
+from specdec.figures.looks import INK, axes, colour, marks, skeleton
+
+SERVING = ASSETS / "results" / "serving.json"
+
+Summary = Mapping[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+_LOOKS = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"), ("cross", "dashdot"))
+"""Marks and line styles, from the fewest texts to the most."""
+_AUTO, _PLAIN = "auto", "0"
+_TICKS = [100 * 2**i for i in range(8)]
+FULL = 1.1
+"""Times as fast as without drafts, up to which drafting is not worth it."""
+
+
+def views() -> list[dict[str, Any]]:
+    """What is shown of the committed results, if there are any."""
+    return [view(json.loads(SERVING.read_text()))] if SERVING.is_file() else []
+
+
+def view(summary: Summary) -> dict[str, Any]:
+    """Tokens per second against k, a curve for each number of texts."""
+    about = summary["machine"]
+    return {
+        "id": "serving",
+        "method": None,
+        "title": "Many texts at once: the best tree shrinks",
+        "place": "Beside the paper: python -m specdec.experiments.serving",
+        "sentence": sentence(summary),
+        "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD on "
+        "the optimal tree of k tokens; k = 0 drafts nothing; all points write the same texts. Rings: the "
+        f"trees that auto chose. Tokens per second of one core of an {about['processor']}, {about['date']}.",
+        "figure": skeleton(figure(summary)),
+        "table": as_table(summary),
+    }
+
+
+def figure(summary: Summary) -> go.Figure:
+    """On a logarithmic axis, where equal steps are equal gains."""
+    drawn = axes("drafted tokens k", "tokens per second, one core", 360, yaxis_type="log")
+    for (mark, dash), at_once in zip(_LOOKS, _sizes(summary), strict=False):
+        rows = _curve(summary, at_once)
+        look = Look(_texts(at_once), colour("ersd"), mark, dash)
+        drawn.add_trace(measured(look, [row["k"][0] for row in rows], rows, positive=True, lines=True))
+    chosen = [row for row in summary["points"] if row["tree"] == _AUTO]
+    rings = marks("chosen by auto", INK, "circle-open").update(
+        x=[row["k"][0] for row in chosen],
+        y=[row["value"] for row in chosen],
+        hovertext=[f"auto, {_texts(row['at_once'])}: {row['value']:.0f}" for row in chosen],
+        marker={"size": 17, "line": {"width": 2}},
+    )
+    drawn.add_trace(rings)
+    return drawn.update_yaxes(tickvals=_TICKS, ticktext=[f"{tick:,}" for tick in _TICKS])
+
+
+def sentence(summary: Summary) -> str:
+    """The fastest k for each number of texts, what it gains, and what that says about serving."""
+    best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
+    told = [f"{_texts(at_once)}: {_told(row)}" for at_once, row in best.items()]
+    few, many = best[min(best)], best[max(best)]
+    ends = ""
+    if many["k"][0] < few["k"][0] and many["gain"]["value"] < FULL < few["gain"]["value"]:
+        ends = (
+            " A forward reads the weights once for all its rows: alone, guesses fill rows that would be "
+            "idle; in a full batch each row is somebody's token already. So a server drafts the less, the "
+            "more it has to do."
+        )
+    return f"Fastest, of {listed(told, '; ')}.{ends}"
+
+
+def fastest(rows: Rows) -> Mapping[str, Any]:
+    """The point with the most tokens per second."""
+    return max(rows, key=lambda row: row["value"])
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    rate = f"{row['value']:,.0f} tokens per second"
+    if row["tree"] == _PLAIN:
+        return f"nothing drafted, {rate}"
+    return f"k = {row['k'][0]}, {rate}, {number(row['gain']['value'])} times drafting nothing"
+
+
+def as_table(summary: Summary) -> dict[str, Any]:
+    """A row for each number of texts and tree."""
+    rows = [
+        [
+            f"{row['at_once']}",
+            f"auto: {listed([*map(str, row['k'])])}" if row["tree"] == _AUTO else row["tree"],
+            f"{row['value']:,.0f}",
+            f"{row['low']:,.0f} to {row['high']:,.0f}",
+            number(row["gain"]["value"]),
+            interval(row["gain"]),
+        ]
+        for row in summary["points"]
+    ]
+    columns = ["texts at once", "k", "tokens per second", "lowest to highest", "times k = 0"]
+    return table("ERSD on the optimal tree of k tokens", [*columns, "lowest to highest"], rows)
+
+
+def _sizes(summary: Summary) -> list[int]:
+    return list(dict.fromkeys(row["at_once"] for row in summary["points"]))
+
+
+def _curve(summary: Summary, at_once: int) -> list[Mapping[str, Any]]:
+    return [row for row in summary["points"] if row["at_once"] == at_once and row["tree"] != _AUTO]
+
+
+def _texts(at_once: int) -> str:
+    return "1 text alone" if at_once == 1 else f"{at_once} texts at once"

@@ -1,0 +1,55 @@
+"""Many texts at once as the page tells them: the fastest k of each number of texts, and what auto chose."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.experiments import serving
+
+
+def point(at_once, tree, k, value, gain):
+    spread = {"value": value, "low": 0.9 * value, "high": 1.1 * value}
+    gains = {"value": gain, "low": 0.9 * gain, "high": 1.1 * gain}
+    return {"at_once": at_once, "tree": tree, "k": k} | spread | {"gain": gains}
+
+
+@pytest.fixture
+def summary():
+    rates = {1: (300, 450, 400), 16: (1300, 1200, 900)}
+    points = [
+        point(at_once, str(k), [k], rate, rate / row[0])
+        for at_once, row in rates.items()
+        for k, rate in zip((0, 2, 8), row, strict=True)
+    ]
+    points += [point(1, "auto", [2, 3], 440, 440 / 300), point(16, "auto", [0], 1290, 0.99)]
+    about = {"settings": {}, "pair": {}, "machine": {"processor": "some", "date": "today"}, "repeats": 5}
+    return about | {"points": points}
+
+
+def test_the_sentence_names_the_fastest_tree_of_each_number_of_texts(summary):
+    said = serving.sentence(summary)
+    assert "1 text alone: k = 2, 450 tokens per second, 1.50 times drafting nothing; " in said
+    assert "16 texts at once: nothing drafted, 1,300 tokens per second." in said
+    assert "a server drafts the less" in said
+
+
+def test_what_is_said_of_serving_is_said_only_where_it_was_found(summary):
+    for row in summary["points"]:
+        if (row["at_once"], row["tree"]) == (16, "8"):
+            row["value"], row["gain"]["value"] = 2000, 2000 / 1300
+    said = serving.sentence(summary)
+    assert "16 texts at once: k = 8" in said
+    assert "a server drafts" not in said
+
+
+def test_the_figure_has_a_curve_for_each_number_of_texts_and_rings_for_auto(summary):
+    view = serving.view(summary)
+    *curves, rings = view["figure"]["data"]
+    assert [curve["name"] for curve in curves] == ["1 text alone", "16 texts at once"]
+    assert [curve["x"] for curve in curves] == [[0, 2, 8]] * 2
+    assert len({(curve["marker"]["symbol"], curve["line"]["dash"]) for curve in curves}) == 2
+    assert (rings["x"], rings["y"]) == ([2, 0], [440, 1290])
+    rows = view["table"]["rows"]
+    assert len(rows) == len(summary["points"])
+    assert {len(row) for row in rows} == {len(view["table"]["columns"])}
+    assert rows[-2][1] == "auto: 2 and 3"
