@@ -12,6 +12,9 @@ const linkOf = (room) => {
   return url;
 };
 
+// A line may end after each part of a long address.
+const parts = (address) => address.split(/(?<=\/)/).flatMap((part) => [part, document.createElement("wbr")]);
+
 function drawCode(host, { size, path }) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `-2 -2 ${size + 4} ${size + 4}`);
@@ -45,7 +48,7 @@ export function mountJoin(dialog, server, present) {
       if (who.room === room) return;
       room = who.room;
       const short = linkOf();
-      setText(find(".link"), `${short.host}${short.pathname}`);
+      find(".link").replaceChildren(...parts(`${short.host}${short.pathname}`));
       setText(find(".code"), spelled(room));
       codeOf(room);
     },

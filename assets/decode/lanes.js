@@ -100,7 +100,8 @@ export function mountLanes(element) {
     fill(second, others.tokens[there], most);
     write(there);
     const slowed = isPlaying() ? `, shown ${Math.max(1, Math.round(slowness()))} times slower` : "";
-    setText(box.querySelector(".clock"), `${seconds(now)} s${slowed} · ${ratio(ends, others)}`);
+    setText(box.querySelector(".passed"), `${seconds(now)} s${slowed}`);
+    setText(box.querySelector(".ratio"), ratio(ends, others));
     clearTimeout(timer);
     if (isPlaying()) timer = setTimeout(draw, TICK);
   });

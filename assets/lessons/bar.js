@@ -45,6 +45,7 @@ function lookAt(selector) {
     setTimeout(bring, SETTLED);
   };
   if (selector) wait();
+  else scrollTo(0, 0);
 }
 
 // Hides what would answer an open question, or what does not belong to a revealed one.

@@ -31,7 +31,7 @@ _TEMPLATE = f"""
   <div class="main-figure">
     <p><b class="efficiency">–</b> {_EFFICIENCY}</p>
     <div class="against" role="img" aria-label="Against one token per target call"><i></i></div>
-    <p class="note efficiency-note"></p>
+    <p class="note"><span class="efficiency-note"></span> <a href="?lesson=faster">Why is it faster?</a></p>
   </div>
   <p class="comparison" role="status"></p>
   <details class="all"><summary>All statistics</summary>

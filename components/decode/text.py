@@ -43,7 +43,7 @@ _TEMPLATE = f"""
       <p class="lane"><span class="name">{_BASELINE}</span><span class="track"><i></i></span>
         <span class="count"></span></p>
       <div class="slower-text" aria-hidden="true"></div>
-      <p class="clock"></p>
+      <p class="clock"><span class="passed"></span> · <a class="ratio" href="?lesson=faster"></a></p>
     </aside>
   </div>
 </section>

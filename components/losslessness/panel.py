@@ -133,7 +133,12 @@ def _fault() -> dict[str, Any]:
     broken = gr.Checkbox(False, label="Break the verifier on purpose", info=_BREAK)
     choices = [(title, name) for name, (title, _) in FAULT_WORDS.items()]
     fault = gr.Radio(
-        choices, value=_FAULT, label="What is done wrong", info=_explained(_FAULT), visible=False
+        choices,
+        value=_FAULT,
+        label="What is done wrong",
+        info=_explained(_FAULT),
+        visible=False,
+        elem_id="lossless-fault",
     )
     return {"broken": broken, "fault": fault}
 

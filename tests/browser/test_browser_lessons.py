@@ -38,6 +38,14 @@ COINCIDES = {
 }
 """Questions whose answer is a number that the page shows for another reason."""
 
+TELLING = {
+    ("rejection", 1): ["#replay .look-line"],
+    ("rejection", 2): ["#replay .look-line"],
+    ("drafter", 3): ["#replay .look-line", "#text .race-of-two .slower-text"],
+    ("lossless", 3): ["#lossless-fault .info-text"],
+}
+"""Parts of the page that say the answer in words, or in a text."""
+
 SEEN = """() => {
   const panel = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
   const seen = (element) => element.checkVisibility({ visibilityProperty: true });
@@ -108,6 +116,9 @@ def test_the_page_neither_contradicts_nor_answers_an_open_question(lesson, visit
         check_names(page, place, question["ask"])
         given_away(place, lesson, question, texts)
         assert "data-predict" in page.evaluate("document.body.getAttributeNames()")
+        for selector in TELLING.get((lesson["id"], step), ()):
+            assert page.locator(selector).count() == 1, selector
+            assert page.locator(selector).is_hidden(), selector
 
 
 def check_names(page, place, ask):
@@ -198,6 +209,16 @@ def test_from_outside_a_lesson_is_opened_at_a_step_with_its_answer(visit):
     expect(page.locator(".lesson .verdict")).to_contain_text("one behind the other")
 
 
+@pytest.mark.parametrize("link", ["#text .ratio", "#statistics .main-figure a"])
+def test_beside_how_fast_a_run_was_the_lesson_says_why(link, visit):
+    page = visit("?trace=wide-tree")
+    page.evaluate("window.isTheSamePage = true")
+    page.locator(link).click()
+    expect(page.locator("#lesson h2")).to_have_text(LESSONS["faster"]["title"])
+    expect(page.locator("#lessons .board")).to_be_visible()
+    assert page.evaluate("window.isTheSamePage")
+
+
 def test_lesson_0_measures_this_machine_by_a_button(visit):
     page = visit("?lesson=faster&step=2")
     page.wait_for_selector("#lessons .board")
@@ -258,6 +279,7 @@ def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(vie
             assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], place
             if viewport is SMALL:
                 assert page.evaluate(UNDER) == [], place
+            assert page.evaluate(CUT) == [], place
             page.locator(".lesson .next").click()
     page.wait_for_selector("#lessons .card")
 
@@ -270,3 +292,30 @@ UNDER = """() => {
     .map((card) => card.className);
 }"""
 """Parts of the open tab that the lesson's bar stands on."""
+CUT = """() => {
+  const open = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const cut = [];
+  for (const host of [open, document.querySelector("#lesson .lesson")]) {
+    const walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const { parentElement: element, data } = walker.currentNode;
+      if (!data.trim() || !element.checkVisibility({ visibilityProperty: true })) continue;
+      const range = document.createRange();
+      range.selectNodeContents(walker.currentNode);
+      const { right, width } = range.getBoundingClientRect();
+      let most = innerWidth;
+      for (let around = element; around; around = around.parentElement) {
+        const { overflowX, textOverflow, clipPath } = getComputedStyle(around);
+        const ends = overflowX === "visible" ? Infinity : around.getBoundingClientRect().right;
+        most = Math.min(most, ends);
+        if (/auto|scroll/.test(overflowX) || textOverflow === "ellipsis" || clipPath !== "none") {
+          most = Infinity;
+          break;
+        }
+      }
+      if (width > 0 && right > most + 1) cut.push(data.trim());
+    }
+  }
+  return cut;
+}"""
+"""Words that end where their box does not show them, or beyond the page; what scrolls sideways shows them."""
