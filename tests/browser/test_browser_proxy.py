@@ -1,0 +1,69 @@
+"""A class below a prefix, behind a proxy that hands on whole answers only, in the frame of a Space."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import CHROMIUM, DESKTOP, FLAGS, SLOW
+from tests.helpers.proxy import proxied
+from tests.stress.visitors import serving
+
+pytestmark = pytest.mark.browser
+
+PREFIX = "/talks/decoding"
+SPACE = "https://huggingface.co/spaces/someone/decoding"
+ALLOWED = "forms modals popups popups-to-escape-sandbox same-origin scripts"
+SANDBOX = " ".join(f"allow-{each}" for each in ALLOWED.split())
+FRAME = """<!doctype html><title>Space</title>
+  <iframe src="{}/?tab=lessons" style="width: 100vw; height: 100vh" sandbox="{}"></iframe>"""
+# What Chromium keeps public pages from: frames of this machine.
+OF_THIS_MACHINE = "--disable-features=LocalNetworkAccessChecks,LocalNetworkAccessForNavigations"
+
+
+@pytest.fixture(scope="module")
+def below():
+    """The address of a server that is told its prefix, behind the proxy."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("GRADIO_ROOT_PATH", PREFIX)
+        with serving("--proxy", "1") as (address, _), proxied(address, PREFIX) as outside:
+            yield outside
+
+
+@pytest.fixture
+def chromium(browser):
+    """A browser whose public pages may show frames of this machine."""
+    with browser.browser_type.launch(executable_path=CHROMIUM, args=[*FLAGS, OF_THIS_MACHINE]) as other:
+        yield other
+
+
+def visitor(chromium, viewport):
+    context = chromium.new_context(viewport=viewport)
+    context.set_default_timeout(SLOW)
+    return context.new_page()
+
+
+def test_a_class_meets_behind_a_proxy_and_in_the_frame_of_a_space(chromium, below):
+    page, student = visitor(chromium, DESKTOP), visitor(chromium, {"width": 390, "height": 844})
+    page.route("https://huggingface.co/**", lambda route: route.fulfill(body=FRAME.format(below, SANDBOX)))
+    page.goto(SPACE)
+    lecturer = page.frame_locator("iframe")
+    lecturer.get_by_role("button", name="Open a room").click()
+    expect(lecturer.locator(".class-join .qr svg")).to_be_visible()
+    expect(lecturer.locator(".class-join .link")).to_have_text(f"{below.removeprefix('http://')}/class")
+    code = lecturer.locator(".class-join .code").inner_text().replace(" ", "")
+    student.goto(f"{below}/class?room={code}")
+    expect(student.locator("h2")).to_have_text("You are in")
+    lecturer.locator(".class-join .close").click()
+    lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()
+    lecturer.locator("#lesson .next").click()
+    student.locator(".number input").fill("47")
+    student.get_by_role("button", name="Send").click()
+    expect(lecturer.locator(".class .answered")).to_have_text("1 of 1 have answered")
+    lecturer.get_by_role("button", name="Show the answers").click()
+    for seen in (lecturer, student):
+        expect(seen.locator(".drawn .sum")).to_contain_text("0 of 1 answer right")
+    student.reload()
+    expect(student.locator(".drawn .sum")).to_be_visible()
+    page.reload()
+    expect(lecturer.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")

@@ -1,0 +1,63 @@
+"""A reverse proxy as servers stand behind: it takes a prefix off the path and hands on whole answers only."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+_OF_ONE_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+_SECONDS = 60
+
+
+class Proxy(ThreadingHTTPServer):
+    """Hands on what comes below `prefix` to the server at `address`, as `http://127.0.0.1:PORT`."""
+
+    daemon_threads = True
+
+    def __init__(self, address: str, prefix: str):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.inner, self.prefix = urlsplit(address).netloc, prefix
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Proxy
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._hand_on()
+
+    def do_POST(self) -> None:
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        told = {name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_HOP}
+        told |= {"X-Forwarded-For": self.client_address[0], "X-Forwarded-Host": self.headers["host"]}
+        inner = http.client.HTTPConnection(self.server.inner, timeout=_SECONDS)
+        with suppress(OSError):  # a stream that does not end, or a visitor who left
+            inner.request(self.command, self.path.removeprefix(self.server.prefix), body or None, told)
+            self._answer(inner.getresponse())
+        inner.close()
+
+    def _answer(self, answer: http.client.HTTPResponse) -> None:
+        body = answer.read()
+        self.send_response_only(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in _OF_ONE_HOP:
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def proxied(address: str, prefix: str) -> Iterator[str]:
+    """The address at which a server's own is reached from outside."""
+    with Proxy(address, prefix) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{proxy.server_port}{prefix}"
+        proxy.shutdown()
