@@ -25,6 +25,7 @@ from components.guard import limits
 from components.server import known_pairs, topologies
 from components.server.ahead import Decoding
 from components.server.settings import VisitorSettings
+from specdec.decoding.auto import measured_as
 from specdec.pair import Pair
 
 DEFAULT = "qwen3-8b"
@@ -125,7 +126,7 @@ class Lender:
         return trial + min(MOST, max(LEAST, round(seconds)))
 
     def _has_to_measure(self, settings: VisitorSettings) -> bool:
-        known = any(key[0] == settings.method for key in self.pair.measurements)
+        known = any(key[0] == measured_as(settings.method) for key in self.pair.measurements)
         return topologies.has_to_measure(settings) and not known
 
     def _work(self, settings: VisitorSettings, *details: Any) -> Iterator[Any]:

@@ -20,13 +20,14 @@ import numpy as np
 from specdec.decoding.costs import RoundCost, Steps, forward_costs, undisturbed
 from specdec.decoding.engine import RunSettings
 from specdec.decoding.on_device import engine_for
+from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.optimal import optimal_topology
 from specdec.race import derived_seed
 from specdec.stats import acceptance_vector, index_counts
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
-from specdec.trace import Round
+from specdec.trace import Method, Round
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -113,6 +114,11 @@ class Measurement:
     rest: float
 
 
+def measured_as(method: Method) -> Method:
+    """Whose acceptance by index its trees are grown from: GSD's where its own is another on each tree."""
+    return method if METHODS[method].by_index else "gsd"
+
+
 def measuring(
     pair: ModelPair, settings: RunSettings, prompt_ids: Sequence[int] | None = None
 ) -> Steps[Measurement]:
@@ -124,6 +130,7 @@ def measuring(
     the pair can't draft.
     """
     drafting_models(pair, settings)
+    settings = settings._replace(method=measured_as(settings.method))
     prompts = _fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling)
     decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0

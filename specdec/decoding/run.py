@@ -106,7 +106,8 @@ def measure_acceptance(
 
     Estimated from about 250 tokens decoded after the prompt, by default after a few fixed ones, which gives
     the same to every caller; once per pair, method, sampling and prompt. It may increase somewhere, by chance
-    or truly. ValueError as in `stream`.
+    or truly. Under traversal verification, SpecInfer and SpecTr a child's acceptance depends on the rest of
+    its tree: they have GSD's, from which better trees grow than from their own. ValueError as in `stream`.
     """
     settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":

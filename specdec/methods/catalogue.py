@@ -25,7 +25,8 @@ class Entry(NamedTuple):
     name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts:
     what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
     law. drafter_invariant: whether a seed gives the same text whatever drafts. mark, dash: its symbol and its
-    line style in figures, in plotly's words. drafting: on which noise children are drafted.
+    line style in figures, in plotly's words. drafting: on which noise children are drafted. by_index: whether
+    a child of an index is accepted as often on every tree (Equation 3): then trees can be grown from that.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Entry(NamedTuple):
     mark: str
     dash: str
     drafting: Drafting = "depth"
+    by_index: bool = True
 
 
 _FIRST_ARRIVALS = "the first arrivals of the race under the draft, without replacement"
@@ -88,6 +90,7 @@ METHODS = {
         mark="triangle-up",
         dash="longdash",
         drafting="node",
+        by_index=False,
     ),
     "specinfer": Entry(
         name="SpecInfer",
@@ -100,6 +103,7 @@ METHODS = {
         mark="x",
         dash="dashdot",
         drafting="draws",
+        by_index=False,
     ),
     "spectr": Entry(
         name="SpecTr",
@@ -112,6 +116,7 @@ METHODS = {
         mark="cross",
         dash="longdashdot",
         drafting="draws",
+        by_index=False,
     ),
 }
 """All methods by the name that settings, traces and addresses give them."""

@@ -11,6 +11,7 @@ import torch
 import specdec
 from specdec import stats, topology
 from specdec.decoding import auto, costs, engine
+from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from tests.helpers.laws import random_table
@@ -170,6 +171,23 @@ def test_what_is_measured_does_not_depend_on_who_comes_first():
         specdec.generate(pair, prompt, method="gsd", topology="auto", max_new_tokens=2, seed=0)
         found.append(specdec.measure_acceptance(pair, method="gsd").tolist())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("method", DRAFTING)
+def test_trees_grow_from_an_acceptance_that_all_trees_share(method):
+    """Of the first child, alone and beside seven: 2,000 tokens, five standard errors (false alarm 1e-6)."""
+    pair = specdec.ModelPair(*(MarkovModel(random_table(6, 0, seed)) for seed in (3, 5)))
+    first = []
+    for tree in (topology.sequence(1), topology.batch(8)):
+        g = specdec.generate(pair, [0], method=method, topology=tree, max_new_tokens=2000, seed=1)
+        first.append(stats.acceptance_by_index(g.rounds)[0])
+    apart = abs(first[0].rate - first[1].rate) * min(entry.offered for entry in first) ** 0.5
+    assert apart < 3.5 or not METHODS[method].by_index
+    if method == "spectr":  # the control: one threshold for all, which rises with their number
+        assert apart > 3.5
+    grown_from = specdec.measure_acceptance(pair, [0], method=auto.measured_as(method))
+    assert (specdec.measure_acceptance(pair, [0], method=method) == grown_from).all()
+    assert (auto.measured_as(method) == method) == METHODS[method].by_index
 
 
 def test_a_prompt_of_ones_own_is_measured_for_itself():
