@@ -38,7 +38,7 @@ export function compared(lane) {
 
 // Tokens per second of the median round: the time a token and the relative speed are both from it, so that they agree.
 // Rounds of a run are alike; on a busy machine a few slow ones would decide.
-export function typicalSpeed({ rounds, totals }) {
+function typicalSpeed({ rounds, totals }) {
   const seconds = rounds
     .map(({ seconds: { draft, evaluate, verify } }) => draft + evaluate + verify)
     .sort((a, b) => a - b);

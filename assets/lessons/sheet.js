@@ -39,7 +39,7 @@ const address = ({ id }) => {
 };
 
 // The sheet of a lesson with this number in the list.
-export function drawSheet(lesson, number) {
+function drawSheet(lesson, number) {
   const sheet = make("article", "lesson-sheet");
   const title = `Lesson ${number}: ${lesson.title}`;
   const questions = make("section", "page");

@@ -15,7 +15,7 @@ export function pValue(p) {
 
 export const statistic = (value) => (value >= 1000 ? count(Math.round(value)) : value.toFixed(1));
 
-export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 const result = ([value, freedom, p]) =>
   `χ² = ${statistic(value)} over ${plural(freedom, "degree")} of freedom, p ${pValue(p)}`;

@@ -16,7 +16,7 @@ const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${shar
 const flat = (value) => ({ x: [FIRST, 10_000], y: [value, value] });
 
 // Puts the exact lines and the first `count` points of the measured curves into the skeleton.
-export function fillConvergence({ data, layout }, result, count) {
+function fillConvergence({ data, layout }, result, count) {
   const { ersd, gsd, tv_bound, harmonic, measured } = result;
   [ersd, gsd, tv_bound, harmonic].forEach((value, i) => Object.assign(data[2 + i], flat(value)));
   METHODS.forEach((method, i) => {
@@ -36,7 +36,7 @@ export function fillConvergence({ data, layout }, result, count) {
   layout.yaxis.range = [Math.max(-0.03, Math.min(tv_bound, harmonic) - 0.12), Math.min(1.04, gsd + 0.12)];
 }
 
-export function fillByIndex({ data, layout }, result) {
+function fillByIndex({ data, layout }, result) {
   METHODS.forEach((method, i) => {
     const rows = result.measured?.[method].by_index ?? [];
     const x = rows.map((_, index) => index);

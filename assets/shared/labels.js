@@ -38,12 +38,6 @@ export function shortened(text, length) {
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
 }
 
-// For plotly, which reads <b>, <a> and entities in every label.
-export function plotlyLabel(text, length = 24) {
-  const escaped = shortened(text, length).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  return `\u2068${escaped}\u2069`;
-}
-
 // Adds text to an element so that it copies as it is while line ends and controls can be seen.
 export function appendText(element, text) {
   for (const part of text.split(SPECIAL)) {

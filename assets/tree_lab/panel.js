@@ -35,7 +35,7 @@ export function room(rates, tail, i) {
 }
 
 // Measured in a run: accepted / verified by child index; scaled down where the shares sum to more than 1.
-export function fromRounds(rounds, count) {
+function fromRounds(rounds, count) {
   const { indices } = new Totals().addAll(rounds);
   const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
   const total = Math.max(1, sum(rates));
@@ -45,7 +45,7 @@ export function fromRounds(rounds, count) {
 // The curves of the topologies, whose names they carry.
 const curvesOf = (data) => data.filter(({ meta }) => meta);
 
-export function fillCurve({ data, layout }, result, k) {
+function fillCurve({ data, layout }, result, k) {
   const ks = Array.from({ length: MOST }, (_, i) => i + 1);
   for (const curve of curvesOf(data)) Object.assign(curve, { x: ks, y: result.tokens[curve.meta].slice(1) });
   [1, 2].forEach((column, i) => {
