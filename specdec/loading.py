@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer
+from transformers.utils import logging
 
 from specdec.models import HFModel, load_hf_model
 from specdec.models.load import ROUNDED, checked_device, checked_dtype
@@ -13,6 +14,7 @@ from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.source import Progress, Report, Source, find_source, silent
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
+from specdec.waiting import Waiting
 
 
 def load_pair(
@@ -59,6 +61,18 @@ def load_pair(
     loaded = [(part.load(report), _load_tokenizer(part.source)) for part in parts]
     (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
+
+
+def load_told(target: str | None, draft: str | None, **options: Any) -> ModelPair:
+    """`load_pair` for a command: says how far it is where it takes long, in place of transformers' bars."""
+    with Waiting("loading the models") as waiting:
+
+        def told(progress: Progress) -> None:
+            share = f", {progress.done / progress.total:.0%}" if progress.total else ""
+            waiting.what = f"{progress.stage} {progress.name}{share}"
+
+        logging.disable_progress_bar()
+        return load_pair(target, draft, report=told, **options)
 
 
 class _Part:

@@ -27,12 +27,11 @@ from specdec.checks import whole
 from specdec.commands import to_write
 from specdec.devices import machine
 from specdec.exactness.audit.engines import versions
-from specdec.loading import load_pair
+from specdec.loading import load_told
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.shipped import PROMPTS
-from specdec.waiting import Waiting
 
 SYNTHETIC_PROMPT = 16
 """Tokens of a synthetic pair's prompts."""
@@ -103,10 +102,8 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     # transformers says on every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
-    logging.disable_progress_bar()
     settings = _settings(options)
-    with Waiting("loading the models"):
-        pairs, about = _pairs(options)
+    pairs, about = _pairs(options)
     some = next(iter(pairs.values()))
     prompts = _prompts(options, some, settings["prompts"])
     trial = [
@@ -229,7 +226,7 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
 
 
 def _loaded(options: argparse.Namespace, device: str, dtype: str) -> ModelPair:
-    return load_pair(
+    return load_told(
         options.target,
         options.draft,
         device=device,

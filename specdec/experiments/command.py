@@ -21,10 +21,9 @@ from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, h
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
-from specdec.loading import load_pair
+from specdec.loading import load_told
 from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS
-from specdec.waiting import Waiting
 
 _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed", "positions")
 
@@ -118,10 +117,9 @@ def experiment(options: argparse.Namespace, settings: Settings) -> None:
     at_once = whole("runs-at-once", options.runs_at_once, 1)
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    with Waiting("loading the models"):
-        pair = load_pair(
-            options.target, options.draft, device=device, dtype=options.dtype, draft_dtype=options.draft_dtype
-        )
+    pair = load_told(
+        options.target, options.draft, device=device, dtype=options.dtype, draft_dtype=options.draft_dtype
+    )
     store = Store(options.results)
     if share.index == 0:
         _announce(pair, settings, store, share)

@@ -93,14 +93,9 @@ def decode(options: argparse.Namespace) -> None:
 
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
-    with Waiting("loading the models"):
-        # transformers takes seconds to import, and its bars say less than one line does
-        from transformers.utils import logging
-
-        from specdec.loading import load_pair
-
-        logging.disable_progress_bar()
-        return load_pair(options.target, options.draft, device=options.device, dtype=options.dtype)
+    with Waiting("loading transformers"):  # which takes seconds
+        from specdec.loading import load_told
+    return load_told(options.target, options.draft, device=options.device, dtype=options.dtype)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -170,7 +165,7 @@ def _hand_over(command: str, arguments: list[str]) -> Any:
     """What the other command returns: its exit code, or nothing."""
     if command == "serve":
         return _serve(arguments)
-    with Waiting("starting"):
+    with Waiting(f"starting {command}"):
         module = import_module(COMMANDS[command])
     return module.main(arguments)
 

@@ -7,12 +7,14 @@ import json
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import specdec
-from specdec import waiting
+from specdec import loading, waiting
 from specdec.__main__ import main
+from specdec.models.source import Progress
 from specdec.terminal import command
 from specdec.terminal.printing import columns, harmless, in_colours, painted
 from specdec.trace import Generation, Token
@@ -194,6 +196,19 @@ def test_waiting_is_told_when_it_is_long(monkeypatch, capsys):
     with waiting.Waiting("something long") as long:
         long._thread.join(5)
     assert capsys.readouterr().err == "something long ...\n"
+
+
+def test_loading_says_how_far_it_is(monkeypatch, capsys):
+    def slow(target, draft, report):
+        report(Progress("fetching", target, 1, 4))
+        waited.wait(5)
+
+    waited = threading.Event()
+    monkeypatch.setattr(loading, "load_pair", slow)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    threading.Timer(0.5, waited.set).start()
+    loading.load_told("some/model", None)
+    assert capsys.readouterr().err == "fetching some/model, 25% ...\n"
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ from tqdm import tqdm
 from specdec.exactness.audit import engines
 from specdec.exactness.audit.report import Report, saved
 from specdec.exactness.audit.run import audit
-from specdec.loading import load_pair
-from specdec.waiting import Waiting
+from specdec.loading import load_told
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -27,8 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if asked.json:
             saved(asked.json)  # hours later it would be too late to say that it can't be used
-        with Waiting("loading the models"):
-            pair = load_pair(asked.target, draft=asked.draft)
+        pair = load_told(asked.target, asked.draft)
     except ValueError as error:
         parser.error(str(error))
     return max(_audited(name, pair, asked) for name in asked.engine)
