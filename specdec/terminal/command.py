@@ -155,7 +155,10 @@ def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any],
 def _prompt(given: str | None) -> str:
     if given is not None:
         return given
-    text = "" if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+    try:
+        text = "" if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the prompt is no {error.encoding} text: {error.reason}") from error
     if not text:
         raise ValueError("no prompt: give one, as in  specdec 'Once upon a time'")
     return text

@@ -117,6 +117,12 @@ def test_what_is_piped_in_loses_its_line_end(monkeypatch, piped, wanted):
     assert command._prompt(None) == wanted
 
 
+def test_what_is_piped_in_must_be_text(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
+    with pytest.raises(SystemExit, match="the prompt is no utf-8 text"):
+        main([])
+
+
 def test_no_prompt_is_an_error(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(SystemExit, match="no prompt"):
