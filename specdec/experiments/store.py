@@ -109,8 +109,12 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only experiment that writes to this file. ValueError where another one does."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Be the only experiment that writes to this file. ValueError where another one does, or none can."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.open("ab").close()  # a lock in a folder that can't be written looks as if it were taken
+        except OSError as error:
+            raise ValueError(f"{self.path} could not be written: {error.strerror}") from error
         lock = FileLock(f"{self.path}.lock", timeout=0)
         try:
             lock.acquire()
