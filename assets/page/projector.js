@@ -49,19 +49,9 @@ function slidesOf(menu) {
     show();
   });
   const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // once the tab is there
-  // The tabs may come after this.
-  let watched = null;
-  const watch = () => {
-    const tabs = document.querySelector("#tabs [role=tablist]");
-    if (!tabs || tabs === watched) return;
-    watched = tabs;
-    new MutationObserver(later).observe(tabs, { attributeFilter: ["aria-selected"], subtree: true });
-  };
-  watch();
-  addEventListener("slides", () => {
-    watch();
-    later();
-  });
+  // Not of the tabs alone: they may come after this.
+  new MutationObserver(later).observe(document.body, { attributeFilter: ["aria-selected"], subtree: true });
+  addEventListener("slides", later);
   return show;
 }
 
