@@ -193,7 +193,7 @@ function drawFooter(shown) {
   find(".back").onclick = () => go(before);
   find(".on").onclick = () => go(here + 1);
   const link = /** @type {HTMLAnchorElement} */ (find(".whole"));
-  link.hidden = !shown.place;
+  link.hidden = !shown.place || Boolean(shown.question && !shown.place.shown); // the page has the answer
   if (shown.place) link.href = `./?lesson=${shown.place.lesson}&step=${shown.place.step + 1}`;
 }
 
