@@ -2,8 +2,7 @@
 
 A lecturer leads the real app through all lessons; every student waits for news as the page does, answers each
 question and is told its answer. Then once more with requests every second instead of those that wait, and
-once more while visitors generate. Students are connections of this process, with as little work as possible,
-since it shares the machine with the server.
+once more while visitors generate. `class_windows` is a class with real browsers in it.
 """
 
 from __future__ import annotations
@@ -11,111 +10,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import random
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
-from urllib.parse import urlsplit
 
 import psutil
 
 from components.classroom import steps
 from components.classroom.rooms import Place, Rooms
 from components.lessons import panel as lessons
+from tests.stress.students import THINKS, Line, Student, joined, until
 from tests.stress.visitors import RESULTS, Site, client, serving, write
 
-CLASS = "127.0.0.2"
-"""The address of the whole class; the lecturer and those who generate have others."""
 STEPS = [
     Place(lesson["id"], step)
     for lesson in lessons.lessons()
     for step in range(1, len(lesson["questions"]) + 1)
 ]
-THINKS = 2.0
-"""Seconds within which a class answers."""
-
-
-class Browser:
-    """One connection that stays open, and is opened again where the server closed it."""
-
-    def __init__(self, address: str, source: str, token: str = ""):
-        parts = urlsplit(address)
-        self.host, self.port, self.source, self.token = parts.hostname, parts.port, source, token
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and JSON of a GET, or of a POST where there is a body."""
-        sent = b"" if body is None else json.dumps(body).encode()
-        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
-        head += f"x-class-token: {self.token}\r\ncontent-type: application/json\r\n"
-        message = f"{head}content-length: {len(sent)}\r\n\r\n".encode() + sent
-        for _ in range(2):
-            try:
-                return await self._exchanged(message)
-            except (ConnectionError, asyncio.IncompleteReadError):
-                self.close()
-        raise ConnectionError(path)
-
-    async def _exchanged(self, message: bytes) -> tuple[int, Any]:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(self.host, self.port, local_addr=(self.source, 0))
-        reader, writer = self._streams
-        writer.write(message)
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-        length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
-        return int(head.split()[1]), json.loads(await reader.readexactly(length))
-
-    def close(self) -> None:
-        """Hang up."""
-        if self._streams is not None:
-            self._streams[1].close()
-        self._streams = None
-
-
-@dataclass
-class Student:
-    """arrived: when each version of the room was here first; refused: answers that did not count."""
-
-    looks: Browser
-    sends: Browser
-    room: str
-    arrived: dict[tuple[str, int, bool], float] = field(default_factory=dict)
-    requests: int = 0
-    refused: list[Any] = field(default_factory=list)
-
-    async def attend(self, every: float | None) -> None:
-        """Follow the lecturer, and answer; every: seconds between requests that do not wait."""
-        since: Any = ""
-        answering: set[asyncio.Task[None]] = set()
-        while True:
-            status, state = await self.looks.ask(f"/class/now?room={self.room}&since={since}")
-            self.requests += 1
-            if status in (404, 410):
-                return
-            assert status == 200, state
-            place = state.get("place")
-            if place and tuple(place.values()) not in self.arrived:
-                self.arrived[tuple(place.values())] = time.monotonic()
-                if not place["shown"] and state["mine"] is None:
-                    answering.add(asyncio.create_task(self._answer(state)))
-            since = state["version"] if every is None else ""
-            await asyncio.sleep(0.3 if every is None else every)
-
-    async def _answer(self, state: dict[str, Any]) -> None:
-        await asyncio.sleep(random.uniform(0, THINKS))
-        place, question = state["place"], state["question"]
-        value = float(
-            random.randrange(len(question["choices"])) if "choices" in question else question["range"][0]
-        )
-        answer = {"room": self.room, "lesson": place["lesson"], "step": place["step"], "value": value}
-        status, said = await self.sends.ask("/class/answer", answer)
-        if status != 200:
-            self.refused.append(said)
 
 
 @dataclass
@@ -137,7 +53,7 @@ class Lesson:
             "seconds_to_a_student": {"median": median(every), "p99": sorted(every)[int(0.99 * len(every))]},
             "seconds_to_all": {"median": median(map(max, self.delays)), "slowest": max(every)},
             "slowest_student_over_median": max(of_student) / median(of_student),
-            "answers": sum(len(student.arrived) for student in self.students) // 2,
+            "answers": sum(student.answers for student in self.students),
             "refused": [said for student in self.students for said in student.refused],
             "seconds_until_the_last_answer_is_counted": median(self.counted),
             "requests_per_second": sum(student.requests for student in self.students) / self.seconds,
@@ -145,21 +61,11 @@ class Lesson:
         }
 
 
-async def joined(address: str, room: str, number: int) -> list[Student]:
-    """Students who came at once."""
-    browsers = [Browser(address, CLASS) for _ in range(number)]
-    tokens = await asyncio.gather(*(browser.ask("/class/join", {"room": room}) for browser in browsers))
-    for browser, (status, said) in zip(browsers, tokens, strict=True):
-        assert status == 200, said
-        browser.token = said["token"]
-    return [Student(browser, Browser(address, CLASS, browser.token), room) for browser in browsers]
-
-
 async def taught(
     address: str, server: psutil.Process, number: int, places: list[Place], every: float | None = None
 ) -> Lesson:
     """One class from the first step to the end of its room."""
-    lecturer = Browser(address, "127.0.0.3")
+    lecturer = Line(address, "127.0.0.3")
     _, opened = await lecturer.ask("/class/open", {})
     lecturer.token, room = opened["key"], opened["room"]
     students = await joined(address, room, number)
@@ -174,7 +80,7 @@ async def taught(
             status, said = await lecturer.ask("/class/step", body)
             assert status == 200, said
             step = (place.lesson, place.step, shown)
-            await _until(lambda step=step: all(step in student.arrived for student in students))
+            await until(lambda step=step: all(step in student.arrived for student in students))
             delays.append([student.arrived[step] - clicked for student in students])
             if not shown:
                 asked = max(student.arrived[step] for student in students)
@@ -188,13 +94,7 @@ async def taught(
     return Lesson(delays, counted, students, seconds, used)
 
 
-async def _until(true: Any, patience: float = 60) -> None:
-    async with asyncio.timeout(patience):
-        while not true():
-            await asyncio.sleep(0.02)
-
-
-async def _counted(lecturer: Browser, room: str, number: int) -> None:
+async def _counted(lecturer: Line, room: str, number: int) -> None:
     """Until the lecturer sees that all have answered."""
     since: Any = ""
     async with asyncio.timeout(60):
