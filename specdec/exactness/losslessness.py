@@ -143,6 +143,9 @@ def chi_square(counts: Mapping[Any, int], law: Mapping[Any, float]) -> ChiSquare
 
     Outcomes of less than 5 expected counts are pooled: into a cell of their own where they reach 5 together,
     else into the last one. An outcome without probability has no place in the law: its p-value is 0.
+
+    The statistic passes what χ² passes with a chance of 2e-7 up to 8 times as often where all cells expect 5
+    counts, twice as often where they expect 14; what χ² passes with 1e-9, up to 50 times and 4 times.
     """
     cells = _cells(counts, law)
     if sum(observed for observed, _ in cells) < sum(counts.values()):

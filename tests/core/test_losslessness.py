@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -78,6 +80,19 @@ def test_tail_probabilities_are_those_of_the_chi_square_law(dof, statistic):
     counts[(1,)] -= shift
     assert sum(counts.values()) == total
     assert chi_square(counts, law).p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
+
+
+@pytest.mark.parametrize(("each", "cells", "most"), [(5, 15, (8, 50)), (5, 36, (8, 50)), (14, 36, (2, 4))])
+def test_a_small_p_value_is_as_rare_as_the_docstring_says(each, cells, most):
+    """Exactly, all cells alike: Poisson counts given their sum, whose squares the statistic sums up."""
+    count = each * cells
+    x = np.arange(each + 60)
+    one = np.zeros((each * 512, 1 << (2 * count).bit_length()))  # [sum of squares, sum of counts]
+    one[np.minimum((x - each) ** 2, len(one) - 1), x] = stats.poisson.pmf(x, each)
+    law = np.fft.irfft2(np.fft.rfft2(one) ** cells, s=one.shape)[:, count] / stats.poisson.pmf(count, count)
+    for level, times in zip((2e-7, 1e-9), most, strict=True):
+        first = math.ceil(stats.chi2.isf(level, cells - 1) * each)
+        assert 1 < law[first:].sum() / level < times
 
 
 def test_small_cells_are_pooled_by_what_is_expected_of_them():

@@ -54,9 +54,10 @@ def audit(
     length: first tokens whose joint law is tested outcome by outcome. max_new_tokens: tokens of a decode, all
     of which are tested one by one and in pairs; a sample that returns text is asked for `length` only. A
     sample that stops earlier says that the text ends there, with or without the token that ends it.
-    false_alarm: the chance, at most, that an engine which keeps the law is doubted, shared out among the
-    tests. Where the first run finds something, a second one with other seeds is made. ValueError names what
-    does not fit, in the arguments or in what the sample says; an error of its own has a note with the seed.
+    false_alarm: the chance that an engine which keeps the law is doubted, shared out among the tests, as far
+    as χ² tells it (`losslessness.chi_square` says how far). Where the first run finds something, a second one
+    with other seeds is made. ValueError names what does not fit, in the arguments or in what the sample says;
+    an error of its own has a note with the seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
