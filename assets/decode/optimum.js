@@ -23,7 +23,6 @@ export function reachedWords({ reached, rounds }, setup) {
 
 function missing(setup, unknown) {
   if (setup?.method === "ar") return "nothing is drafted";
-  if (setup?.topology === "context")
-    return "not known for a tree that grows: how many drafts there are depends on the noise that decides";
+  if (setup?.topology === "context") return "not known where the tree grows with the noise that decides";
   return unknown > 0 ? `not known for ${LARGE}` : "not part of this record";
 }
