@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
+from packaging.version import Version
 
 from components.server import run
 from specdec import ModelPair
@@ -37,6 +39,8 @@ BEYOND = {
     ("xlm-roberta-xl", "default"): "ar",
 }
 """Types whose logits change beyond some length, or only seem to, and what they can do beyond it."""
+OLDER = {"doge": "is not causal, and refused", "iquestcoder": "is not there"}
+"""What becomes of types in the oldest transformers that is allowed, 5.17."""
 FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
 
 
@@ -58,6 +62,8 @@ def longrope_model(switch: int = 24, context: int = 128) -> HFModel:
 
 @pytest.mark.parametrize(("model_type", "variation"), BEYOND)
 def test_texts_beyond_every_length_are_those_of_plain_forwards(model_type, variation):
+    if model_type in OLDER and Version(transformers.__version__) < Version("5.18"):
+        pytest.skip(f"in this version {model_type} {OLDER[model_type]}")
     row = examine(variations(model_type)[variation].build())
     assert row["capability"] == BEYOND[model_type, variation], row["reason"]
     assert row["tokens"] >= 36

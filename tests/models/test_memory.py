@@ -153,7 +153,7 @@ def test_known_pairs_take_less_memory_in_half_precision_and_without_packing():
 def test_loading_takes_about_what_was_estimated():
     """Measured in a process of its own: the memory that loading and one round really take."""
     command = [sys.executable, "-m", "tests.helpers.measure_memory"]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=400, check=True)
     needed, taken = map(float, ended.stdout.split()[-2:])
     assert 0.7 * taken < needed < 1.4 * taken, (needed, taken)
 
