@@ -44,7 +44,7 @@ def view(summary: Summary) -> dict[str, Any]:
         "sentence": sentence(summary),
         "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD on "
         "the optimal tree of k tokens; k = 0 drafts nothing; all points write the same texts. Rings: the "
-        f"trees that auto chose. Tokens per second of one core of an {about['processor']}, {about['date']}.",
+        f"trees that auto chose. One core, processor time: {about['processor']}, {about['date']}.",
         "figure": skeleton(figure(summary)),
         "table": as_table(summary),
     }
