@@ -23,7 +23,7 @@ Rows = Sequence[Mapping[str, Any]]
 _LOOKS = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"), ("cross", "dashdot"))
 """Marks and line styles, from the fewest texts to the most."""
 _AUTO, _PLAIN = "auto", "0"
-_TICKS = [100 * 2**i for i in range(8)]
+_TICKS = sorted(start * 2**i for start in (100, 150) for i in range(8))
 FULL = 1.1
 """Times as fast as without drafts, up to which drafting is not worth it."""
 
@@ -43,7 +43,7 @@ def view(summary: Summary) -> dict[str, Any]:
         "place": "Beside the paper: python -m specdec.experiments.serving",
         "sentence": sentence(summary),
         "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD on "
-        "the optimal tree of k tokens; k = 0 drafts nothing; all points write the same texts. Rings: the "
+        "the optimal tree of k tokens; k = 0 drafts nothing; all points write the same texts. Stars: the "
         f"trees that auto chose. One core, processor time: {about['processor']}, {about['date']}.",
         "figure": skeleton(figure(summary)),
         "table": as_table(summary),
@@ -58,13 +58,13 @@ def figure(summary: Summary) -> go.Figure:
         look = Look(_texts(at_once), colour("ersd"), mark, dash)
         drawn.add_trace(measured(look, [row["k"][0] for row in rows], rows, positive=True, lines=True))
     chosen = [row for row in summary["points"] if row["tree"] == _AUTO]
-    rings = marks("chosen by auto", INK, "circle-open").update(
+    stars = marks("chosen by auto", INK, "star").update(
         x=[row["k"][0] for row in chosen],
         y=[row["value"] for row in chosen],
         hovertext=[f"auto, {_texts(row['at_once'])}: {row['value']:.0f}" for row in chosen],
-        marker={"size": 17, "line": {"width": 2}},
+        marker={"size": 13},
     )
-    drawn.add_trace(rings)
+    drawn.add_trace(stars)
     return drawn.update_yaxes(tickvals=_TICKS, ticktext=[f"{tick:,}" for tick in _TICKS])
 
 

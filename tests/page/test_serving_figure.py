@@ -42,13 +42,13 @@ def test_what_is_said_of_serving_is_said_only_where_it_was_found(summary):
     assert "a server drafts" not in said
 
 
-def test_the_figure_has_a_curve_for_each_number_of_texts_and_rings_for_auto(summary):
+def test_the_figure_has_a_curve_for_each_number_of_texts_and_stars_for_auto(summary):
     view = serving.view(summary)
-    *curves, rings = view["figure"]["data"]
+    *curves, stars = view["figure"]["data"]
     assert [curve["name"] for curve in curves] == ["1 text alone", "16 texts at once"]
     assert [curve["x"] for curve in curves] == [[0, 2, 8]] * 2
     assert len({(curve["marker"]["symbol"], curve["line"]["dash"]) for curve in curves}) == 2
-    assert (rings["x"], rings["y"]) == ([2, 0], [440, 1290])
+    assert (stars["x"], stars["y"]) == ([2, 0], [440, 1290])
     rows = view["table"]["rows"]
     assert len(rows) == len(summary["points"])
     assert {len(row) for row in rows} == {len(view["table"]["columns"])}
