@@ -63,6 +63,17 @@ const atLessons = new Promise((done) => (toLessons = done));
 const asked = new URLSearchParams(location.search);
 if (asked.has("lesson") || isTeaching()) toLessons();
 
+// A link of the page to a lesson opens it here: a run goes on.
+addEventListener("click", async (event) => {
+  const { target, ctrlKey, metaKey, shiftKey } = event;
+  const link = /** @type {Element} */ (target).closest?.('a[href^="?lesson="]');
+  if (!link || ctrlKey || metaKey || shiftKey) return;
+  event.preventDefault();
+  toLessons();
+  const { goTo } = await import("./lessons/panel.js");
+  goTo(new URLSearchParams(link.getAttribute("href")).get("lesson"));
+});
+
 export async function mount(name, element, props, server, trigger) {
   if (name === "lessons" || name === "classroom") toLessons();
   const view = VIEWS[name] ?? (await LATER[name]());

@@ -51,7 +51,6 @@ export async function mountLesson(element, { lessons: address }) {
   arrive();
   const notes = element.querySelector(".notes");
   notes.addEventListener("click", () => openNotes(bar) || setText(notes, "Allow pop-ups first"));
-  document.addEventListener("click", followLink);
   openAsked(lessons, new URLSearchParams(location.search));
 }
 
@@ -70,14 +69,6 @@ function openAsked(lessons, asked) {
   const fits = /^\d+$/.test(step) && Number(step) >= 1 && Number(step) <= last;
   if (!fits) tell([misfit("step", step, `a whole number from 1 to ${last}`)]);
   bar.open(wanted, fits ? Number(step) - 1 : 0);
-}
-
-// A link of the page to a lesson opens it here: a run goes on.
-function followLink(event) {
-  const link = event.target.closest?.('a[href^="?lesson="]');
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  bar.open(new URL(link.href).searchParams.get("lesson"));
 }
 
 function card(lesson, number) {
