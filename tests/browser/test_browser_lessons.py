@@ -300,6 +300,7 @@ CUT = """() => {
     while (walker.nextNode()) {
       const { parentElement: element, data } = walker.currentNode;
       if (!data.trim() || !element.checkVisibility({ visibilityProperty: true })) continue;
+      if (getComputedStyle(element).whiteSpace === "pre-wrap") continue; // its spaces hang over the edge
       const range = document.createRange();
       range.selectNodeContents(walker.currentNode);
       const { right, width } = range.getBoundingClientRect();
