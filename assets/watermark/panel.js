@@ -136,4 +136,6 @@ class Watermark {
 
 export function mountWatermark(element, props, server) {
   new Watermark(element, props, server);
+  const way = document.querySelector("#lossless-controls .below");
+  way?.addEventListener("click", () => element.scrollIntoView());
 }

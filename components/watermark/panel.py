@@ -112,7 +112,8 @@ _TEMPLATE = f"""
 """
 
 
-LINK = '<a class="below" href="#watermark">Below: the seed is a watermark</a>'
+LINK = '<button type="button" class="below">Below: the seed is a watermark</button>'
+"""What leads here from the top of the tab; `assets/watermark/panel.js` scrolls."""
 
 
 def panel() -> gr.HTML:

@@ -190,6 +190,14 @@ def test_k_is_typed_while_the_tree_plays(tree_lab):
     expect(tree_lab.get_by_role("button", name="Play")).to_be_visible()
 
 
+def test_a_k_that_is_too_large_becomes_the_largest(tree_lab):
+    number = tree_lab.locator("#tree_lab .grow input[type=number]")
+    number.fill("999")
+    number.press("Enter")
+    expect(number).to_have_value("384")
+    says(tree_lab, "#tree_lab [role=status].verdict", "k = 384:")
+
+
 def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
     """A sequence of 4 under GSD: each node accepts or rejects, and ends in a sample each time."""
     choose(tree_lab, "tree_lab", "Always the first")

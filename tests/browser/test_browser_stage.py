@@ -259,3 +259,55 @@ def test_a_round_is_laid_out_once_and_not_for_each_panel(tab):
     before = layouts()
     page.evaluate(ROUNDS)
     assert layouts() - before <= 12  # ten rounds, and two of something else
+
+
+def test_the_opening_fetches_its_own_scripts_and_one_style_sheet(tab):
+    page = tab((1280, 720))
+    page.wait_for_timeout(500)
+    fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    ours = [name.split("/assets/")[-1] for name in fetched if "file=" in name and name.endswith(".js")]
+    assert len(ours) == len(set(ours)) > 30
+    folders = {name.split("/")[0] for name in ours if "/" in name}
+    assert folders == {"decode", "page", "shared", "classroom"}
+    assert [name for name in ours if name.startswith("classroom/")] == ["classroom/teaching.js"]
+    assert sum("file=" in name and name.endswith(".css") for name in fetched) == 1
+
+
+def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
+    page = tab((1280, 720))
+    held = []
+    page.route("**/losslessness/panel.js", lambda route: held.append(route))
+    page.get_by_role("tab", name="Losslessness").click()
+    page.locator("#lossless-run").click()
+    page.wait_for_timeout(500)
+    held.pop().continue_()
+    page.wait_for_function("document.body.dataset.check === 'running'")
+
+
+def test_the_drawer_leaves_its_own_button_free_and_ends_by_escape(tab):
+    page = tab((820, 1180))
+    button = page.locator(".open-settings")
+    button.click()
+    expect(page.locator("#settings")).to_be_visible()
+    button.click()
+    expect(page.locator("#settings")).to_be_hidden()
+    button.click()
+    page.keyboard.press("Escape")
+    expect(page.locator("#settings")).to_be_hidden()
+
+
+@pytest.mark.parametrize("size", [*SCREENS, PHONE])
+def test_the_story_shows_whole_lines(tab, size):
+    page = tab(size, "?length=120&seed=6&baseline=0")
+    page.locator("#generate").click()
+    page.wait_for_function("document.body.dataset.phase === 'done'")
+    settle(page.locator("#text"))
+    line, top, height = page.evaluate(
+        """() => {
+          const story = document.querySelector("#text .story");
+          return [parseFloat(getComputedStyle(story).lineHeight), story.scrollTop, story.clientHeight];
+        }"""
+    )
+    assert top > 0
+    assert top % line == 0
+    assert (height - 8) % line == 0

@@ -55,6 +55,18 @@ def test_a_run_is_known_by_its_seed_and_by_no_other(watermark):
     expect(page.locator("#watermark .error-box")).to_contain_text("other_seed = -1")
 
 
+def test_a_button_leads_to_it_and_on_a_phone_nothing_lies_over_it(watermark):
+    page = watermark()
+    page.evaluate("scrollTo(0, 0)")
+    page.set_viewport_size({"width": 390, "height": 844})
+    docked = page.locator("#lossless-buttons")
+    expect(docked).to_be_visible()
+    assert docked.evaluate("row => row.getBoundingClientRect().bottom === innerHeight")
+    page.get_by_role("button", name="watermark").click()
+    page.wait_for_function("Math.abs(document.querySelector('#watermark').getBoundingClientRect().top) < 100")
+    assert docked.bounding_box()["y"] < page.locator("#watermark").bounding_box()["y"]
+
+
 def test_another_run_is_scored_when_it_is_there(watermark):
     page = watermark()
     page.get_by_role("tab", name="Decode").click()

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { story } from "../../assets/decode/opening.js";
 import { axisEnd } from "../../assets/decode/race.js";
+import { thinned } from "../../assets/decode/tree.js";
 import { show, state } from "../../assets/shared/store.js";
 import { runs } from "./recorded.js";
 
@@ -35,4 +36,15 @@ test("the opening's story is told of its first two rounds, in order, without hol
     places.toSorted(([a, b], [c, d]) => a - c || b - d),
   );
   assert.deepEqual([places[0], places.at(-1)[0]], [[0, 0], 1]);
+});
+
+test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {
+  const node = (x, y, status, wide) => ({ x, y, status, wide });
+  const long = node(0, 0, "unvisited", 60);
+  const near = node(40, 5, "unvisited", 30);
+  const decided = node(90, 0, "last", 30);
+  const below = node(40, 40, "unvisited", 60);
+  const reach = ({ wide }) => wide;
+  assert.deepEqual([...thinned([long, near, decided, below], reach)], [decided, long, below]);
+  assert.deepEqual([...thinned([near, decided], reach)], [decided, near]);
 });
