@@ -71,16 +71,17 @@ def figure(summary: Summary) -> go.Figure:
 def sentence(summary: Summary) -> str:
     """The fastest k for each number of texts, what it gains, and what that says about serving."""
     best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
-    told = [f"{_texts(at_once)}: {_told(row)}" for at_once, row in best.items()]
+    told = [f"{at_once}: {_told(row)}" for at_once, row in best.items()]
     few, many = best[min(best)], best[max(best)]
     ends = ""
     if many["k"][0] < few["k"][0] and many["gain"]["value"] < FULL < few["gain"]["value"]:
         ends = (
-            " A forward reads the weights once for all its rows: alone, guesses fill rows that would be "
-            "idle; in a full batch each row is somebody's token already. So a server drafts the less, the "
-            "more it has to do."
+            " Alone, guesses fill rows of a forward that would be idle; in a full batch each row is "
+            "somebody's token already: a server drafts the less, the more it has to do."
         )
-    return f"Fastest, of {listed(told, '; ')}.{ends}"
+    return (
+        f"Fastest by texts at once (tokens per second, times drafting nothing): {listed(told, '; ')}.{ends}"
+    )
 
 
 def fastest(rows: Rows) -> Mapping[str, Any]:
@@ -89,10 +90,10 @@ def fastest(rows: Rows) -> Mapping[str, Any]:
 
 
 def _told(row: Mapping[str, Any]) -> str:
-    rate = f"{row['value']:,.0f} tokens per second"
+    rate = f"{row['value']:,.0f}"
     if row["tree"] == _PLAIN:
-        return f"nothing drafted, {rate}"
-    return f"k = {row['k'][0]}, {rate}, {number(row['gain']['value'])} times drafting nothing"
+        return f"nothing drafted ({rate})"
+    return f"k = {row['k'][0]} ({rate}, {number(row['gain']['value'])})"
 
 
 def as_table(summary: Summary) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from specdec.checks import among
 from specdec.decoding.costs import RoundCost, Steps, forward_costs, undisturbed
 from specdec.decoding.engine import RunSettings
 from specdec.decoding.on_device import engine_for
@@ -116,7 +117,7 @@ class Measurement:
 
 def measured_as(method: Method) -> Method:
     """Whose acceptance by index its trees are grown from: GSD's where its own is another on each tree."""
-    return method if METHODS[method].by_index else "gsd"
+    return method if METHODS[among("method", method, METHODS)].by_index else "gsd"
 
 
 def measuring(

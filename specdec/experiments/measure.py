@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from specdec import theory
-from specdec.decoding.batch import ended
 from specdec.decoding.run import Run, generate, stream
 from specdec.experiments.plan import ContextJob, Job
 from specdec.experiments.settings import Settings
@@ -36,6 +35,8 @@ def measured(
 ) -> Iterator[Record]:
     """Do jobs, so many texts decoded together; their lines as they are done, those of `measure` but for the
     seconds, in which other runs have their share."""
+    from specdec.decoding.batch import ended  # it loads transformers, for which the page does not wait
+
     begun: dict[Run, Job] = {}
 
     def begin() -> Iterator[Run]:

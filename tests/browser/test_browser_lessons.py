@@ -196,7 +196,7 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
 
 
 def test_from_outside_a_lesson_is_opened_at_a_step_with_its_answer(visit):
-    page = visit()
+    page = visit("?tab=lessons")
     page.wait_for_selector("#lesson .lesson", state="attached")
     main = page.evaluate(
         "[...performance.getEntriesByType('resource')].find((e) => e.name.endsWith('main.js')).name"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.conftest import pointed_at, ready, serious_findings
 
@@ -62,6 +63,7 @@ def test_a_tab_while_it_runs_and_when_it_is_done(opened, tab):
     page.wait_for_function(f"{phase} === 'running'")
     assert serious_findings(page) == []
     page.wait_for_function(f"{phase} === 'done'")
+    expect(page.locator(button)).to_be_enabled()  # its colour comes back then
     fine(page)
 
 

@@ -17,6 +17,7 @@ import torch
 from components.experiments import figures as experiment_figures
 from specdec import ModelPair, generate, load_pair, optimal_topology, stats, theory, topology
 from specdec.bench.synthetic import PRESETS, synthetic_pair
+from specdec.commands import ended
 from specdec.experiments import (
     Point,
     Settings,
@@ -389,9 +390,9 @@ def test_options_become_settings():
 
 
 def test_a_mistake_is_told_in_one_line(tmp_path):
-    with pytest.raises(SystemExit, match="error: no results in"):
+    with pytest.raises(SystemExit, match="error: no results in"), ended():
         main(["--summary", "--results", str(tmp_path / "none.jsonl")])
-    with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"):
+    with pytest.raises(SystemExit, match="error: runs-at-once = 0 is not"), ended():
         main(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
 
 
