@@ -86,6 +86,8 @@ def visit(blank, url):
         blank.set_viewport_size(viewport)
         blank.goto(f"{url}/{query}")
         ready(blank)
+        if "lesson=" in query:  # fetched when it is asked for
+            expect(blank.locator(".lesson .place")).to_contain_text("step")
         return blank
 
     return open_page
