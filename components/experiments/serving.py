@@ -79,9 +79,7 @@ def sentence(summary: Summary) -> str:
             " Alone, guesses fill rows of a forward that would be idle; in a full batch each row is "
             "somebody's token already: a server drafts the less, the more it has to do."
         )
-    return (
-        f"Fastest by texts at once (tokens per second, times drafting nothing): {listed(told, '; ')}.{ends}"
-    )
+    return f"Fastest (tokens per second, times k = 0) by texts at once: {listed(told, '; ')}.{ends}"
 
 
 def fastest(rows: Rows) -> Mapping[str, Any]:
@@ -92,7 +90,7 @@ def fastest(rows: Rows) -> Mapping[str, Any]:
 def _told(row: Mapping[str, Any]) -> str:
     rate = f"{row['value']:,.0f}"
     if row["tree"] == _PLAIN:
-        return f"nothing drafted ({rate})"
+        return f"k = 0 ({rate})"
     return f"k = {row['k'][0]} ({rate}, {number(row['gain']['value'])})"
 
 

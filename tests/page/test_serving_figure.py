@@ -29,7 +29,7 @@ def summary():
 def test_the_sentence_names_the_fastest_tree_of_each_number_of_texts(summary):
     said = serving.sentence(summary)
     assert ": 1: k = 2 (450, 1.50); " in said
-    assert "16: nothing drafted (1,300)." in said
+    assert "16: k = 0 (1,300)." in said
     assert "a server drafts the less" in said
 
 
