@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
         addresses.use(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
         ports.check(wanted.host, wanted.port)
-        if wanted.target or wanted.draft or wanted.cuda_graphs or zero_gpu.here():
+        if wanted.target or wanted.draft or zero_gpu.here():
             pair.load()
         allowed = access.from_options(wanted)
         blocks = build(pair, allowed)
@@ -124,16 +124,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _load(wanted: Namespace) -> Pair:
     if zero_gpu.here():
-        if wanted.cuda_graphs:
-            raise ValueError("cuda_graphs = True: on ZeroGPU each run is a process of its own, without them")
         return zero_gpu.load(wanted.target, wanted.draft, wanted.dtype, run.start)
-    return lazy.load(
-        wanted.target,
-        wanted.draft,
-        device=wanted.device,
-        dtype=wanted.dtype,
-        cuda_graphs=wanted.cuda_graphs,
-    )
+    return lazy.load(wanted.target, wanted.draft, device=wanted.device, dtype=wanted.dtype)
 
 
 if __name__ == "__main__":

@@ -54,12 +54,12 @@ def usual_threads() -> int:
     return getattr(_around, "threads", None) or torch.get_num_threads()
 
 
-def upload(numbers: Sequence[float], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
-    """[n] on a device, which is not waited for."""
+def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
+    """These integers as int64 [n] on a device. The host does not wait for a GPU."""
     if device.type != "cuda":
-        return torch.tensor(numbers, dtype=dtype, device=device)
-    # from other memory the copy would wait for all that was launched before
-    return torch.tensor(numbers, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+        return torch.tensor(numbers, dtype=torch.int64, device=device)
+    # From other memory the copy would wait for everything that was launched before.
+    return torch.tensor(numbers, dtype=torch.int64, pin_memory=True).to(device, non_blocking=True)
 
 
 def processor() -> str:

@@ -25,7 +25,6 @@ def load_pair(
     dtype: str = "auto",
     draft_device: str | None = None,
     draft_dtype: str | None = None,
-    cuda_graphs: bool = False,
     report: Report = silent,
 ) -> ModelPair:
     """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
@@ -34,11 +33,9 @@ def load_pair(
     `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
     `float16`. draft_device, draft_dtype: those of the draft, by default the target's; `int8` rounds its
     matrices, which changes no law and not ERSD's text. Only safetensors
-    are loaded, and never remote code. A target without a draft decodes autoregressively. cuda_graphs: replay
-    forwards as CUDA graphs, which was never tried on a GPU: both models on CUDA devices, and such that they
-    run on our lean forward. report: is told how far loading is (`models.source.Progress`), and may
-    raise to end it. ValueError names what is missing or does not fit; it is raised before weights are fetched
-    or read where the memory is too small.
+    are loaded, and never remote code. A target without a draft decodes autoregressively. report: is
+    told how far loading is (`models.source.Progress`), and may raise to end it. ValueError names what is
+    missing or does not fit; it is raised before weights are fetched or read where the memory is too small.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
@@ -51,9 +48,9 @@ def load_pair(
         dtype = "float32" if dtype == "auto" else dtype
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
-    parts = [_Part(target, device, dtype, cuda_graphs)]
+    parts = [_Part(target, device, dtype)]
     if draft is not None:
-        parts.append(_Part(draft, draft_device or device, draft_dtype or dtype, cuda_graphs))
+        parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))
     for part in parts:
         report(Progress("asking", str(part.name)))
         part.find()
@@ -76,15 +73,14 @@ def load_told(target: str | None, draft: str | None, **options: Any) -> ModelPai
 
 
 class _Part:
-    """A model of a pair on its way into memory. ValueError where device, dtype or graphs can't be had."""
+    """A model of a pair on its way into memory. ValueError where device or dtype can't be had."""
 
     source: Source
 
-    def __init__(self, name: str | Path, device: str, dtype: str, cuda_graphs: bool):
+    def __init__(self, name: str | Path, device: str, dtype: str):
         # by their names, as a plan has them, also where torch's own objects are given
         self.name, self.device, self.dtype = name, str(device), str(dtype).removeprefix("torch.")
-        self.cuda_graphs = cuda_graphs
-        checked_device(self.device, cuda_graphs), checked_dtype(self.dtype)
+        checked_device(self.device), checked_dtype(self.dtype)
 
     def find(self) -> None:
         self.source = find_source(self.name)
@@ -100,9 +96,7 @@ class _Part:
         return Placement(self.source.name, shape, dtype, self.device)
 
     def load(self, report: Report) -> HFModel:
-        return load_hf_model(
-            self.source, self.device, self.dtype, report=report, cuda_graphs=self.cuda_graphs
-        )
+        return load_hf_model(self.source, self.device, self.dtype, report=report)
 
 
 def _load_tokenizer(source: Source) -> Any:

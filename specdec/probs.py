@@ -8,7 +8,7 @@ Results are log-probabilities, since races compare `log e - log p`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,26 +67,18 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     float32, or float64 where the logits are or the temperature is below 0.1. ValueError where logits are NaN,
     +inf or all -inf.
     """
-    result, sound = unchecked_log_probs(logits, sampling, vocab_size)
-    check_sound(sound.flatten().tolist())
-    return result
-
-
-def unchecked_log_probs(
-    logits: Tensor, sampling: Sampling, vocab_size: int | None = None
-) -> tuple[Tensor, Tensor]:
-    """`log_probs` unchecked, as a look at it waits for the device; second, what `check_sound` sees, [...]."""
     logits = _shared(logits, vocab_size)
     if sampling.temperature == 0:
-        return _greedy(logits), torch.log_softmax(logits, -1)[..., 0]
+        _check_finite(torch.log_softmax(logits, -1))
+        return _greedy(logits)
     result = torch.log_softmax(_tempered(logits, sampling.temperature), -1)
-    sound = result[..., 0]
+    _check_finite(result)
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
         result = _kept(result, cutoff)
     if sampling.top_p < 1:
         result = _kept(result, _nucleus_cutoff(result, sampling.top_p))
-    return result, sound
+    return result
 
 
 def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor | None:
@@ -98,12 +90,12 @@ def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = Non
     return _tempered(_shared(logits, vocab_size), sampling.temperature) if sampling.keeps_all else None
 
 
-def check_sound(log_p: Iterable[float]) -> None:
-    """ValueError where a row's logits were NaN, +inf or all -inf, given one log-probability of each row.
+def _check_finite(log_p: Tensor) -> None:
+    """ValueError where the logits of a row of log_p [..., vocabulary] were NaN, +inf or all -inf.
 
-    Each of these makes all of a row NaN, so that one says it: a cheaper look than one at all logits.
+    Each of these makes the whole row NaN, so one entry of each row is enough to look at.
     """
-    if any(map(math.isnan, log_p)):
+    if any(map(math.isnan, log_p[..., 0].flatten().tolist())):
         raise ValueError(
             "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
             "too narrow: try float32"

@@ -37,11 +37,6 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "draft": ("hub id or folder of the draft", {}),
         "device": ("auto, cpu, cuda or cuda:1", {"default": "auto"}),
         "dtype": ("auto, float32, bfloat16 or float16", {"default": "auto"}),
-        "cuda-graphs": (
-            "replay forwards of the pair that the server starts with as CUDA graphs; never tried on a GPU "
-            "yet (default: no)",
-            _YES_OR_NO,
-        ),
     },
     "where the page is": {
         # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page

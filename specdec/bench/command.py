@@ -59,7 +59,6 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1"
     )
-    result.add_argument("--cuda-graphs", action="store_true", help="replay our forwards as CUDA graphs")
     result.add_argument("--tokens", type=int, default=64, help="new tokens of each text")
     result.add_argument("--prompts", type=int, default=4, help="how many")
     result.add_argument("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
@@ -150,8 +149,6 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
         "limits": limits,
         "rows": bandwidth.with_shares(measured, limits),
     }
-    if options.cuda_graphs:
-        result["graphs"] = {name: _graphs(pair) for name, pair in pairs.items()}
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     return result
@@ -214,9 +211,7 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
         else:
             preset = _preset(options)
             place = "cuda" if device == "auto" else device
-            pair, reached = synthetic_pair(
-                preset, DTYPES[name], options.draft_dtype, place, cuda_graphs=options.cuda_graphs
-            )
+            pair, reached = synthetic_pair(preset, DTYPES[name], options.draft_dtype, place)
             about = {"synthetic": options.synthetic, "acceptance": reached}
             about |= {"target": preset.target._asdict(), "draft": preset.draft._asdict()}
         pairs[name] = without_end(pair)
@@ -227,22 +222,8 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
 
 def _loaded(options: argparse.Namespace, device: str, dtype: str) -> ModelPair:
     return load_told(
-        options.target,
-        options.draft,
-        device=device,
-        dtype=dtype,
-        draft_dtype=options.draft_dtype,
-        cuda_graphs=options.cuda_graphs,
+        options.target, options.draft, device=device, dtype=dtype, draft_dtype=options.draft_dtype
     )
-
-
-def _graphs(pair: ModelPair) -> dict[str, dict[str, Any]]:
-    """What became of each model's graphs: how many were replayed, and why there are none any more."""
-    found = {}
-    for role in ("target", "draft"):
-        graphs = getattr(getattr(pair, role), "graphs", None)
-        found[role] = {"replays": graphs.replays, "fault": graphs.fault} if graphs else {"replays": 0}
-    return found
 
 
 def _parameters(model: Any) -> int | None:

@@ -20,7 +20,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from specdec.checks import real
 from specdec.models import HFModel
-from specdec.models.graphs import check_device
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import ROUNDED, checked_dtype
 from specdec.pair import ModelPair
@@ -72,16 +71,13 @@ def synthetic_pair(
     draft_dtype: torch.dtype | str | None = None,
     device: str = "cpu",
     seed: int = 0,
-    cuda_graphs: bool = False,
 ) -> tuple[ModelPair, float]:
     """A pair without a tokenizer, and the acceptance that it reached (GSD's of the first drafted token).
 
-    draft_dtype: by default the target's; `ROUNDED` as for `load_pair`. cuda_graphs: as for `HFModel`.
-    ValueError where the target can't contain the draft, or the acceptance or the graphs can't be had.
+    draft_dtype: by default the target's; `ROUNDED` as for `load_pair`.
+    ValueError where the target can't contain the draft, or the acceptance can't be had.
     """
     _check(preset)
-    if cuda_graphs:
-        check_device(torch.device(device), device)
     torch.manual_seed(seed)
     draft = _random_model(preset.draft, preset.vocab_size, dtype, device)
     _spread_logits(draft)
@@ -91,7 +87,7 @@ def synthetic_pair(
     draft.to(checked_dtype(draft_dtype or dtype))  # type: ignore[arg-type]  # transformers hides a method
     if draft_dtype == ROUNDED:
         round_matrices(draft)
-    return ModelPair(*(HFModel(model, cuda_graphs=cuda_graphs) for model in (target, draft))), reached
+    return ModelPair(*(HFModel(model) for model in (target, draft))), reached
 
 
 def _check(preset: Preset) -> None:

@@ -6,5 +6,4 @@ engine       one round
 detail       what a round's record says about every node and race
 auto         the tree that is fastest on this machine, measured
 clock        seconds of each part of a round
-on_device    rounds on a GPU, launched as a whole
 """

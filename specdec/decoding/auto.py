@@ -19,8 +19,7 @@ import numpy as np
 
 from specdec.checks import among
 from specdec.decoding.costs import RoundCost, Steps, forward_costs, undisturbed
-from specdec.decoding.engine import RunSettings
-from specdec.decoding.on_device import engine_for
+from specdec.decoding.engine import Engine, RunSettings
 from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.optimal import optimal_topology
@@ -184,12 +183,11 @@ def _trial_rounds(
     """Rounds on the trial's tree, without end: texts after each prompt in turn."""
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
     topology = _trial_topology(pair)
-    kind = engine_for(pair, topology, settings.method)
     # short enough that the trial tree fits behind it in both contexts
     room = min(pair.target.context_length, pair.drafting.context_length) - _WIDE.depth - 2
     for number, prompt in enumerate(cycle(prompts)):
         prompt_ids = prompt[: max(1, min(_TRIAL_PROMPT, room))]
-        engine = kind(pair, settings, topology, prompt_ids, derived_seed(_TRIAL_SEED, number))
+        engine = Engine(pair, settings, topology, prompt_ids, derived_seed(_TRIAL_SEED, number))
         yield from engine.rounds()
 
 

@@ -58,8 +58,8 @@ class Progress(NamedTuple):
 class Batch:
     """Runs of one pair that are advanced together.
 
-    Models without a lean forward, and those with CUDA graphs, answer one run after the other: right, but no
-    faster than turns. Not for several threads at once.
+    Models without a lean forward answer one run after the other: right, but no faster than turns. Not for
+    several threads at once.
     """
 
     def __init__(self, pair: ModelPair):

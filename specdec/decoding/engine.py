@@ -59,15 +59,13 @@ class RunSettings(NamedTuple):
 class Decided(NamedTuple):
     """What a round drafted and verified.
 
-    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths or nodes. scored: for each
-    of its rows, its number among the nodes that the target scored.
+    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths or nodes.
     """
 
     drafted: Drafted
     verdict: Verdict
     log_p: Sequence[Tensor]
     log_e: Noise | NodeRaces
-    scored: Sequence[int]
 
 
 class Uniforms(NamedTuple):
@@ -105,8 +103,7 @@ def verifier_of(method: Method) -> Verifier:
 class Engine:
     """The models' caches, the noise and the text of one run; `round()` advances all of them.
 
-    The host decides here, one node after the other; `on_device` decides on a GPU. verifier: what
-    decides, that of the method where it is None.
+    verifier: decides which nodes are accepted; the method's own where it is None.
     """
 
     def __init__(
@@ -180,9 +177,9 @@ class Engine:
         """`round`, its forwards asked for: the draft's level by level, then one of the target's."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
-        drafted, verdict, log_p, log_e, scored = yield from self._decide(position, clock)
+        drafted, verdict, log_p, log_e = yield from self._decide(position, clock)
         verdict = self._until_eos(drafted, verdict)
-        self._commit(drafted, verdict, scored)
+        self._commit(drafted, verdict)
         clock.lap()
         finish = self._finish()
         tokens = self._tokens(drafted, verdict, finish is not None)
@@ -210,7 +207,7 @@ class Engine:
         clock.launched()
         noise: Any = log_e  # a method whose nodes have races of their own looks at none
         verdict = self.verifier(drafted, log_p, noise, Uniforms(self.seed, position))
-        return Decided(drafted, verdict, log_p, log_e, range(len(drafted.token_ids)))
+        return Decided(drafted, verdict, log_p, log_e)
 
     def _room(self) -> int:
         """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""
@@ -259,8 +256,8 @@ class Engine:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)
         return verdict
 
-    def _commit(self, drafted: Drafted, verdict: Verdict, scored: Sequence[int]) -> None:
-        self.target.keep([scored[row] for row in (0, *verdict.rows)])
+    def _commit(self, drafted: Drafted, verdict: Verdict) -> None:
+        self.target.keep([0, *verdict.rows])
         if self.drafter is not None:
             self.drafter.keep(verdict.rows)
         self.text_ids += [drafted.token_ids[row] for row in verdict.rows]

@@ -18,7 +18,6 @@ from specdec.checks import truth, whole
 from specdec.context import ContextTree
 from specdec.decoding.auto import choosing, drafting_models, finished, measuring
 from specdec.decoding.engine import Engine, RunSettings, verifier_of
-from specdec.decoding.on_device import engine_for
 from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
 from specdec.methods import METHODS
 from specdec.models import Model
@@ -156,9 +155,7 @@ class Run(Iterator[Round]):
         if self.begun:
             raise ValueError("the run has begun already, and only one can advance it; start another one")
         self.begun = True
-        method, drafter = self.settings.method, self.settings.drafter
-        kind = engine_for(self.pair, self.topology, method) if drafter is None else Engine
-        return kind(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
+        return Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
 
     def close(self) -> None:
         """End the run and free its caches; its record stays."""

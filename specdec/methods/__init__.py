@@ -6,7 +6,7 @@ walk down the tree, and differ in what is decided at a node. `algorithms` has th
 """
 
 from specdec.methods.catalogue import DRAFTING, METHODS
-from specdec.methods.ersd import verify_ersd, walk_ersd
+from specdec.methods.ersd import verify_ersd
 from specdec.methods.gsd import RULES, Left, Rules, log_rest, residual, sampled, verify_gsd
 from specdec.methods.specinfer import verify_specinfer
 from specdec.methods.spectr import verify_spectr
@@ -34,5 +34,4 @@ __all__ = [
     "verify_spectr",
     "verify_traversal",
     "walk",
-    "walk_ersd",
 ]

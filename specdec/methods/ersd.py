@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -30,18 +30,10 @@ def verify_ersd(
     distribution after row r. log_e: the race of each depth, depth + 1 of them, the same ones that the
     children of that depth were drafted with: log-exponentials [depth + 1, vocabulary], or sparse races.
     """
-    return walk_ersd(topology, token_ids, lambda row: int(winner(log_p[row], log_e[topology.depths[row]])))
-
-
-def walk_ersd(topology: Topology, token_ids: Sequence[int], winner_at: Callable[[int], int]) -> Verdict:
-    """Algorithm 5 given the winner under P at each row that it looks at.
-
-    The winner is the token of the text. If a child was drafted with it, that child is accepted and
-    verification moves on to it; else the winner is emitted.
-    """
 
     def decide(row: int) -> Decision:
-        token_id = winner_at(row)
+        # The winner is the token of the text: a child that was drafted with it is accepted.
+        token_id = int(winner(log_p[row], log_e[topology.depths[row]]))
         accepted = (child for child in topology.children[row] if token_ids[child] == token_id)
         return Decision(next(accepted, None), token_id)
 

@@ -14,14 +14,13 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, Session
-from specdec.models.graphs import REPLAYED, Graphs, check_device, graph_session
 from specdec.models.kernels import CompiledDecoder
 from specdec.models.lean import LeanDecoder
 from specdec.models.selfcheck import Checker, PlainForwards, explained
 from specdec.models.sessions import PlainSession
 from specdec.models.shrink import context_length
 from specdec.models.walk import Walk, compiled_decoder, lean_decoder
-from specdec.models.ways import COMPILED, LEAN, STEPS, UNWINDOWED, Way, sequence_ways, tree_ways
+from specdec.models.ways import COMPILED, LEAN, STEPS, Way, sequence_ways, tree_ways
 from specdec.models.weights import Weights, check_sound, evaluating
 
 CHECKED = 20
@@ -37,14 +36,12 @@ class HFModel:
     `torch.no_grad()`, or wrap the model again. It can be pickled where its module can; where it is read, it
     is checked again.
 
-    cuda_graphs: replay forwards as CUDA graphs (`graphs`), where the self-check finds them
-    right; else it says so in a warning. Raises ValueError where the model is none: encoder-decoder, without
-    a head, or not causal; and where there can be no graphs: on a CPU, or without a lean forward.
+    Raises ValueError where the model is none: encoder-decoder, without a head, or not causal.
 
     capability: what the self-check found it can do. capability_reason: a sentence for the user. note: what
     else a user has to know, that its own cache is wrong or that it was not checked on longer texts; else "".
     lean: our own forward on its weights, where there is one that passed. compiled: the same in one call,
-    which sessions take where it passed. graphs: its CUDA graphs.
+    which sessions take where it passed.
     vocab_size: the width of its logits. device: where tokens go in and logits come out.
     """
 
@@ -55,25 +52,22 @@ class HFModel:
     device: torch.device
     lean: LeanDecoder | None = None
     compiled: CompiledDecoder | None = None
-    graphs: Graphs | None = None
     note: str = ""
 
-    def __init__(self, model: PreTrainedModel, name: str | None = None, cuda_graphs: bool = False):
+    def __init__(self, model: PreTrainedModel, name: str | None = None):
         if getattr(model.config, "is_encoder_decoder", False):
             raise ValueError(f"{type(model).__name__} is an encoder-decoder, not a causal language model")
         self.module = model
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
         with explained(self.name):
             self.config = model.config.get_text_config(decoder=True)
-            if cuda_graphs:
-                check_device(_input_device(model), str(_input_device(model)))
-            self._take_weights(Weights.of(model), cuda_graphs)
+            self._take_weights(Weights.of(model))
 
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens.
 
-        ValueError where the module's weights have other shapes now or it can't be run any more, or where CUDA
-        graphs can't follow them; this model stays as it was, for when the module is as it was.
+        ValueError where the module's weights have other shapes now or it can't be run any more; this model
+        stays as it was, for when the module is as it was.
         """
         self._follow_weights()
         return self._open(self)
@@ -90,11 +84,8 @@ class HFModel:
     def to(self, device: str | torch.device) -> HFModel:
         """Move to another device; what the self-check found where it was loaded is taken to hold there too.
 
-        For GPUs that are lent only while something runs: nothing can be checked on them before. ValueError
-        where it has CUDA graphs, which stay where they were captured.
+        For GPUs that are lent only while something runs: nothing can be checked on them before.
         """
-        if self.graphs is not None:
-            raise ValueError(f"cuda_graphs = True: {self.name} can't be moved; load it on {str(device)!r}")
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         self.device = torch.device(device)
         self._weights = Weights.of(self.module)
@@ -103,16 +94,16 @@ class HFModel:
             self.compiled, self._open = None, LEAN.open
         return self
 
-    def __reduce__(self) -> tuple[type[HFModel], tuple[PreTrainedModel, str, bool]]:
-        # packed weights and graphs are for this process alone
-        return HFModel, (self.module, self.name, self.graphs is not None)
+    def __reduce__(self) -> tuple[type[HFModel], tuple[PreTrainedModel, str]]:
+        # packed weights are for this process alone
+        return HFModel, (self.module, self.name)
 
     def check_room(self, position: int) -> None:
         """Raise ValueError where a position lies beyond the context."""
         if position >= self.context_length:
             raise ValueError(f"{self.name} has a context of {self.context_length} tokens, which is full")
 
-    def _take_weights(self, weights: Weights, cuda_graphs: bool = False) -> None:
+    def _take_weights(self, weights: Weights) -> None:
         """Find out what can be done with them."""
         model = self.module
         check_sound(model)
@@ -125,8 +116,6 @@ class HFModel:
             self._add_compiled(checker, walk)
             if walk.missing is not None:
                 self._warn(f"unchecked beyond {CHECKED} tokens, as it has no small copy", walk.missing)
-            if cuda_graphs:
-                self._add_graphs(checker)
 
     def _follow_weights(self) -> None:
         before = self._weights
@@ -136,8 +125,6 @@ class HFModel:
             raise ValueError(
                 f"{self.name} has weights of other shapes than when it was wrapped: wrap it again"
             )
-        if self.graphs is not None:
-            raise ValueError(f"{self.name} has changed since its CUDA graphs were captured: wrap it again")
         if not (now.same_kind(before) and self._packed_again()):
             self._take_again(now)
         self._weights = now
@@ -238,24 +225,6 @@ class HFModel:
         self.lean = lean_decoder(self.module, pack=False)
         if self._fault(checker, walk, COMPILED) is not None:
             self.compiled, self._open, self.lean = None, opened, lean
-
-    @torch.inference_mode()
-    def _add_graphs(self, checker: Checker) -> None:
-        """Open sessions with CUDA graphs from now on, where replays score what plain forwards score."""
-        if self.lean is None:
-            raise ValueError(
-                f"cuda_graphs = True: {self.name} does not run on the lean forward that graphs are made of: "
-                "a Llama, a Mistral without a window, a Qwen2 or a Qwen3, whole on one device"
-            )
-        graphs = Graphs(self.lean, self)
-        opened = partial(graph_session, graphs=graphs, layout=UNWINDOWED)
-        control, passed = partial(opened, self, lines=False), partial(LEAN.open, self)
-        fault = checker.fault("tree", partial(opened, self), control, REPLAYED, passed)
-        if fault is not None or not graphs.replays:
-            graphs.fail(f"with them it {fault or 'replays none'}")
-        if graphs.fault is None:
-            self.graphs, self._open = graphs, opened
-            self._settle("tree", "scores a tree of drafts by one CUDA graph, as plain forwards do")
 
     def _settle_for_steps(self, checker: Checker, walk: Walk, reason: str) -> None:
         if (fault := self._fault(checker, walk, STEPS)) is not None:

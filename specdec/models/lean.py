@@ -84,7 +84,7 @@ class LeanDecoder:
         self._head = _projection([model.lm_head], pack)
 
     def hidden(
-        self, token_ids: Tensor, kv: Tensor, places: slice | Tensor, turns: Tensor, mask: Tensor | None
+        self, token_ids: Tensor, kv: Tensor, places: slice, turns: Tensor, mask: Tensor | None
     ) -> Tensor:
         """Hidden states [n, width] of one text's new tokens; arguments as for `hidden_of` and `Rows`."""
         return self.hidden_of(token_ids, turns, [Rows(len(token_ids), kv, places, mask)])
@@ -115,13 +115,9 @@ class LeanDecoder:
 
     def turned(self, positions: Tensor, last: int) -> Tensor:
         """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
-        return self.turns(last + 1).index_select(0, positions)
-
-    def turns(self, count: int) -> Tensor:
-        """A table of them for the first positions, at least `count`; it is another one when it has grown."""
-        if count > len(self._turns):
-            self._turns = self._all_turns(max(512, 1 << (count - 1).bit_length()))
-        return self._turns
+        if last >= len(self._turns):
+            self._turns = self._all_turns(max(512, 1 << last.bit_length()))
+        return self._turns.index_select(0, positions)
 
     def _all_turns(self, count: int) -> Tensor:
         device = self._embedding.device

@@ -14,7 +14,6 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils.logging import set_tqdm_hook
 
-from specdec.models.graphs import check_device
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
@@ -39,18 +38,16 @@ def load_hf_model(
     dtype: str | torch.dtype = "auto",
     revision: str | None = None,
     report: Report = silent,
-    cuda_graphs: bool = False,
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
     device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED` or a torch dtype.
-    revision: of a hub id. report: is told how far loading is, and may raise to end it. cuda_graphs: as for
-    `HFModel`.
+    revision: of a hub id. report: is told how far loading is, and may raise to end it.
     Raises ValueError naming what does not fit.
     """
     rounded = dtype == ROUNDED
-    placement, dtype = checked_device(device, cuda_graphs), checked_dtype(dtype)
+    placement, dtype = checked_device(device), checked_dtype(dtype)
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
     source.config()  # what can't be meant is refused before anything is fetched
     folder = source.fetch(report)
@@ -65,19 +62,11 @@ def load_hf_model(
     if rounded:
         round_matrices(model)
     report(Progress("checking", source.name))
-    return HFModel(model, _shown_name(source.name), cuda_graphs)
+    return HFModel(model, _shown_name(source.name))
 
 
-def checked_device(device: str | torch.device, cuda_graphs: bool = False) -> torch.device | None:
-    """The device to load to; None to spread the model over the GPUs. ValueError where it is not here, or
-    can't have the CUDA graphs."""
-    placement = _placement(device)
-    if cuda_graphs and placement is not None:
-        check_device(placement, str(device))
-    return placement
-
-
-def _placement(device: str | torch.device) -> torch.device | None:
+def checked_device(device: str | torch.device) -> torch.device | None:
+    """The device to load to; None to spread the model over the GPUs. ValueError where it is not here."""
     if device == "auto":
         return None if torch.cuda.is_available() else torch.device("cpu")
     try:

@@ -9,8 +9,6 @@ import torch
 
 import specdec
 from specdec import theory
-from specdec.decoding.engine import Engine
-from specdec.decoding.on_device import engine_for
 from specdec.methods import METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed, log_waits, with_replacement
@@ -165,13 +163,6 @@ def test_a_text_that_ends_in_a_tree_ends_with_its_token(rule):
         assert 2 not in g.token_ids[:-1]
         assert (g.token_ids[-1] == 2) == (g.rounds[-1].finish == "eos")
         assert specdec.Generation.from_json(g.to_json()) == g
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_is_decided_by_the_host_wherever_the_models_are(rule):
-    pair = markov_pair()
-    pair.target.device = pair.draft.device = torch.device("meta")
-    assert engine_for(pair, TREE, rule) is Engine
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -327,8 +327,6 @@ def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
         (["--prompts", "4000"], "prompts = 4000"),
         (["--prompt-file", "/nowhere"], "prompt-file = '/nowhere'"),
         (["--temperature", "-1"], "temperature = -1"),
-        (["--synthetic", "8b", "--cuda-graphs"], "cuda_graphs = True: device = 'cpu' is no CUDA device"),
-        (["--cuda-graphs"], "cuda_graphs = True: device = 'cpu' is no CUDA device"),
     ],
 )
 def test_an_option_that_does_not_fit_is_named(arguments, message):

@@ -1,7 +1,6 @@
 """Sessions over a Hugging Face model: the caches of one run, for each thing that a model can do.
 
-tree       GraphSession      the next one, replayed as CUDA graphs where they were asked for (`graphs`)
-           LeanSession       own cache and own forward, for the decoders that `lean` knows
+tree       LeanSession       own cache and own forward, for the decoders that `lean` knows
            CompiledSession   the same as one compiled call on a CPU (`kernels`)
            TreeSession       own cache, attention masks along the tree
            SwitchingSession  two of them, around a length at which the rotary embedding changes

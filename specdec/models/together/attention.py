@@ -23,14 +23,14 @@ class Rows(NamedTuple):
     """The new tokens of one text in a forward.
 
     count: n, how many there are. kv: [layers, 2 x key-value heads, t, head size], what of a cache they may
-    see, themselves included. places: where in it they go, a slice or int64 [n]. mask: additive, [1, 1, n, t];
+    see, themselves included. places: where in it they go. mask: additive, [1, 1, n, t];
     None where all see everything before them, and of one another what a text does: then they go to the end,
     and several are all there is.
     """
 
     count: int  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
     kv: Tensor
-    places: slice | Tensor
+    places: slice
     mask: Tensor | None
 
 
@@ -57,7 +57,7 @@ class _TextAttention:
     """One text's part. All that is the same in every layer is made once, with views of all layers."""
 
     def __init__(self, heads: Heads, text: Rows):
-        self._heads, self._kv, self._places = heads, text.kv, text.places
+        self._heads = heads
         self._group = heads.queries // heads.keys
         self._causal = text.mask is None and text.count > 1
         self._mask = text.mask
@@ -65,16 +65,13 @@ class _TextAttention:
             self._mask = text.mask.repeat(1, 1, self._group, 1)
         self._keys = text.kv[:, None, : heads.keys].unbind()  # each [1, key-value heads, t, head size]
         self._values = text.kv[:, None, heads.keys :].unbind()
-        self._into = text.kv[:, :, text.places].unbind() if isinstance(text.places, slice) else None
+        self._into = text.kv[:, :, text.places].unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
         """[n, query heads, head size], given what `Attention` is, of this text alone."""
         heads, n = self._heads, qkv.shape[1]
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
-        if self._into is not None:
-            self._into[layer].copy_(new)
-        else:
-            self._kv[layer][:, self._places] = new
+        self._into[layer].copy_(new)
         shared = self._group > 1 and not self._causal
         if shared:
             # the queries of one group share their keys: more rows of one attention, nothing repeated

@@ -1,0 +1,70 @@
+"""Models on other devices than the CPU, shown without one: tensors of torch's "meta" device have no values.
+
+An operation on a "meta" tensor and a CPU tensor raises, and so does reading a value of a "meta" tensor.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from specdec.decoding.clock import Clock
+from specdec.models import HFModel
+from tests.helpers.tiny_checkpoints import tiny_model
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "qwen3", "mpt", "mamba"])
+def test_a_session_makes_its_tensors_on_the_model_s_device(family):
+    """Prefill, two forwards and a commit, for each kind of session that the self-check chose."""
+    model = HFModel(tiny_model(family)).to("meta")
+    session = model.session()
+    session.prefill([1, 2, 3])
+    if model.capability == "ar":
+        tokens, parents, committed = [[4], [5]], [[-1], [-1]], [[0], [0]]
+    elif model.capability == "sequence":
+        tokens, parents, committed = [[4, 5], [6]], [[-1, 0], [1]], [[], [0, 1]]
+    else:
+        tokens, parents, committed = [[4, 5], [6, 7]], [[-1, -1], [0, 1]], [[], [1, 3]]
+    for number in range(2):
+        device = "cpu" if model.capability == "ar" else "meta"  # these sessions hold their text on the host
+        logits = session.forward(torch.tensor(tokens[number], device=device), parents[number])
+        assert (logits.device.type, tuple(logits.shape)) == ("meta", (len(tokens[number]), model.vocab_size))
+        if committed[number]:
+            session.keep(committed[number])
+    assert session.length == 5
+
+
+def test_a_tensor_on_another_device_would_be_noticed():
+    """Negative control."""
+    session = HFModel(tiny_model("llama")).to("meta").session()
+    session.prefill([1, 2, 3])
+    session._cache.buffer = session._cache.buffer.new_zeros(session._cache.buffer.shape, device="cpu")
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        session.forward(torch.tensor([4], device="meta"), [-1])
+
+
+class Event:
+    """A CUDA event that the device reaches at a time of its own, in milliseconds."""
+
+    def __init__(self, at):
+        self.at, self.waited = at, False
+
+    def synchronize(self):
+        self.waited = True
+
+    def elapsed_time(self, end):
+        assert end.waited
+        return end.at - self.at
+
+
+def test_a_lap_ends_when_the_device_has_done_the_launched_work(monkeypatch):
+    events = iter([Event(70.0), Event(75.0), Event(95.0)])
+    now = iter([2.0, 2.1, 2.2])
+    monkeypatch.setattr(Clock, "_event", lambda self: next(events))
+    monkeypatch.setattr("specdec.decoding.clock.time.perf_counter", lambda: next(now))
+    clock = Clock(torch.device("cuda"))
+    clock.launched()
+    clock.launched()
+    clock.lap()
+    clock.lap()
+    assert clock.seconds() == pytest.approx([0.005, 0.02, 0.075, 0.1])
