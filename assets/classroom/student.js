@@ -91,7 +91,9 @@ function draw() {
   if (place) drawStep(shown);
   else if (draft) drawDraft(shown);
   else drawLobby();
-  if (isNew) scrollTo(0, 0);
+  if (!isNew) return;
+  tell(null);
+  scrollTo(0, 0);
 }
 
 function drawWords(place, title, words) {
@@ -157,7 +159,7 @@ function drawDraft({ draft, mine }) {
 
 function drawProposal({ number }) {
   const [form, input, send] = [find(".propose"), field("#proposal"), field(".propose .reveal")];
-  form.hidden = false;
+  form.hidden = send.disabled = false; // the guess before this one disabled it
   input.value = "";
   form.onsubmit = (event) => {
     event.preventDefault();
@@ -165,15 +167,17 @@ function drawProposal({ number }) {
   };
 }
 
-// One answer; it counts when the server has it.
+// Sends one answer; it counts when the server has it. The class may be at another question or word by then.
 async function submit(button, name, body) {
+  const asked = keyOf(state);
   button.disabled = true;
   try {
     await post(name, { room: who.room, ...body }, who.token);
     tell(null);
-    seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
+    if (keyOf(state) === asked) seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
   } catch (error) {
     if (error.isGone) return leave(error.message);
+    if (keyOf(state) !== asked) return;
     tell(error.message || LOST);
     button.disabled = false;
   }

@@ -1,0 +1,49 @@
+"""A text is shown whole: no token of it is hidden, whatever the mode, the tab and the method."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import ready
+
+pytestmark = pytest.mark.browser
+
+TABS = ["live", "compare", "draft", "race", "trees", "losslessness", "codecs", "lessons"]
+MODES = {
+    "page": ("", (1280, 900)),
+    "phone": ("", (390, 844)),
+    "projector": ("&projector=1", (1280, 720)),
+    "lesson": ("&projector=1&lesson=acceptance&step=2", (1280, 720)),
+}
+# One token of each kind is put into each text there is; of a text that is in sight all must be in sight.
+HIDDEN = """(kinds) => {
+  const all = [...document.querySelectorAll(".story, .text, .tokens")];
+  const texts = all.filter((text) => text instanceof HTMLElement && text.checkVisibility());
+  const hidden = [];
+  for (const text of texts)
+    for (const kind of kinds) {
+      const token = document.createElement("span");
+      token.className = `token ${kind}`;
+      token.textContent = "word";
+      text.append(token);
+      if (!token.checkVisibility()) hidden.push([text.closest("[id]").id, text.className, kind]);
+      token.remove();
+    }
+  return [texts.length, hidden];
+}"""
+KINDS = ["accepted", "bonus", "residual", "correction", "sampled", "rejected"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_token_of_a_text_is_hidden(blank, url, mode):
+    query, (width, height) = MODES[mode]
+    blank.set_viewport_size({"width": width, "height": height})
+    texts = 0
+    for tab in TABS:
+        blank.goto(f"{url}/?tab={tab}{query}")
+        ready(blank)
+        blank.wait_for_timeout(500)
+        count, hidden = blank.evaluate(HIDDEN, KINDS)
+        assert hidden == [], tab
+        texts += count
+    assert texts >= 4
