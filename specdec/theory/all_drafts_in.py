@@ -1,129 +1,189 @@
-"""Probability that not all of n drafts lie in a set H, for sets that grow token by token.
+"""Probability that at least one of n drafts lies outside a set H, where H is the first m tokens of an order.
 
-Independent draws: 1 - Q(H)^n. The first n arrivals of a race: the first one from outside H comes at a time t,
-at the rate c = Q(Hᶜ), and by then fewer than n tokens of H have arrived,
+For independent draws it is 1 - Q(H)^n. For the first n arrivals of a race let c = Q(Hᶜ), and let N(t) be the
+number of tokens of H that have arrived by time t. The first token outside H arrives at rate c, so that
 
-    ∫ c e^-ct Pr[fewer than n arrivals in H by t] dt,
+    Pr(some draft is outside H) = ∫ c e^-ct Pr[N(t) < n] dt.
 
-where the number of arrivals is a sum of independent tests of 1 - e^-qt. With t = e^y it is integrated by the
-trapezoid rule, as in `ersd_by_index`. Of a large vocabulary the tokens of the largest q are taken one by one;
-the many others enter by the sums of their q, q², q³ and q⁴ over H, since each of them hardly ever arrives.
-Two arrivals need no integral.
+N(t) is a sum of independent indicators with probabilities 1 - e^-qt. If it were Poisson with mean Q(H) t, the
+integral would be that of independent draws. Only the difference from it is integrated:
+
+    1 - Q(H)^n + ∫ c e^-ct (Pr[N(t) < n] - Pr[Poisson(Q(H) t) < n]) dt.
+
+The difference vanishes quickly on both sides, so with t = e^y the trapezoid rule converges exponentially.
+Tokens with large q t enter the distribution of N(t) one by one. The many others enter together, through the
+sums of their q, q², q³, ... over H. Two arrivals have a closed form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-EXACT = 128
-"""Tokens up to which each is taken by itself; of more, so many with the largest q are."""
+_ERROR = 1e-13
+"""Probability that may be lost where the grid of times begins and ends."""
+_LARGEST_STEP = 0.15
+_POWERS = 8
+_SERIES_ERROR = 1e-3
+_TINY = 1e-290
+_BLOCK = 2**20
 
-_STEP = 0.15
-_FIRST_LOG_TIME, _MOST_LOG_TIME = -20.0, 40.0
-_LAST_TIME = 42.0
-_POWERS, _LIGHT = 4, 0.3  # of series in qt, and the largest qt
-_TINY = 1e-300
-
-Beyond = Callable[[np.ndarray], np.ndarray]
-"""From numbers of tokens m [sets] to the probabilities [sets] that not all drafts are among the first m."""
-
-
-def beyond_independent(q: np.ndarray, n: int) -> Beyond:
-    """Of n independent draws from q; beside the paper."""
-    # from above: a difference of sums would lose the tail
-    outside = np.append(np.cumsum(q[::-1])[::-1], 0.0)
-    return lambda m: 1 - (1 - np.minimum(outside[m], 1.0)) ** n
+Outside = Callable[[np.ndarray], np.ndarray]
+"""Maps set sizes m, int [sets], to probabilities [sets] that a draft is outside the first m tokens."""
 
 
-def beyond_without_replacement(q: np.ndarray, n: int) -> Beyond:
-    """Of the first n arrivals of a race under q > 0, all where these are fewer; beside the paper."""
-    n = min(n, len(q))
+def outside_of_draws(q: np.ndarray, n: int) -> Outside:
+    """The probabilities for n independent draws from q [tokens]; beside the paper."""
+    rest = _mass_above(q)
+    return lambda m: 1 - (1 - np.minimum(rest[m], 1.0)) ** n
+
+
+def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
+    """The probabilities for the first n arrivals of a race under q > 0 [tokens]; beside the paper.
+
+    All tokens are drafted if there are at most n.
+    """
     if n == 1:
-        return beyond_independent(q, n)
-    return _beyond_two(q) if n == 2 else _Arrivals(q, n)
+        return outside_of_draws(q, n)
+    if n >= len(q):
+        return lambda m: np.where(m < len(q), 1.0, 0.0)
+    return _outside_of_two(q) if n == 2 else _Arrivals(q, n)
 
 
-def _beyond_two(q: np.ndarray) -> Beyond:
-    """Of two arrivals: the first is not in H, or it is x in H and then the second is not, c / (1 - q_x)."""
-    outside = np.append(np.cumsum(q[::-1])[::-1], 0.0)
-    others = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + outside[1:]  # 1 - q, without its rounding
-    entered = np.concatenate([[0.0], np.cumsum(q / others)])
-    return lambda m: np.minimum(outside[m] * (1 + entered[m]), 1.0)
+def _mass_above(q: np.ndarray) -> np.ndarray:
+    """Q of all but the first m tokens, [tokens + 1]; summed from the end, which keeps small tails exact."""
+    return np.append(np.cumsum(q[::-1])[::-1], 0.0)
+
+
+def _outside_of_two(q: np.ndarray) -> Outside:
+    """Either the first arrival is outside, or it is a token x of H and the second is: c / (1 - q_x)."""
+    rest = _mass_above(q)
+    others = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + rest[1:]  # 1 - q without its rounding
+    odds = np.concatenate([[0.0], np.cumsum(q / others)])
+    return lambda m: np.minimum(rest[m] * (1 + odds[m]), 1.0)
 
 
 class _Arrivals:
-    """Arrivals of a race by the times of a grid: of the first m tokens, for any m."""
+    """The integral for any m. q [tokens] > 0, 2 < n < tokens."""
 
     def __init__(self, q: np.ndarray, n: int):
-        self.n = n
-        self.outside = np.append(np.cumsum(q[::-1])[::-1], 0.0)
-        heavy = np.ones(len(q), dtype=bool)
-        if len(q) > EXACT:
-            heavy[np.argpartition(-q, EXACT - 1)[EXACT:]] = False
+        q = np.maximum(q, _TINY)
+        self.n, self.size, self.rest = n, len(q), _mass_above(q)
+        self.step = min(_LARGEST_STEP, 0.8 / math.sqrt(n))  # the n-th arrival spreads over 1 / √n of log t
+        self.times = _times(q, n, self.step)
+        heavy = q * self.times[-1] > (_SERIES_ERROR / n) ** (1 / _POWERS)
+        self.heavy, self.counts = q[heavy], np.concatenate([[0], np.cumsum(heavy)])
         light = np.where(heavy, 0.0, q)
-        self.times = _times(self.outside[-2], light.max())
-        self.counts = np.concatenate([[0], np.cumsum(heavy)])  # heavy ones among the first m
-        self.laws = _laws(q[heavy], self.times, n)  # [heavy + 1, n, times]
-        powers = np.stack([light**power for power in range(1, _POWERS + 1)])
-        self.sums = np.concatenate([np.zeros((_POWERS, 1)), np.cumsum(powers, 1)], 1)  # [powers, m]
+        powers = np.stack([np.cumsum(light**power) for power in range(1, _POWERS + 1)])
+        self.sums = np.concatenate([np.zeros((_POWERS, 1)), powers], 1)  # [powers, m]
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
-        c, times = self.outside[m, None], self.times
-        few = self._fewer(m)  # [sets, times]
-        density = c * times * np.exp(-c * times) * few
-        # before the first time nothing has arrived; after the last, whatever has not will hardly do so
-        ends = -np.expm1(-c[:, 0] * times[0]) + np.exp(-c[:, 0] * times[-1]) * few[:, -1]
-        found = ends + _STEP * (density.sum(1) - (density[:, 0] + density[:, -1]) / 2)
+        order = np.argsort(m)
+        found = np.empty(len(m))
+        for some, heavy in self._in_blocks(m[order]):
+            found[order[some]] = self._integral(m[order[some]], heavy)
         found = np.where(m < self.n, 1.0, np.clip(found, 0.0, 1.0))
-        return np.where(m == len(self.outside) - 1, 0.0, found)
+        return np.where(m == self.size, 0.0, found)
 
-    def _fewer(self, m: np.ndarray) -> np.ndarray:
-        """Pr[fewer than n of the first m tokens have arrived], [sets, times]."""
-        laws = self.laws[self.counts[m]]  # [sets, n, times]
-        if not self.sums[0, -1]:
-            return laws.sum(1)
-        light = _light_law(self.sums[:, m], self.times, self.n)  # [sets, n, times]
-        up_to = np.cumsum(light, 1)[:, ::-1]  # at most n - 1, ..., 0 light ones
-        return (laws * up_to).sum(1)
+    def _in_blocks(self, m: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Indices into the sorted m, and the counts of heavy arrivals in their sets.
+
+        The counts are Pr[j heavy tokens have arrived] for j < n, [n, times].
+        """
+        arrived = np.zeros((self.n, len(self.times)))
+        arrived[0] = 1
+        counts = self.counts[m]
+        most = max(1, _BLOCK // arrived.size)
+        for count in range(counts[-1] + 1):
+            if count:
+                rate = self.heavy[count - 1] * self.times
+                more = arrived[:-1] * -np.expm1(-rate)
+                arrived *= np.exp(-rate)
+                arrived[1:] += more
+            first, end = np.searchsorted(counts, [count, count + 1])
+            for start in range(first, end, most):
+                yield np.arange(start, min(start + most, end)), arrived
+
+    def _integral(self, m: np.ndarray, heavy: np.ndarray) -> np.ndarray:
+        c, times = self.rest[m, None], self.times
+        inside = 1 - np.minimum(c, 1.0)
+        fewer = heavy.sum(0)  # Pr[N(t) < n], [times] or [sets, times]
+        if self.sums[0, -1]:
+            light = np.cumsum(_counts_of_light(self.sums[:, m], times, self.n), 1)
+            fewer = np.einsum("jt,sjt->st", heavy, light[:, ::-1])
+        # at later times e^-ct or the Poisson probability is zero, and its terms would overflow
+        poisson = _counts_of_light(inside.T, np.minimum(times, 4 * self.n + 2000), self.n).sum(1)
+        difference = c * times * np.exp(-c * times) * (fewer - poisson)
+        return 1 - inside[:, 0] ** self.n + self.step * difference.sum(1)
 
 
-def _times(least: float, largest_light: float) -> np.ndarray:
-    """The grid [times]: until the token outside the largest set has arrived, of q = least.
+def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
+    """The grid [times]: n arrivals are all but impossible at its start and all but certain at its end."""
+    first = (math.lgamma(n + 1) + math.log(_ERROR / 100)) / n  # Pr[N(t) >= n] <= t^n / n!
+    counts, edges = np.histogram(np.log(q), bins=1024)
+    rates, counts = np.exp(edges[:-1][counts > 0]), counts[counts > 0]
+    low, high = 0, math.ceil((705 - first) / step)
+    while low < high:
+        middle = (low + high) // 2
+        missing = float((counts * np.exp(-rates * math.exp(first + step * middle))).sum())
+        if _log_tail(missing, len(q), n) > math.log(_ERROR):
+            low = middle + 1
+        else:
+            high = middle
+    return np.exp(first + step * np.arange(low + 1))
 
-    Light tokens end it where one of them may well have arrived: there are many heavier ones, and of
-    these either n in H have arrived by then, or one outside.
+
+def _log_tail(missing: float, size: int, n: int) -> float:
+    """Upper bound (Chernoff) of log Pr[fewer than n of the tokens have arrived].
+
+    missing: the expected number of tokens that have not arrived.
     """
-    last = min(np.log(_LAST_TIME / max(least, _TINY)), _MOST_LOG_TIME)
-    if largest_light > 0:
-        last = min(last, np.log(_LIGHT / largest_light))
-    return np.exp(np.arange(_FIRST_LOG_TIME, last + _STEP, _STEP))
+
+    def bound(mean: float, count: int) -> float:
+        return count - mean + count * math.log(mean / count) if mean > 0 else -math.inf
+
+    arrived, absent = size - missing, size - n + 1
+    few = bound(arrived, n - 1) if arrived > n - 1 else 0.0
+    many = bound(missing, absent) if missing < absent else 0.0
+    return min(few, many)
 
 
-def _laws(q: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
-    """Pr[j of the first m tokens have arrived] for j < n and each m, [m + 1, n, times]."""
-    laws = np.zeros((len(q) + 1, n, len(times)))
-    laws[0, 0] = 1
-    for i, rate in enumerate(q):
-        stays = np.exp(-rate * times)
-        laws[i + 1] = laws[i] * stays
-        laws[i + 1, 1:] += laws[i, :-1] * -np.expm1(-rate * times)
-    return laws
+def _log_series() -> np.ndarray:
+    """Coefficients [powers, i] of x^power z^i in log(z + (1 - z) e^-x).
 
-
-def _light_law(sums: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
-    """Pr[j tokens have arrived] for j < n, [sets, n, times], of tokens with these sums of powers of q.
-
-    sums: [powers, sets]. The generating function is the exponential of -Σ (1 - z)^k B_k / k, where B_k sums
-    the k-th powers of the chances 1 - e^-qt: series in qt, to its fourth power.
+    That is the logarithm of the generating function of one arrival, and of a Bernoulli variable with
+    parameter u = 1 - z, whose cumulants are κ_1 = u and κ_(k+1) = u (1 - u) dκ_k / du.
     """
-    s1, s2, s3, s4 = (s[:, None] * times**power for power, s in enumerate(sums, start=1))
-    b1, b2, b3, b4 = s1 - s2 / 2 + s3 / 6 - s4 / 24, s2 - s3 + 7 / 12 * s4, s3 - 1.5 * s4, s4
-    b2, b3, b4 = b2 / 2, b3 / 3, b4 / 4
-    logs = [-(b1 + b2 + b3 + b4), b1 + 2 * b2 + 3 * b3 + 4 * b4, -(b2 + 3 * b3 + 6 * b4), b3 + 4 * b4, -b4]
-    law = np.empty((sums.shape[1], n, len(times)))
-    law[:, 0] = np.exp(np.minimum(logs[0], 0.0))
+    series = np.zeros((_POWERS, _POWERS + 1))
+    polynomial = np.polynomial.Polynomial
+    cumulant = polynomial([0, 1])
+    for power in range(1, _POWERS + 1):
+        in_z = cumulant(polynomial([1, -1])) * ((-1) ** power / math.factorial(power))
+        series[power - 1, : len(in_z.coef)] = in_z.coef
+        cumulant = polynomial([0, 1, -1]) * cumulant.deriv()
+    return series
+
+
+_LOG_SERIES = _log_series()
+
+
+def _counts_of_light(sums: np.ndarray, times: np.ndarray, n: int) -> np.ndarray:
+    """Pr[j tokens have arrived] for j < n, [sets, n, times], for tokens with these sums of powers of q.
+
+    sums: [powers, sets]; a single power is the Poisson distribution.
+    """
+    powers = len(sums)
+    terms = sums[:, :, None] * times ** np.arange(1, powers + 1)[:, None, None]  # [powers, sets, times]
+    logs = np.einsum("pi,pst->ist", _LOG_SERIES[:powers, : powers + 1], terms)
+    counts = np.empty((sums.shape[1], n, len(times)))
+    counts[:, 0] = 1
+    scale = logs[0].copy()  # logarithm of a factor of all counts, which keeps them within floating point
     for j in range(1, n):
-        law[:, j] = sum(i * logs[i] * law[:, j - i] for i in range(1, min(j, _POWERS) + 1)) / j
-    return law
+        counts[:, j] = sum(i * logs[i] * counts[:, j - i] for i in range(1, min(j, powers) + 1)) / j
+        if j % 32 == 0:
+            size = np.maximum(np.abs(counts[:, j - powers : j + 1]).max(1), 1.0)
+            counts[:, : j + 1] /= size[:, None]
+            scale += np.log(size)
+    return counts * np.exp(np.minimum(scale, 700.0))[:, None]

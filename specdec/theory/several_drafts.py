@@ -14,14 +14,15 @@ from torch import Tensor
 
 from specdec.checks import truth, whole
 from specdec.theory.acceptance import gsd_acceptance
-from specdec.theory.all_drafts_in import EXACT, beyond_independent, beyond_without_replacement
+from specdec.theory.all_drafts_in import Outside, outside_of_arrivals, outside_of_draws
 from specdec.theory.divergences import Distribution, checked_pair
 from specdec.theory.gsd_by_index import SortedPair
 from specdec.topology import MAX_DRAFT_TOKENS
 
 _HALVINGS = 60
-_GRID = 16
-"""Sets that are looked at together, of more than `EXACT` tokens."""
+_PARTS = 16
+"""Parts into which the search for the optimum divides an interval of set sizes."""
+_TOLERANCE = 1e-10
 
 
 def specinfer_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
@@ -56,14 +57,13 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
     "Towards optimal multi-draft speculative decoding", 2025), where it is enough to let H grow in the order
     of p/q. replacement: whether drafts are independent draws from q, or the first n arrivals of a race.
 
-    Exact; without replacement and with more than `all_drafts_in.EXACT` (128) tokens up to 1e-8, of sets on a
-    grid that is refined around the best. ValueError where p or q is no distribution, n < 1.
+    Exact to 1e-9, at any vocabulary size. ValueError where p or q is no distribution, or n < 1.
     """
     n, replacement = whole("n", n, 1, MAX_DRAFT_TOKENS), truth("replacement", replacement)
     if n == 1:
         return gsd_acceptance(p, q)  # the same, and quicker
-    beyond = beyond_independent if replacement else beyond_without_replacement
-    return _by_pair(lambda pair: _least(pair, beyond(pair.q, n)), p, q)
+    outside = outside_of_draws if replacement else outside_of_arrivals
+    return _by_pair(lambda pair: _least(pair, outside(pair.q, n)), p, q)
 
 
 def _by_pair(found: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
@@ -85,16 +85,23 @@ def _k_seq(pair: SortedPair, n: int) -> float:
     return 1 - rejected
 
 
-def _least(pair: SortedPair, beyond: Callable[[np.ndarray], np.ndarray]) -> float:
-    """min over the first m tokens H of P(H) + Pr(some draft is not in H); beyond(m): the latter, [sets]."""
-    sizes = len(pair.q)
-    step = 1 if sizes <= EXACT else -(-sizes // _GRID)
-    low, high = 0, sizes
+def _least(pair: SortedPair, outside: Outside) -> float:
+    """The minimum of P(H) + Pr(some draft is outside H) over H, the first m tokens, by branch and bound.
+
+    For a < m < b the sum is at least P(first a + 1 tokens) + Pr(some draft is outside the first b tokens).
+    Intervals (a, b) whose bound is below the smallest sum so far are divided, until there is none.
+    """
+    low, high = np.array([0]), np.array([len(pair.q)])
+    beyond, best = outside(high), 1.0  # 1 is the sum of the empty set
+    best = min(best, float(pair.p_sum[-1] + beyond[0]))
     while True:
-        m = np.unique(np.append(np.arange(low, high + 1, step), high))
-        values = pair.p_sum[m] + beyond(m)
-        best = int(values.argmin())
-        if step == 1:
-            return float(min(values[best], 1.0))
-        low, high = int(m[max(best - 1, 0)]), int(m[min(best + 1, len(m) - 1)])
-        step = -(-(high - low) // _GRID)
+        open_ = (high - low > 1) & (pair.p_sum[np.minimum(low + 1, high)] + beyond < best - _TOLERANCE)
+        if not open_.any():
+            return best
+        edges = low[open_, None] + (high - low)[open_, None] * np.arange(_PARTS + 1) // _PARTS
+        low, high = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+        low, high = low[low < high], high[low < high]
+        sets, where = np.unique(high, return_inverse=True)
+        values = outside(sets)
+        best = min(best, float((pair.p_sum[sets] + values).min()))
+        beyond = values[where]

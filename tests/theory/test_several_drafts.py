@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from fractions import Fraction
 
@@ -12,7 +13,9 @@ import torch
 from scipy.optimize import linprog
 
 from specdec import theory
-from specdec.theory import all_drafts_in, several_drafts
+from specdec.theory import all_drafts_in
+from specdec.theory.all_drafts_in import outside_of_arrivals, outside_of_draws
+from specdec.theory.gsd_by_index import SortedPair
 from specdec.topology import batch
 from tests.core.test_algorithms import rational_table
 from tests.rules.test_other_rules import law_of
@@ -64,28 +67,70 @@ def test_the_optimum_is_that_of_the_linear_program(n, replacement):
             assert found == pytest.approx(linear_program(p, q, n, replacement), abs=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 3, 8])
-def test_a_large_vocabulary_is_taken_as_exactly_as_a_small_one(n, monkeypatch):
-    """The sums of light tokens and the grid of sets, where all can be taken by themselves as well."""
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        logits = (1 + seed) * rng.normal(size=500)
-        p, q = (np.exp(x) / np.exp(x).sum() for x in (logits, logits + rng.normal(size=500)))
-        exact = float(theory.optimal_acceptance(p, q, n))
+def grid_pair(kind, size, seed):
+    """Two distributions over many tokens."""
+    rng = np.random.default_rng(seed)
+    uniform, logits = np.full(size, 1 / size), 3 * rng.normal(size=size)
+    p, q = rng.dirichlet(np.full(size, 0.5), 2)
+    near = (np.exp(x) / np.exp(x).sum() for x in (logits, logits + rng.normal(size=size)))
+    return {"uniform q": (p, uniform), "uniform p": (uniform, q), "random": (p, q), "peaked": tuple(near)}[
+        kind
+    ]
+
+
+@pytest.mark.parametrize("size", [130, 200, 300, 1000])
+@pytest.mark.parametrize("kind", ["uniform q", "uniform p", "random", "peaked"])
+def test_the_optimum_of_many_tokens_is_the_least_of_all_prefixes(kind, size):
+    for n, replacement in itertools.product((2, 3, 4, 8, 16), (True, False)):
+        p, q = grid_pair(kind, size, n)
+        pair = SortedPair(p, q)
+        outside = (outside_of_draws if replacement else outside_of_arrivals)(pair.q, n)
+        least = (pair.p_sum + outside(np.arange(size + 1))).min()
+        assert float(theory.optimal_acceptance(p, q, n, replacement)) == pytest.approx(least, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 6, 7, 9, 10, 13, 14, 15])
+def test_the_optimum_is_found_among_several_local_minima(seed):
+    """A uniform draft, whose prefixes are known exactly; refining a grid around one minimum gave 1.0 here."""
+    size, n = 300, 8
+    p = np.random.default_rng(seed).dirichlet(np.full(size, 0.5))
+    prefixes = np.cumsum(np.append(0, np.sort(p)))
+    exact = min(prefixes[m] + 1 - math.comb(m, n) / math.comb(size, n) for m in range(size + 1))
+    assert exact < 1 - 1e-4
+    found = theory.optimal_acceptance(p, np.full(size, 1 / size), n)
+    assert float(found) == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("size", "n"), [(129, 3), (129, 24), (129, 40), (129, 127), (1000, 8), (1000, 900), (4096, 384)]
+)
+def test_arrivals_of_a_uniform_race_have_a_closed_form(size, n):
+    m = np.unique(np.linspace(0, size, 60).astype(int))
+    closed = [1 - Fraction(math.comb(each, n), math.comb(size, n)) for each in m.tolist()]
+    found = outside_of_arrivals(np.full(size, 1 / size), n)(m)
+    assert found == pytest.approx([float(each) for each in closed], abs=1e-11)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 4.0, 12.0])
+def test_tokens_that_enter_together_count_as_if_each_entered_alone(spread, monkeypatch):
+    for n in (3, 8, 40):
+        q = np.exp(spread * np.random.default_rng(n).normal(size=600))
+        q, m = q / q.sum(), np.arange(0, 601, 7)
+        together = outside_of_arrivals(q, n)(m)
         with monkeypatch.context() as patch:
-            patch.setattr(all_drafts_in, "EXACT", 100)
-            patch.setattr(several_drafts, "EXACT", 100)
-            assert float(theory.optimal_acceptance(p, q, n)) == pytest.approx(exact, abs=1e-8)
+            patch.setattr(all_drafts_in, "_SERIES_ERROR", 0.0)  # no token is light
+            patch.setattr(all_drafts_in, "_LARGEST_STEP", 0.05)
+            alone = outside_of_arrivals(q, n)(m)
+        assert together == pytest.approx(alone, abs=1e-11)
 
 
 def test_two_arrivals_in_closed_form_are_those_of_the_integral():
-    """Among them laws with a token that is as good as sure."""
+    """Among them distributions with a token that is as good as sure."""
     for seed in range(20):
         q = np.sort(np.random.default_rng(seed).dirichlet(np.full(40, 0.02 if seed % 2 else 0.5)))
         q = q[q > 1e-12] / q[q > 1e-12].sum()
         m = np.arange(len(q) + 1)
-        closed, integral = all_drafts_in.beyond_without_replacement(q, 2)(m), all_drafts_in._Arrivals(q, 2)(m)
-        assert np.abs(closed - integral).max() < 1e-9
+        assert np.abs(outside_of_arrivals(q, 2)(m) - all_drafts_in._Arrivals(q, 2)(m)).max() < 1e-9
 
 
 @pytest.mark.parametrize("tables", [([1, 5, 4], [6, 3, 1]), ([2, 0, 3], [1, 4, 0]), ([3, 2, 1], [3, 2, 1])])
