@@ -16,6 +16,9 @@ from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting
 
+STORIES = "stories"
+"""The name of the embedded pair."""
+
 
 def load_pair(
     target: str | Path | None = None,
@@ -27,7 +30,7 @@ def load_pair(
     draft_dtype: str | None = None,
     report: Report = silent,
 ) -> ModelPair:
-    """Load a pair from hub ids or local folders; without arguments the embedded pair, offline.
+    """Load a pair from hub ids or local folders, or one that ships with the project: "stories", the default.
 
     device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
     `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
@@ -39,12 +42,10 @@ def load_pair(
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
-    if target is None:
-        if draft is not None:
-            raise ValueError(
-                f"draft = {str(draft)!r} needs a target; without both, the embedded pair is loaded"
-            )
-        target, draft = EMBEDDED / "target", EMBEDDED / "draft"
+    if target is None and draft is not None:
+        raise ValueError(f"draft = {str(draft)!r} needs a target; without both, the embedded pair is loaded")
+    if target in (None, STORIES):
+        target, draft = EMBEDDED / "target", draft or EMBEDDED / "draft"
         dtype = "float32" if dtype == "auto" else dtype
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")

@@ -7,4 +7,4 @@ from components.be_draft.panel import panel
 from components.server.standalone import serve
 
 if __name__ == "__main__":
-    serve(partial(panel, specdec.load_pair()))
+    serve(partial(panel, specdec.load_pair("stories")))

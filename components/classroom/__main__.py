@@ -9,5 +9,5 @@ from components.lessons.panel import panel as lessons
 from components.server.standalone import serve
 
 if __name__ == "__main__":
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     serve(lesson_bar, partial(bar, pair), panel, partial(lessons, pair))

@@ -35,7 +35,7 @@ PROMPTS = (
 def main() -> None:
     """Write the file."""
     torch.set_num_threads(1)
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     sentences = [sentence(pair, prompt, method) for method in channel.METHODS for prompt in PROMPTS]
     head = {"seed": SEED, "top_k": TOP_K, "other": OTHER, "target": "tiny/target", "draft": "tiny/draft"}
     RECORDED.write_text(json.dumps(head | {"sentences": sentences}, separators=(",", ":")) + "\n")

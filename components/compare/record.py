@@ -37,7 +37,9 @@ def record() -> dict[str, Any]:
         "columns": [{"name": column, **_parsed(column)} for column in drafted],
         "reference": True,
     }
-    updates = [json.loads(text) for text in compare_run.updates(Drafts(specdec.load_pair()), request)]
+    updates = [
+        json.loads(text) for text in compare_run.updates(Drafts(specdec.load_pair("stories")), request)
+    ]
     lanes = {name: _lane(updates, name) for name in (compare_run.REFERENCE, *drafted)}
     return {"shared": SHARED, "models": updates[0]["setup"]["models"], "lanes": lanes}
 

@@ -172,4 +172,4 @@ if __name__ == "__main__":
     import specdec
     from components.server.standalone import serve
 
-    serve(partial(build, specdec.load_pair()))
+    serve(partial(build, specdec.load_pair("stories")))

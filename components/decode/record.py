@@ -327,7 +327,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--again", action="store_true", help="the runs that are there, timed again")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)  # models this small gain nothing from a second
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     try:
         for wanted in WANTED:
             if not options.names or wanted.name in options.names:

@@ -7,4 +7,4 @@ from components.lessons.panel import bar, panel
 from components.server.standalone import serve
 
 if __name__ == "__main__":
-    serve(bar, partial(panel, specdec.load_pair()))
+    serve(bar, partial(panel, specdec.load_pair("stories")))

@@ -27,7 +27,7 @@ def main() -> None:
     import specdec
 
     torch.set_num_threads(1)
-    RECORDED.write_text(json.dumps(record(specdec.load_pair(device="cpu"))) + "\n")
+    RECORDED.write_text(json.dumps(record(specdec.load_pair("stories", device="cpu"))) + "\n")
     print(f"written: {RECORDED}\n{RECORDED.read_text()}")
 
 

@@ -23,7 +23,7 @@ def serve(*panels: Callable[[], Any]) -> None:
 
 def alone(panel: Callable[[], Any], **changes: Any) -> None:
     """Serve one panel with a short real run of the embedded pair."""
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)
 
     def running() -> None:

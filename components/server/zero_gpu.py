@@ -71,7 +71,7 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
 @lru_cache(maxsize=1)
 def embedded() -> Pair:
     """The embedded pair on the CPU, which needs no quota."""
-    return specdec.load_pair(device="cpu")
+    return specdec.load_pair("stories", device="cpu")
 
 
 class NoGpuError(ValueError):

@@ -229,7 +229,7 @@ def table(found: dict[str, Any]) -> str:
 
 def _pair(name: str, dtype: str) -> ModelPair:
     if name == "embedded":
-        return load_pair(dtype=dtype)
+        return load_pair("stories", dtype=dtype)
     return synthetic_pair(PRESETS[name], getattr(torch, dtype))[0]
 
 

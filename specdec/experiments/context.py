@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.smoke:
         options.learn_tokens, options.repeats, options.max_new_tokens = 300, 1, 12
     torch.set_num_threads(1)
-    pair, prompts = load_pair(), read_prompts(PROMPTS)
+    pair, prompts = load_pair("stories"), read_prompts(PROMPTS)
     held_out = 4 if options.smoke else len(prompts) // 4
     acceptance = learnt(pair, prompts[:-held_out], options.learn_tokens, options.acceptance)
     settings = {"k": options.k, "max_new_tokens": options.max_new_tokens, "prompts": held_out}

@@ -116,7 +116,7 @@ class Experiment:
         """Measure the embedded pair, and print and write the summary."""
         options = self._parser().parse_args(arguments)
         torch.set_num_threads(1)
-        pair, prompts = load_pair(), read_prompts(PROMPTS)
+        pair, prompts = load_pair("stories"), read_prompts(PROMPTS)
         if options.smoke:
             prompts, options.repeats, options.max_new_tokens = prompts[:2], 1, 12
         shapes, store = self.trees(pair), Store(options.results)

@@ -16,7 +16,7 @@ HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 def state(page):

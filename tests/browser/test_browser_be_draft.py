@@ -27,7 +27,7 @@ def story(blank, url):
 @pytest.fixture(scope="module")
 def alone():
     """Texts of the target's tokens, where nobody drafts."""
-    pair = specdec.load_pair(device="cpu")
+    pair = specdec.load_pair("stories", device="cpu")
     run = specdec.generate(
         pair, "The hungry dog looked for", method="ar", seed=19, temperature=0.5, max_new_tokens=41
     )

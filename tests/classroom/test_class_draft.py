@@ -15,7 +15,7 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ def test_only_tokens_with_draft_probability_are_drafted(method):
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_the_embedded_pair_drafts_into_the_last_tokens_of_a_text(method):
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     tree = ContextTree(capricious(method), 8)
     g = specdec.generate(pair, "Once upon a time", method=method, topology=tree, max_new_tokens=24, seed=3)
     assert len(g.token_ids) <= 24
@@ -275,7 +275,7 @@ def test_learning_and_saving_round_trip(tmp_path):
 
 
 def test_texts_are_scored_as_the_models_score_them():
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     ids = pair.encode("Once upon a time there was a dog. The dog had a red ball and a big smile.") * 5
     log_p, _ = learn._laws(pair, Sampling(), ids, 3)
     with torch.inference_mode():

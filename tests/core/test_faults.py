@@ -27,7 +27,7 @@ CPU_ALLOCATOR = (
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 class Breaking:

@@ -26,7 +26,7 @@ def moment(name):
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 def test_the_index_names_every_recorded_run_and_nothing_else():

@@ -81,7 +81,7 @@ def test_ersd_gives_the_text_of_autoregressive_decoding_whoever_drafts(drafter):
 
 @pytest.mark.parametrize("drafter", [NGram(), Suffix(0)], ids=lambda drafter: drafter.name)
 def test_ersd_on_the_embedded_target_alone_writes_its_text_letter_by_letter(drafter):
-    embedded = specdec.load_pair()
+    embedded = specdec.load_pair("stories")
     alone = specdec.ModelPair(embedded.target, tokenizer=embedded.tokenizer)
     texts = [
         specdec.generate(alone, "The cat, the cat,", method=method, drafter=who, max_new_tokens=60, seed=2)

@@ -250,7 +250,7 @@ def test_mistakes_are_named(changes, names):
 
 @pytest.fixture(scope="module")
 def embedded():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 ENGINES = {

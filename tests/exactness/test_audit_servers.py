@@ -18,7 +18,7 @@ PAIR = markov_pair(6, seed=2)
 
 @pytest.fixture(scope="module")
 def embedded():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     start = time.perf_counter()
     report = {
         "versions": {

@@ -63,7 +63,7 @@ def compared(pair: specdec.ModelPair, number: int, tokens: int) -> Iterator[tupl
 
 def rows(dtype: str, texts: int, tokens: int) -> list[dict[str, Any]]:
     """A row for each tree: texts, those that differ, tokens, and both rates with Wilson's 95% interval."""
-    pair = specdec.load_pair(dtype=dtype)
+    pair = specdec.load_pair("stories", dtype=dtype)
     counts = {name: [0, 0] for name in TREES}
     for number in range(texts):
         for name, at, length in compared(pair, number, tokens):

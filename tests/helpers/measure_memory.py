@@ -33,7 +33,7 @@ def main() -> None:
     config = transformers.LlamaConfig(
         vocab_size=40_000, **SIZES, max_position_embeddings=2048, eos_token_id=None, tie_word_embeddings=True
     )
-    embedded = specdec.load_pair()  # what libraries take when they are first used is not the model's
+    embedded = specdec.load_pair("stories")  # what libraries take when they are first used is not the model's
     specdec.generate(embedded, "Once upon a time", max_new_tokens=8, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         transformers.LlamaForCausalLM(config).save_pretrained(folder)

@@ -21,7 +21,9 @@ PROMPT = "Once upon a time"
 
 @pytest.fixture(scope="module")
 def pairs():
-    return specdec.load_pair(device="cpu"), specdec.load_pair(device="cuda", dtype="float32")
+    return specdec.load_pair("stories", device="cpu"), specdec.load_pair(
+        "stories", device="cuda", dtype="float32"
+    )
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 50}, {"top_p": 0.9}], ids=str)

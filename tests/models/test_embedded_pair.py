@@ -11,7 +11,7 @@ from specdec.topology import sequence, specinfer
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 def test_it_loads_offline_in_float32_and_takes_trees(pair):

@@ -186,7 +186,7 @@ def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.T
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_ersd_writes_the_text_of_autoregressive_decoding(dtype):
     """In bfloat16 too, where rounding once parted two texts of three: now nothing depends on the tree."""
-    pair = specdec.load_pair(device="cpu", dtype=dtype)
+    pair = specdec.load_pair("stories", device="cpu", dtype=dtype)
     for seed in range(4):
         options = {"max_new_tokens": 40, "seed": seed, "temperature": 1.0}
         want = specdec.generate(pair, "Once upon a time", method="ar", **options)
@@ -236,7 +236,7 @@ def test_changed_weights_are_packed_again():
 
 _START = """
 import specdec, sys
-pair = specdec.load_pair(device="cpu")
+pair = specdec.load_pair("stories", device="cpu")
 told = pair.target.arithmetic.split(",")[0]
 print(told, specdec.generate(pair, "Once", max_new_tokens=4, seed=0).token_ids)
 """
@@ -299,8 +299,8 @@ def test_rows_of_many_runs_are_one_call(monkeypatch):
 
 def test_a_draft_of_int8_changes_no_text_of_ersd():
     """Its weights are others, and so are its drafts: what is decoded is not."""
-    pair = specdec.load_pair(device="cpu", draft_dtype="int8")
-    plain = specdec.load_pair(device="cpu")
+    pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
+    plain = specdec.load_pair("stories", device="cpu")
     assert (pair.draft.compiled.kind, pair.target.compiled.kind) == ("int8", "float16")
     assert not torch.equal(pair.draft.module.lm_head.weight, plain.draft.module.lm_head.weight)
     for seed in range(3):
@@ -315,7 +315,7 @@ def test_a_draft_of_int8_changes_no_text_of_ersd():
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_a_draft_of_int8_leaves_the_law_as_it_is(method):
     """False alarm 1e-6."""
-    pair = specdec.load_pair(device="cpu", draft_dtype="int8")
+    pair = specdec.load_pair("stories", device="cpu", draft_dtype="int8")
     tree = specdec.topology.sequence(2)
     sample = ours(pair, method=method, topology=tree)
     audit(sample, pair, "Once upon a time", decodes=400, max_new_tokens=4, top_k=4).check()
@@ -323,7 +323,7 @@ def test_a_draft_of_int8_leaves_the_law_as_it_is(method):
 
 def test_a_target_is_not_rounded():
     with pytest.raises(ValueError, match="draft_dtype"):
-        specdec.load_pair(dtype="int8")
+        specdec.load_pair("stories", dtype="int8")
 
 
 def test_where_it_is_compiled_the_lean_forward_keeps_no_copies():

@@ -123,7 +123,7 @@ clock = time.perf_counter
 time.perf_counter = lambda: clock() + random.random() / 1000  # a machine that is busy now and then
 import specdec, torch
 torch.set_num_threads(1)
-pair = specdec.load_pair()
+pair = specdec.load_pair("stories")
 found = []
 for model in (pair.target, pair.draft):
     session = model.session()

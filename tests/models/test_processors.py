@@ -31,7 +31,7 @@ WITHOUT_AVX2 = {
 _DECODED = """
 import json, specdec
 from specdec.topology import batch, sequence
-pair = specdec.load_pair(device="cpu")
+pair = specdec.load_pair("stories", device="cpu")
 prompt, length = "Once upon a time", 24
 
 def text(method, topology=None):
@@ -63,7 +63,7 @@ def test_ersd_s_text_is_that_of_this_processor(environment, forward):
     )
     arithmetic, texts, gsd = json.loads(result.stdout)
     assert arithmetic.startswith(f"target: {forward}")
-    pair = specdec.load_pair(device="cpu")
+    pair = specdec.load_pair("stories", device="cpu")
     here = specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=24, seed=5)
     assert texts == [here.token_ids] * 6
     assert len(gsd) == 24

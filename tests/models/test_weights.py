@@ -193,7 +193,7 @@ def test_models_go_through_pickle_and_copy(family):
 
 
 def test_a_pair_goes_through_pickle_with_its_text():
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     again = pickle.loads(pickle.dumps(pair))
     runs = [specdec.generate(each, "Once upon a time", max_new_tokens=20, seed=3) for each in (pair, again)]
     assert runs[0].text == runs[1].text != ""

@@ -110,7 +110,12 @@ def test_plain_text_is_short(generation):
 @pytest.mark.parametrize("topology", [specdec.topology.sequence(4), specdec.topology.specinfer(24)])
 def test_two_hundred_tokens_are_less_than_300_kilobytes(topology):
     g = specdec.generate(
-        specdec.load_pair(), "Once upon a time", topology=topology, max_new_tokens=200, seed=1, detail=True
+        specdec.load_pair("stories"),
+        "Once upon a time",
+        topology=topology,
+        max_new_tokens=200,
+        seed=1,
+        detail=True,
     )
     assert len(g.token_ids) == 200
     assert len(html(g).encode()) < MOST

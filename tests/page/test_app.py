@@ -41,7 +41,7 @@ PANELS = {
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.fixture(scope="module")

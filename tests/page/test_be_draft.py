@@ -19,7 +19,7 @@ STORY = {"prompt": "Tom had a red ball. One day", "seed": 3, "temperature": 0.5}
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair(device="cpu")
+    return specdec.load_pair("stories", device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ LENGTH = 16
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.fixture(scope="module")

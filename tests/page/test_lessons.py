@@ -177,7 +177,7 @@ RULED = 10_000
 
 
 def test_under_traversal_another_draft_gives_another_text():
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     texts = [
         specdec.generate(
             pair,
@@ -196,7 +196,7 @@ def test_under_traversal_another_draft_gives_another_text():
 
 
 def test_one_call_writes_what_was_typed_right_and_one_word_more():
-    facts, pair = FACTS["yourself"], specdec.load_pair()
+    facts, pair = FACTS["yourself"], specdec.load_pair("stories")
     opening = be_draft._OPENINGS[int(facts["opening"]) - 1]
     typed, target = (pair.encode(f"{opening} {facts[name]}") for name in ("typed", "target_text"))
     ids = pair.encode(opening)
@@ -340,7 +340,7 @@ def test_the_target_alone_writes_ersd_s_text_and_not_gsd_s():
     facts = FACTS["drafter"]
     ersd, gsd = recorded("parting-ersd"), recorded("parting-gsd")
     setting = {"max_new_tokens": ersd["max_new_tokens"], "seed": ersd["seed"]}
-    alone = specdec.generate(specdec.load_pair(), ersd["prompt"], method="ar", **setting)
+    alone = specdec.generate(specdec.load_pair("stories"), ersd["prompt"], method="ar", **setting)
     texts = [[token["id"] for round in run["rounds"] for token in round["tokens"]] for run in (gsd, ersd)]
     assert [ids == alone.token_ids for ids in texts] == [False, True]
     assert facts["same_as_alone"] == 1

@@ -306,7 +306,7 @@ def test_a_live_run_is_saved_as_the_decoder_would_record_it(page, tmp_path):
     save(page, "json").save_as(tmp_path / "run.json")
     saved = specdec.Generation.from_json((tmp_path / "run.json").read_text())
     again = specdec.generate(
-        specdec.load_pair(),
+        specdec.load_pair("stories"),
         saved.prompt,
         method=saved.method,
         topology=specdec.Topology(saved.paths),

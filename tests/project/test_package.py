@@ -27,7 +27,7 @@ socket.socket.connect = None  # nobody is asked
 import specdec
 
 assert specdec.__file__.startswith(sys.argv[1]), specdec.__file__
-pair = specdec.load_pair()
+pair = specdec.load_pair("stories")
 generation = specdec.generate(pair, "Once upon a time", max_new_tokens=5, seed=0)
 assert "<iframe" in generation._repr_mimebundle_()["text/html"]  # with all that it plays by
 print(len(generation.token_ids))

@@ -31,7 +31,7 @@ console.log(JSON.stringify(said));
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.mark.parametrize("method", list(METHODS))

@@ -45,21 +45,21 @@ def test_a_round_of_all_has_its_time(one, of_each, runs, monkeypatch):
 
 @pytest.mark.parametrize(("fit", "runs"), [(3, 3), (0, 1), (20, 20)])
 def test_runs_take_half_of_the_memory_that_is_free(fit, runs, monkeypatch):
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     needed = sum(memory.need_of_run(model, model.vocab_size) for model in (pair.target, pair.draft))
     monkeypatch.setattr(memory, "free", lambda where: int((2 * fit + 1) * needed))
     assert measured(pair, monkeypatch, 0.01, 0.001) == runs
 
 
 def test_what_a_run_needs_is_what_was_planned_before_loading():
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     shape = memory.shape_of(pair.target.module.config)
     planned = memory.need_of(shape, "float32", on_cpu=True)
     assert memory.need_of_run(pair.target, pair.target.vocab_size) == planned.cache + planned.round
 
 
 def test_a_real_measurement_leaves_nothing_behind_and_bounds_the_line(monkeypatch):
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     capacity.measure(pair, Model())
     assert capacity.known() >= FEWEST
     assert turns._runs().seats == min(capacity.known(), limits.current().seats)

@@ -18,7 +18,7 @@ from tests.helpers.laws import markov_pair
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 def told(pair, visitor=turns.NOBODY):

@@ -70,7 +70,7 @@ def test_a_pair_in_memory_is_shared_as_it_is():
 
 def test_whatever_stands_for_a_pair_is_one(monkeypatch):
     monkeypatch.setitem(sys.modules, "spaces", SimpleNamespace(GPU=lambda work, duration: work))
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     assert all(isinstance(each, Pair) for each in (pair, shared(pair), zero_gpu.Lender(pair, run.start)))
     assert not isinstance(pair.target, Pair)
 

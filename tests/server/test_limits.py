@@ -17,7 +17,7 @@ NAMES = [limit.name for limit in fields(limits.Limits)]
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.fixture

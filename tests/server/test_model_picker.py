@@ -70,7 +70,7 @@ def hub(root, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def embedded():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 def loaded(choice, pair, load=None):

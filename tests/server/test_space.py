@@ -117,7 +117,7 @@ def spaces(monkeypatch):
 @pytest.fixture(scope="module")
 def pairs():
     """The embedded pair twice: one for the GPU, and one to compare it with."""
-    return specdec.load_pair(), specdec.load_pair()
+    return specdec.load_pair("stories"), specdec.load_pair("stories")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.stress.visitors import ROOT, Site, client, serving, stream
 
 @pytest.fixture(scope="module")
 def pair():
-    return specdec.load_pair()
+    return specdec.load_pair("stories")
 
 
 @pytest.fixture(scope="module")

@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the requests (default: 0)")
     parser.add_argument("--out", default=RESULTS / "fuzz.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     with serving() as (address, process):
         site, start = Site(address), time.monotonic()
         before = process.memory_info().rss

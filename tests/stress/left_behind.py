@@ -69,7 +69,7 @@ async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
         await ask(site, http, "another-visitor")
     holder.capacity = capacity
     visit = await running
-    return not visit.failure and visit.token_ids == alone(specdec.load_pair(), visit)
+    return not visit.failure and visit.token_ids == alone(specdec.load_pair("stories"), visit)
 
 
 async def remaining(site: Site, http: httpx.AsyncClient) -> Counter[str]:

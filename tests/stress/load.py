@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{time.monotonic() - start:.0f} s; comparing with runs alone …", flush=True)
         memory = {"before": before >> 20, "after": process.memory_info().rss >> 20}
         busy = _busy(process) - busy
-    found = report(visits, replays, specdec.load_pair()) | {
+    found = report(visits, replays, specdec.load_pair("stories")) | {
         "server_megabytes": memory,
         "server_processor_seconds": busy,
         "load_average": os.getloadavg()[0],

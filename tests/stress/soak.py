@@ -121,7 +121,12 @@ def main(arguments: list[str] | None = None) -> None:
     os.nice(10)  # and the server with it: it is not speed that is measured
     with serving() as (address, process):
         work = soak(
-            Site(address), process, specdec.load_pair(), options.minutes, options.visitors, options.pause
+            Site(address),
+            process,
+            specdec.load_pair("stories"),
+            options.minutes,
+            options.visitors,
+            options.pause,
         )
         write(options.out, asyncio.run(work))
 

@@ -109,7 +109,7 @@ def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float
 
 def compare(page: Page, address: str, repeats: int, length: int) -> dict[str, Any]:
     """All three in turn; a ratio is the median of those of the runs. load: the machine's, before them."""
-    pair, site = specdec.load_pair(), Site(address)
+    pair, site = specdec.load_pair("stories"), Site(address)
     found: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
         alone(pair, method, length, 0)  # the first run of a process is slower

@@ -443,7 +443,7 @@ def test_two_launched_processes_equal_one(tmp_path):
     )
     alone = Store(tmp_path / "alone.jsonl")
     with torch.inference_mode():
-        run(load_pair(device="cpu"), settings, alone, quiet=True)
+        run(load_pair("stories", device="cpu"), settings, alone, quiet=True)
     assert done(Store(shared)) == done(alone)
     assert json.loads((tmp_path / "shared.summary.json").read_text())["complete"]
 
