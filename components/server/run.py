@@ -7,9 +7,11 @@ starting                    prompt -> tree -> `specdec.stream`, in a thread of i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from components.guard import limits
 from components.server import feed, lazy, topologies, turns, zero_gpu
 from components.server.ahead import Ahead, Decoding
 from components.server.settings import VisitorSettings
+from components.server.timing import Repeats
 from specdec.decoding.auto import Steps, finished
 from specdec.pair import Pair
 
@@ -63,15 +66,33 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
 def _baseline(
     log: feed.Log, seat: turns.Seat, run: Decoding, settings: VisitorSettings
 ) -> Generator[str, None, dict[str, Any]]:
-    """Plain decoding beside a run that went well; what there is to say where it could not be measured."""
+    """Plain decoding beside a run that went well; a message where it could not be measured."""
     yield log.flush("baseline")
-    steps = starting(run.pair, replace(settings, method="ar"), detail=False, prompt_ids=run.prompt_ids)
-    try:
-        with closing(Ahead(seat, steps)) as ahead:
-            for rounds in ahead.batches(log.interval):
-                yield log.flush("baseline", rounds)
-    except ValueError as error:  # nothing of the visitor's is wrong by now: a shared GPU was not lent
-        return {"message": f"Plain decoding could not be measured to its end. {error}"}
+    plain = replace(settings, method="ar")
+    if isinstance(lazy.present(run.pair), zero_gpu.Lender):  # each repeat would have to borrow a GPU
+        try:
+            with closing(Ahead(seat, starting(run.pair, plain, False, run.prompt_ids))) as ahead:
+                for rounds in ahead.batches(log.interval):
+                    yield log.flush("baseline", rounds)
+        except ValueError as error:  # nothing of the visitor's is wrong by now: a shared GPU was not lent
+            return {"message": f"Plain decoding could not be measured to its end. {error}"}
+        return {}
+    if topologies.has_to_measure(settings):
+        settings = replace(settings, tree=topologies.written(run.topology))
+    repeats = Repeats(
+        partial(starting, run.pair, settings, False, run.prompt_ids),
+        partial(starting, run.pair, plain, False, run.prompt_ids),
+        alone=lambda: turns.MODEL.num_seated == 1,
+    )
+    sent, told, due = 0, 0, time.monotonic() + log.interval
+    with closing(seat.turns(repeats.steps())) as steps:
+        for _ in steps:
+            if time.monotonic() >= due or told < len(repeats.seconds):
+                rounds = repeats.plain_rounds[sent:]
+                yield log.flush("baseline", rounds, timings=repeats.seconds)
+                sent, told = sent + len(rounds), len(repeats.seconds)
+                due = time.monotonic() + log.interval
+    yield log.flush("baseline", repeats.plain_rounds[sent:], timings=repeats.seconds)
     return {}
 
 

@@ -1,0 +1,87 @@
+"""How long a run takes beside plain decoding: both are decoded again in turns, block by block, several times.
+
+    run    ####      ####      ####          the same prompt, seed and tree as the visitor's run
+    plain      ####      ####      ####      the target alone
+           '-- block of both: whatever else keeps the machine busy meets both alike
+
+The first repeat gives the text of plain decoding. A speed is shown only after `LEAST` repeats.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+
+from components.server.ahead import Decoding
+from specdec import Round
+from specdec.decoding.auto import Steps
+
+LEAST, MOST = 3, 7
+"""Repeats: at least so many where the server has no other run, at most so many."""
+ENOUGH = 3.0
+"""Seconds of repeats after which no more than `LEAST` are made."""
+LONGEST = 5.0
+"""Seconds that a repeat after the first may take: of a longer run only the beginning is repeated."""
+BLOCK = 8
+"""Tokens that one of them decodes before it is the other's turn."""
+
+Beginning = Callable[[], Steps[Decoding]]
+Seconds = dict[str, list[float]]
+"""Of one repeat: the decoding seconds of each round of "run" and of "plain"."""
+
+
+class Repeats:
+    """Repeats of a run and of plain decoding.
+
+    plain_rounds: those of the first repeat; seconds: of each repeat.
+    """
+
+    def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool]):
+        """alone: whether no other run is decoded, without which one repeat is all."""
+        self.plain_rounds: list[Round] = []
+        self.seconds: list[Seconds] = []
+        self._beginnings = {"run": run, "plain": plain}
+        self._alone = alone
+
+    def steps(self) -> Steps[None]:
+        """Decode all repeats, a step of work for each round."""
+        start, most = time.monotonic(), sys.maxsize
+        while len(self.seconds) < MOST:
+            begun = time.monotonic()
+            yield from self._repeat(most)
+            now = time.monotonic()
+            if not self._alone() or (len(self.seconds) >= LEAST and now - start > ENOUGH):
+                return
+            if len(self.seconds) == 1 and now - begun > LONGEST:
+                most = max(BLOCK, int(len(self.plain_rounds) * LONGEST / (now - begun)))
+
+    def _repeat(self, most: int) -> Steps[None]:
+        """One repeat, of the first `most` tokens."""
+        with ExitStack() as open_runs:
+            decodings: dict[str, Decoding] = {}
+            for name, begin in self._beginnings.items():
+                decodings[name] = open_runs.enter_context(closing((yield from begin())))
+            self.seconds.append((yield from self._in_turns(decodings, most)))
+
+    def _in_turns(self, decodings: dict[str, Decoding], most: int) -> Steps[Seconds]:
+        seconds: Seconds = {name: [] for name in decodings}
+        tokens, going, goal = dict.fromkeys(decodings, 0), list(decodings), 0
+        while going:
+            goal = min(goal + BLOCK, most)
+            for name in list(going):
+                while tokens[name] < goal and (round := next(decodings[name], None)) is not None:
+                    seconds[name].append(decoding_seconds(round))
+                    tokens[name] += len(round.tokens)
+                    if name == "plain" and not self.seconds:
+                        self.plain_rounds.append(round)
+                    yield
+                if tokens[name] < goal or goal == most:
+                    going.remove(name)
+        return seconds
+
+
+def decoding_seconds(round: Round) -> float:
+    """Seconds of drafting, evaluating and verifying, without what is recorded for the page."""
+    return round.seconds.draft + round.seconds.evaluate + round.seconds.verify

@@ -1,0 +1,88 @@
+"""The time of a run beside plain decoding: in turns, block by block, at least three times."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from components.server import timing
+from specdec.trace import Round, Seconds, Token
+
+
+class Counted:
+    """A run of so many rounds of so many tokens; writes down its name with each round."""
+
+    def __init__(self, name, rounds, tokens, log):
+        self.left, self.tokens, self.name, self.log, self.closed = rounds, tokens, name, log, False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.left == 0:
+            raise StopIteration
+        self.left -= 1
+        self.log.append(self.name)
+        tokens = (Token(0, "a", "sampled"),) * self.tokens
+        return Round(0, 0, tokens, (), (), Seconds(1.0, 2.0, 0.5, 9.0), "a" * self.tokens)
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def begun():
+    return []
+
+
+def repeats(log, begun, alone=lambda: True, length=32):
+    def beginning(name, tokens):
+        def begin():
+            begun.append(Counted(name, length // tokens, tokens, log))
+            return begun[-1]
+            yield
+
+        return begin
+
+    return timing.Repeats(beginning("run", 4), beginning("plain", 1), alone)
+
+
+def test_both_are_decoded_in_turns_of_a_block(begun):
+    log = []
+    found = repeats(log, begun)
+    for _ in found.steps():
+        pass
+    block = ["run"] * 2 + ["plain"] * 8
+    assert log == block * 4 * len(found.seconds)
+    assert timing.LEAST <= len(found.seconds) <= timing.MOST
+    assert found.seconds[0] == {"run": [3.5] * 8, "plain": [3.5] * 32}
+    assert len(found.plain_rounds) == 32
+    assert all(run.closed for run in begun)
+
+
+def test_one_repeat_where_others_decode_too(begun):
+    found = repeats([], begun, alone=lambda: False)
+    for _ in found.steps():
+        pass
+    assert len(found.seconds) == 1
+    assert len(found.plain_rounds) == 32
+
+
+def test_of_a_long_run_only_the_beginning_is_repeated(begun, monkeypatch):
+    clock = count(step=timing.LONGEST)
+    monkeypatch.setattr(timing.time, "monotonic", lambda: float(next(clock)))
+    found = repeats([], begun, length=64)
+    for _ in found.steps():
+        pass
+    first, *others = [len(seconds["plain"]) for seconds in found.seconds]
+    assert first == 64
+    assert len(others) == timing.LEAST - 1
+    assert all(timing.BLOCK <= tokens <= 64 for tokens in others)
+
+
+def test_a_repeat_that_is_broken_off_closes_both(begun):
+    steps = repeats([], begun).steps()
+    next(steps)
+    steps.close()
+    assert all(run.closed for run in begun)
