@@ -77,7 +77,7 @@ def _baseline(
         except ValueError as error:  # nothing of the visitor's is wrong by now: a shared GPU was not lent
             return {"message": f"Plain decoding could not be measured to its end. {error}"}
         return {}
-    if topologies.has_to_measure(settings):
+    if topologies.has_to_measure(settings) and isinstance(run.topology, specdec.Topology):
         settings = replace(settings, tree=topologies.written(run.topology))
     repeats = Repeats(
         partial(starting, run.pair, settings, False, run.prompt_ids),

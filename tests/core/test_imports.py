@@ -41,7 +41,6 @@ HEAVY = {
     "gradio": set(),
     "plotly": {"figures"},
 }
-MOST_FILES = 20
 
 
 def python_files(root: Path) -> dict[str, Path]:
@@ -165,9 +164,3 @@ def test_a_circle_would_be_seen(tmp_path, statement, files, folders):
     graph = between_files(tmp_path)
     assert bool(circle(graph)) is files
     assert bool(circle(between_parts(graph))) is folders
-
-
-def test_no_folder_is_crowded():
-    for package in (*LAYERS, "tests"):
-        for folder in (ROOT / package, *(path for path in (ROOT / package).rglob("*") if path.is_dir())):
-            assert len(list(folder.glob("*.py"))) <= MOST_FILES, f"{folder} holds too many files: divide it"
