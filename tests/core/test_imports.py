@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAYERS = {
     "specdec": [
-        {"algorithms", "checks", "commands", "devices", "shipped", "text", "waiting"},
+        {"algorithms", "checks", "commands", "devices", "private_cache", "shipped", "text", "waiting"},
         {"notebook"},
         {"other_rules", "probs", "race", "topology"},
         {"methods", "optimal"},

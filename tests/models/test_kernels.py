@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
+import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,10 +23,10 @@ from specdec.models.kernels import CompiledDecoder, compiled, layout, processor
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
 from specdec.models.selfcheck import relative_error
 from specdec.models.sessions import CompiledSession, LeanSession
+from specdec.private_cache import VARIABLE
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.models.test_lean import MODELS
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 pytest.importorskip("numba")
 
 
@@ -234,31 +234,83 @@ def test_changed_weights_are_packed_again():
     assert torch.equal(logits(), 2 * before)
 
 
-_START = """
-import specdec, sys
-pair = specdec.load_pair("stories", device="cpu")
-told = pair.target.arithmetic.split(",")[0]
-print(told, specdec.generate(pair, "Once", max_new_tokens=4, seed=0).token_ids)
-"""
+@pytest.fixture
+def cache(tmp_path, monkeypatch, compiled_once):
+    """A folder of compiled code, of which this process has read nothing yet."""
+    shutil.copytree(compiled_once, tmp_path / "specdec", copy_function=shutil.copy2)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    compiled._crew.cache_clear()
+    yield tmp_path / "specdec"
+    compiled._crew.cache_clear()
 
 
-@pytest.mark.parametrize("folder", ["a new one", "read-only"])
-def test_compiled_code_is_kept_where_it_can_be(folder, tmp_path):
-    place = tmp_path / "kept"
-    if folder == "read-only":
-        place.write_text("")  # a file: nothing can be made in it, by the superuser neither
-    environment = os.environ | {compiled.FOLDER: str(place)}
-    result = subprocess.run(
-        [sys.executable, "-c", _START],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=True,
-    )
-    assert result.stdout.startswith("compiled forward [")
-    assert bool(list(tmp_path.rglob("*.nbi"))) == (folder == "a new one")
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("caches")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(folder))
+        compiled._crew.cache_clear()
+        assert compiled.crew() is not None
+    return folder / "specdec"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class Planted:
+    """A pickle of it makes a folder where it is read."""
+
+    def __init__(self, place: Path):
+        self.place = place
+
+    def __reduce__(self):
+        return os.makedirs, (str(self.place),)
+
+
+def test_compiled_code_is_read_from_its_folder(cache):
+    before = contents(cache)
+    assert compiled.crew() is not None
+    assert contents(cache) == before
+
+
+@pytest.mark.parametrize("planted_by", ["another user", "this user"])
+def test_what_others_planted_is_not_executed(cache, planted_by, tmp_path, caplog):
+    """This user's own files are executed: the control, which shows that the planted pickle works."""
+    (index,) = cache.rglob("forward.*.nbi")
+    index.write_bytes(pickle.dumps(Planted(tmp_path / "executed")))
+    if planted_by == "another user":
+        next(cache.iterdir()).chmod(0o777)
+    assert compiled.crew() is not None
+    assert (tmp_path / "executed").exists() == (planted_by == "this user")
+    assert ("other users can write" in caplog.text) == (planted_by == "another user")
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["cut off", "overwritten"])
+def test_a_damaged_cache_is_removed_and_compiled_again(cache, suffix, damage, caplog):
+    for path in cache.rglob(f"*{suffix}"):
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2] + (b"" if damage == "cut off" else bytes(len(data))))
+    harmed = contents(cache)
+    assert compiled.crew() is not None
+    assert caplog.text.count("is compiled again") == 1
+    repaired = contents(cache)
+    assert harmed.keys() == repaired.keys()
+    assert all(repaired[name] != harmed[name] for name in harmed if name.endswith(suffix))
+    caplog.clear()
+    compiled._crew.cache_clear()
+    assert compiled.crew() is not None
+    assert not caplog.text
+
+
+def test_it_is_compiled_where_nothing_can_be_cached(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "file"))
+    (tmp_path / "file").write_text("")
+    compiled._crew.cache_clear()
+    assert compiled.crew() is not None
+    assert "Nothing is cached" in caplog.text
+    compiled._crew.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -1,7 +1,7 @@
-"""The compiled forward of this process: Numba's, where it is installed and the processor can.
+"""The compiled forward of this process, where Numba is installed and the processor has fused multiply-add.
 
-`SPECDEC_KERNELS=0` turns it off. It is compiled once per machine and kept in a folder of the user's, or in
-the one that `SPECDEC_CACHE` names; where it can't be written each process compiles for itself.
+`SPECDEC_KERNELS=0` turns it off. It is compiled once per machine and version and kept in a private folder
+(`specdec.private_cache`). Without one, each process compiles for itself.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import hashlib
 import importlib.util
 import logging
 import os
+import shutil
 import threading
 from functools import lru_cache
 from pathlib import Path
 
 from specdec.models.kernels.crew import Crew
+from specdec.private_cache import make_private, private_folder
 
-SWITCH, FOLDER = "SPECDEC_KERNELS", "SPECDEC_CACHE"
+SWITCH = "SPECDEC_KERNELS"
 
 
 def crew() -> Crew | None:
@@ -37,36 +39,50 @@ def _crew() -> Crew | None:
         from specdec.models.kernels.processor import multiplies_and_adds
 
         if multiplies_and_adds():
-            return _compiled(cache_folder())
+            return _loaded(_version())
     except Exception as error:  # a compiler can fail in many ways, and nothing depends on it
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
     return None
 
 
-def cache_folder() -> Path | None:
-    """Where compiled code is kept, by version of the sources; None where it can't be written."""
-    base = os.environ.get(FOLDER) or os.environ.get("XDG_CACHE_HOME")
+def _version() -> str:
+    """Name of the cache folder: a hash of the sources."""
     sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return hashlib.sha256(sources).hexdigest()[:16]
+
+
+def _loaded(version: str) -> Crew:
+    """The forward from the cache; where the cache is damaged, it is removed and filled again, once."""
+    folder = private_folder(version)
+    if folder is None or not any(folder.iterdir()):
+        return _compiled(folder)
     try:
-        root = Path(base) if base else Path.home() / ".cache"
-        folder = root / "specdec" / hashlib.sha256(sources).hexdigest()[:16]
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # the latter without a home
-        return None
-    return folder if os.access(folder, os.W_OK) else None
+        return _compiled(folder)
+    except Exception as error:  # a damaged file can raise anything
+        logging.warning(
+            "The compiled forward in %s is damaged (%s) and is compiled again", folder, type(error).__name__
+        )
+    shutil.rmtree(folder)
+    return _compiled(private_folder(version))
 
 
 def _compiled(folder: Path | None) -> Crew:
+    """Read the compiled code from this folder, or compile it and write it there."""
     from numba import cfunc, config
 
-    if folder is not None:
-        config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     from specdec.models.kernels.forward import take_part
     from specdec.models.kernels.tiles import multiply
 
-    kept = folder is not None
-    product = cfunc(f"void({', '.join(['int64'] * 8)})", cache=kept)(multiply)
-    forward = cfunc("void(int64, int64)", cache=kept)(take_part)
+    cached, usual = folder is not None, config.CACHE_DIR  # type: ignore[attr-defined]
+    if cached:
+        config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    try:
+        product = cfunc(f"void({', '.join(['int64'] * 8)})", cache=cached)(multiply)
+        forward = cfunc("void(int64, int64)", cache=cached)(take_part)
+    finally:
+        config.CACHE_DIR = usual  # type: ignore[attr-defined]  # other code's cache lies elsewhere
+    if folder is not None:
+        make_private(folder)
     assert product.address is not None
     assert forward.address is not None
     called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)

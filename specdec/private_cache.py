@@ -1,0 +1,94 @@
+"""A folder for cached files that no other user of the machine can write.
+
+Reading a cache can execute what is in it: compiled code, or an index that is a pickle. So a cache is used
+only where its files belong to this user and nobody else can write them or replace a folder above them. `root`
+is trusted. Without such a folder there is no cache, and a warning says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+VARIABLE = "SPECDEC_CACHE"
+"""The environment variable that names the folder of all caches. The default is XDG_CACHE_HOME or ~/.cache."""
+_ROOT = 0
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def private_folder(name: str) -> Path | None:
+    """Return the folder `specdec/name` of the user's caches, made with mode 0700 where it is missing.
+
+    None, with a warning, where it can't be made or written, where it or anything in it belongs to another
+    user or can be written by one, where it is or holds a symbolic link, and where another user could replace
+    it. On Windows, whose files have no such owners and modes, only writing is checked.
+    """
+    try:
+        return _checked_folder(name)
+    except (OSError, RuntimeError) as error:  # Path.home() raises the latter
+        logging.warning("Nothing is cached: %s. %s can name another folder.", error, VARIABLE)
+        return None
+
+
+def make_private(folder: Path) -> None:
+    """Take other users' permissions from all that was written to a folder, whatever the process's umask."""
+    for path in folder.rglob("*"):
+        try:
+            path.chmod(path.stat().st_mode & ~(stat.S_IRWXG | stat.S_IRWXO))
+        except FileNotFoundError:  # another process has renamed a temporary file
+            continue
+
+
+def _checked_folder(name: str) -> Path:
+    """`private_folder`, with an OSError that says what is wrong."""
+    base = os.environ.get(VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = Path(base)
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    base = base.resolve()
+    owned = hasattr(os, "geteuid")
+    if owned:
+        for path in (base, *base.parents):
+            _check_above(path)
+    folder = base / "specdec" / name
+    for path in (folder.parent, folder):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if owned:
+            _check_own(path)
+            path.chmod(0o700)
+    if owned:
+        for path in _contents(folder):
+            _check_own(path)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} can't be written")
+    return folder
+
+
+def _contents(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        yield from (Path(parent, name) for name in (*folders, *files))
+
+
+def _check_above(folder: Path) -> None:
+    """PermissionError where another user could rename what lies in this folder."""
+    status = folder.stat()
+    if status.st_uid not in (os.geteuid(), _ROOT):
+        raise PermissionError(f"{folder} belongs to another user, with the number {status.st_uid}")
+    if status.st_mode & _OTHERS_WRITE and not status.st_mode & stat.S_ISVTX:
+        raise PermissionError(f"other users can write to {folder}; `chmod go-w` ends that")
+
+
+def _check_own(path: Path) -> None:
+    """PermissionError where another user may have written this file or folder of the cache."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:  # another process has renamed a temporary file
+        return
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        raise PermissionError(f"{path} is a link or a device, not a file or a folder; delete it")
+    if status.st_uid != os.geteuid():
+        raise PermissionError(f"{path} belongs to another user, with the number {status.st_uid}; delete it")
+    if status.st_mode & _OTHERS_WRITE:
+        raise PermissionError(f"other users can write {path}, and may have done so; delete it")

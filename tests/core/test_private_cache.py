@@ -1,0 +1,116 @@
+"""A cache folder is used only where no other user can have written to it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from specdec.private_cache import VARIABLE, make_private, private_folder
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has no owners and modes of files")
+NOBODY = 65534
+SPECDEC = ["specdec", "specdec/models", "specdec/models/sub", "specdec/models/sub/code"]
+"""Below the folder of all caches."""
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "caches"))
+    return tmp_path / "caches"
+
+
+@pytest.fixture
+def folder(base):
+    """A folder that is in use, with a file and a folder in it."""
+    folder = private_folder("models")
+    (folder / "sub").mkdir(mode=0o755)
+    (folder / "sub" / "code").write_text("")
+    make_private(folder)
+    assert private_folder("models") == folder == base / "specdec" / "models"
+    return folder
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_folder_is_for_its_user_alone(base):
+    assert {mode(path) for path in (private_folder("models"), base, base / "specdec")} == {0o700}
+
+
+def test_a_folder_that_others_could_read_is_closed(folder):
+    """Folders that earlier versions made have the mode 0755."""
+    folder.chmod(0o755)
+    assert private_folder("models") == folder
+    assert mode(folder) == 0o700
+
+
+def test_files_written_under_any_umask_are_made_private(folder):
+    (folder / "more").write_text("")
+    (folder / "more").chmod(0o666)
+    make_private(folder)
+    assert mode(folder / "more") == 0o600
+    assert private_folder("models") == folder
+
+
+@pytest.mark.parametrize("bit", [0o020, 0o002], ids=["group", "world"])
+@pytest.mark.parametrize("place", [".", *SPECDEC])
+def test_nothing_is_cached_where_others_can_write(folder, base, place, bit, caplog):
+    path = base / place
+    path.chmod(mode(path) | bit)
+    assert private_folder("models") is None
+    assert str(path) in caplog.text
+    assert "other users can write" in caplog.text
+    path.chmod(mode(path) & ~bit)
+    assert private_folder("models") == folder
+
+
+def test_a_shared_folder_in_which_nobody_can_rename_others_files_will_do(folder, base):
+    """As /tmp is: its sticky bit keeps others from replacing our folder."""
+    base.chmod(0o1777)
+    assert private_folder("models") == folder
+
+
+@pytest.mark.parametrize("place", [".", *SPECDEC])
+def test_nothing_is_cached_where_files_are_another_user_s(folder, base, place, caplog):
+    path = base / place
+    try:
+        os.chown(path, NOBODY, -1)
+    except PermissionError:
+        pytest.skip("only the superuser can give files away")
+    assert private_folder("models") is None
+    assert f"{path} belongs to another user" in caplog.text
+
+
+def test_nothing_is_cached_for_another_user_than_the_folder_s(folder, monkeypatch, caplog):
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+    assert private_folder("models") is None
+    assert "belongs to another user" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "place", ["specdec", "specdec/models", "specdec/models/sub", "specdec/models/sub/code"]
+)
+def test_a_link_is_not_followed(folder, base, place, tmp_path, caplog):
+    link = base / place
+    link.rename(tmp_path / "elsewhere")
+    link.symlink_to(tmp_path / "elsewhere")
+    assert private_folder("models") is None
+    assert "is a link" in caplog.text
+
+
+def test_a_link_above_the_caches_is_followed_and_checked(folder, base, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(base)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "link"))
+    assert private_folder("models") == folder
+    base.chmod(0o777)
+    assert private_folder("models") is None
+
+
+def test_nothing_is_cached_where_nothing_can_be_made(base, caplog):
+    base.write_text("")  # not even the superuser can make a folder in a file
+    assert private_folder("models") is None
+    assert VARIABLE in caplog.text
