@@ -198,6 +198,7 @@ export function mountClassroom(element) {
   });
   on(".code-shown", () => join());
   on("button.draft", () => showDraft());
+  on("button.clear", () => send("clear"));
   on("button.end", close);
   /** @type {HTMLButtonElement} */ (find("button.open")).disabled = false;
   const view = () => {

@@ -48,6 +48,7 @@ function enter(found) {
 
 function leave(message) {
   stop();
+  if (who) field("#code").value = spelled(who.room);
   who = state = null;
   past.length = 0;
   at = -1;

@@ -27,6 +27,8 @@ _TAB = """
     <div class="acts">
       <button type="button" class="code-shown">Show the code</button>
       <button type="button" class="draft">Be the draft</button>
+      <button type="button" class="clear" title="Sends all students away; they can join again"
+        >Clear the room</button>
       <button type="button" class="end">Close the room</button>
     </div>
   </div>

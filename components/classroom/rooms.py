@@ -13,7 +13,7 @@ import secrets
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from components.classroom.drafting import Drafting
@@ -31,7 +31,8 @@ PRESENT = 45.0
 """Seconds since a student's last request up to which they are counted as here."""
 LEFT = 10 * 60.0
 """Seconds since the last request of anybody in a room after which it makes way, where all rooms are taken."""
-_NO_ROOM = "there is no room with this code; it may be closed"
+_NO_ROOM = "There is no room with this code. It may be closed."
+_NOT_IN_ROOM = "You are not in this room: it was closed or cleared. Join again with the code of your class."
 
 Question = tuple[str, int]
 """A lesson and its step, from 1 on."""
@@ -59,7 +60,7 @@ class Room:
         self.drafting: Drafting | None = None
         self.version = self.heard = 0
         self.closed = False
-        self.quiet_since = self._led = clock()
+        self.opened = self.quiet_since = self._led = clock()
         self.listener: Listener | None = None
         self._clock = clock
         self._students: dict[str, int] = {}
@@ -68,30 +69,52 @@ class Room:
         self._shown: set[Question] = set()
 
     def join(self) -> str:
-        """A new student's token. In a full room somebody who left without an answer makes way; `Refused`
-        where nobody did."""
+        """Admit a new student and return their token.
+
+        In a full room the new student takes the place of one who has been away for `PRESENT` seconds, first
+        of those without an answer, then of the others, whose answers go with them. `Refused` where every
+        student is here.
+        """
         most, number = limits.current().students_per_room, len(self._seen)
         if number < most:
             self._seen.append(self._clock())
-        elif (left := self._left()) is None:
-            raise Refused(429, f"{most} students are in this room already, the limit here")
+        elif (away := self._longest_away()) is None:
+            raise Refused(429, f"The room is full: {most} students are here, the limit. Tell your lecturer.")
         else:
-            number = self._students.pop(left)
+            number = self._students[away]
+            self._remove(away)
         token = secrets.token_urlsafe(16)
         self._students[token] = number
         self._seen[number] = self._clock()
         self._change("lecturer")
         return token
 
-    def _left(self) -> str | None:
-        """The token of whoever left the longest ago, of those who answered nothing."""
+    def clear(self) -> None:
+        """Send all students away and forget their answers; whoever has the code can join again."""
+        self._students.clear()
+        self._answers.clear()
+        self._seen = array("d")
+        if self.drafting:
+            self.drafting.proposed.clear()
+        self._change()
+
+    def _longest_away(self) -> str | None:
+        """The token of the student who is next to lose their place; None where all are here."""
         now = self._clock()
-        left = [
-            (self._seen[number], token)
+        away = [
+            (self._has_answered(number), self._seen[number], token)
             for token, number in self._students.items()
-            if now - self._seen[number] >= PRESENT and not self._has_answered(number)
+            if now - self._seen[number] >= PRESENT
         ]
-        return min(left)[1] if left else None
+        return min(away)[2] if away else None
+
+    def _remove(self, token: str) -> None:
+        number = self._students.pop(token)
+        for values in self._answers.values():
+            if number < len(values):
+                values[number] = math.nan
+        if self.drafting:
+            self.drafting.proposed.pop(number, None)
 
     def _has_answered(self, number: int) -> bool:
         proposed = self.drafting.proposed if self.drafting else {}
@@ -109,7 +132,7 @@ class Room:
         """The number of the student with this token, who is here now. `Refused` where it is nobody's."""
         number = self._students.get(token)
         if number is None:
-            raise Refused(403, "this room does not know you: join it again")
+            raise Refused(403, _NOT_IN_ROOM)
         self._seen[number] = self._clock()
         return number
 
@@ -117,6 +140,11 @@ class Room:
     def last_asked(self) -> float:
         """When anybody in it asked for something last."""
         return max(self.quiet_since, self._led, *self._seen)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the lecturer has asked for something lately, since the room was opened."""
+        return self._led > self.opened and self._clock() - self._led < PRESENT
 
     @property
     def here(self) -> int:
@@ -206,15 +234,20 @@ class Rooms:
         self._rooms: dict[str, Room] = {}
 
     def open(self, address: str) -> Room:
-        """A new room. Where there are enough, of all addresses or of this one, one that everybody has left
-        makes way; `Refused` where there is none."""
+        """A new room.
+
+        Where this address has its number of rooms already, its emptiest one is closed: a school shares one
+        address, and whoever opens many rooms there must not keep a teacher from opening one. Where all rooms
+        are taken, a room that everybody has left is closed, else the emptiest of the address with the most
+        rooms; `Refused` where no address has two more than this one.
+        """
         self._sweep()
         most = limits.current()
         own = [room for room in self._rooms.values() if room.address == address]
-        if len(own) >= most.rooms_per_address and not self._made_way(own):
-            raise Refused(429, f"{most.rooms_per_address} rooms of your address are open: close one")
-        if len(self._rooms) >= most.rooms and not self._made_way(self._rooms.values()):
-            raise Refused(429, f"{most.rooms} rooms are open, the limit here; try again later")
+        if len(own) >= most.rooms_per_address:
+            self.close(min(own, key=_emptiest))
+        elif len(self._rooms) >= most.rooms:
+            self._make_way(len(own))
         room = Room(self._new_code(), address, self._clock)
         self._rooms[room.code] = room
         return room
@@ -231,7 +264,7 @@ class Rooms:
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):
-            raise Refused(404, _NO_ROOM)
+            raise Refused(404, _NOT_IN_ROOM)
         return room
 
     def is_in_one(self, token: str) -> bool:
@@ -251,16 +284,25 @@ class Rooms:
         for room in [room for room in self._rooms.values() if now - room.quiet_since >= QUIET]:
             self.close(room)
 
-    def _made_way(self, rooms: Iterable[Room]) -> bool:
-        """Close the room that everybody left the longest ago; False where somebody is in each."""
-        longest = min(rooms, key=lambda room: room.last_asked)
-        if self._clock() - longest.last_asked < LEFT:
-            return False
-        self.close(longest)
-        return True
+    def _make_way(self, own: int) -> None:
+        """Close one room for an address that has `own` rooms; `Refused` where none may be closed."""
+        rooms = self._rooms.values()
+        left = min(rooms, key=lambda room: room.last_asked)
+        address, count = Counter(room.address for room in rooms).most_common(1)[0]
+        if self._clock() - left.last_asked >= LEFT:
+            self.close(left)
+        elif count >= own + 2:
+            self.close(min((room for room in rooms if room.address == address), key=_emptiest))
+        else:
+            raise Refused(429, f"All {len(rooms)} rooms of this server are taken. Try again later.")
 
     def _new_code(self) -> str:
         while True:
             code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
             if code not in self._rooms:
                 return code
+
+
+def _emptiest(room: Room) -> tuple[int, bool, float]:
+    """Orders rooms by what would be lost with them: students, then a lecturer who is here, then youth."""
+    return room.here, room.is_led, room.opened

@@ -15,7 +15,9 @@ def seen(room: Room, token: str) -> Seen:
     """What there is for whoever has this token, with its version. `Refused` where the room is closed, or
     knows nobody of it."""
     if room.closed:
-        raise Refused(410, "the lecturer has closed this room, or it was quiet for two hours")
+        raise Refused(
+            410, "This room is closed: by the lecturer, after two quiet hours, or for another class."
+        )
     leads = room.leads(token)
     said = {"version": room.heard if leads else room.version} | _shown(room, leads)
     if leads:

@@ -1,7 +1,7 @@
 """Rooms over plain HTTP: small JSON answers, below the page's own address.
 
     GET   class                                   the student's page
-    POST  class/open, step, again, draft, check, next, close   what a lecturer does
+    POST  class/open, step, again, clear, draft, check, next, close   what a lecturer does
     POST  class/join, answer, propose                          what a student does
     GET   class/now?room=&since=                               what there is to see
 
@@ -105,6 +105,7 @@ class Hall:
             "propose": (_Propose, self._propose),
             "step": (_Step, self._step),
             "again": (_InRoom, self._again),
+            "clear": (_InRoom, self._clear),
             "draft": (_Draft, self._draft),
             "check": (_InRoom, self._check),
             "next": (_InRoom, self._next),
@@ -156,6 +157,11 @@ class Hall:
     def _again(self, scope: Any, asked: _InRoom) -> _Said:
         room = self._led(scope, asked.room)
         room.ask_again()
+        return seen(room, _token(scope))
+
+    def _clear(self, scope: Any, asked: _InRoom) -> _Said:
+        room = self._led(scope, asked.room)
+        room.clear()
         return seen(room, _token(scope))
 
     async def _draft(self, scope: Any, asked: _Draft) -> _Said:

@@ -48,7 +48,7 @@ class Limits:
     units_per_second: int = _limit(600, "units that one address may use in the long run")
     rooms: int = _limit(100, "rooms of classes that are open")
     rooms_per_address: int = _limit(
-        8, "rooms that one address has open; the teachers of a school may share one"
+        24, "rooms that one address has open; the teachers of a school may share one"
     )
     students_per_room: int = _limit(400, "students in one room")
     summary_seconds: int = _limit(20, "seconds that a results file may take to be summarised")

@@ -79,7 +79,7 @@ def test_no_stranger_learns_whether_there_is_a_room(hall):
     room = hall.open(HOME)
     token = room.join()
     assert hall.known(room.code, token) is room
-    assert refused(404, hall.known, room.code, "guessed") == refused(404, hall.find, "AAAAAAAA")
+    assert refused(404, hall.known, room.code, "guessed") == refused(404, hall.known, "AAAAAAAA", "guessed")
 
 
 def test_whoever_is_in_a_room_pays_from_another_purse_than_strangers_of_their_address(hall):
@@ -99,30 +99,54 @@ def test_whoever_is_in_a_room_pays_from_another_purse_than_strangers_of_their_ad
 # ---------------------------------------------------------------- beginning and end
 
 
-def test_rooms_are_bounded_for_all_and_for_an_address(hall, bounds):
-    bounds(rooms=3, rooms_per_address=2)
-    first = hall.open(HOME)
-    hall.open(HOME)
-    assert "2 rooms of your address" in refused(429, hall.open, HOME)
-    hall.open(OTHER)
-    assert "3 rooms are open" in refused(429, hall.open, "192.0.2.3")
-    hall.close(first)
-    hall.open(HOME)
+def test_an_address_with_all_its_rooms_gives_up_the_emptiest(hall, bounds, clock):
+    """A student who opens all rooms of the school's address keeps no teacher out, and closes no class."""
+    bounds(rooms_per_address=3)
+    taught = hall.open(HOME)
+    for _ in range(2):
+        taught.join()
+    attacking = [hall.open(HOME) for _ in range(2)]
+    for room in attacking:
+        room.join()
+    for _ in range(5):
+        clock.now += 1
+        attacking.append(hall.open(HOME))
+    assert not taught.closed
+    assert [room.closed for room in attacking] == [True, False, *[True] * 4, False]
 
 
-@pytest.mark.parametrize("few", ["rooms", "rooms_per_address"])
-def test_where_all_rooms_are_taken_one_that_everybody_left_makes_way(hall, bounds, clock, few):
-    bounds(**{few: 3})
-    led, attended, left = (hall.open(HOME) for _ in range(3))
+def test_of_rooms_without_students_one_without_its_lecturer_is_closed_first(hall, bounds, clock):
+    bounds(rooms_per_address=2)
+    led, left = hall.open(HOME), hall.open(HOME)
+    clock.now += 1
+    seen.seen(led, led.key)
+    hall.open(HOME)
+    assert (led.closed, left.closed) == (False, True)
+
+
+def test_where_all_rooms_are_taken_the_address_with_the_most_gives_one_up(hall, bounds):
+    bounds(rooms=4)
+    attacking = [hall.open(HOME) for _ in range(4)]
+    attacking[0].join()
+    for other in (OTHER, "192.0.2.3"):
+        hall.open(other)
+    assert [room.closed for room in attacking] == [False, True, True, False]
+    # two rooms against one of this address: to take one would only swap them
+    assert "All 4 rooms of this server are taken" in refused(429, hall.open, OTHER)
+
+
+def test_where_all_rooms_are_taken_one_that_everybody_left_makes_way(hall, bounds, clock):
+    bounds(rooms=3)
+    led, attended, left = (hall.open(address) for address in (HOME, OTHER, "192.0.2.3"))
     token = attended.join()
     clock.now += LEFT - 1
-    refused(429, hall.open, HOME)
+    refused(429, hall.open, "192.0.2.4")
     seen.seen(led, led.key)
     seen.seen(attended, token)
     clock.now += 1
-    hall.open(HOME)
+    hall.open("192.0.2.4")
     assert (led.closed, attended.closed, left.closed) == (False, False, True)
-    refused(429, hall.open, HOME)
+    refused(429, hall.open, "192.0.2.5")
 
 
 def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
@@ -137,7 +161,7 @@ def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
     clock.now += 10
     refused(404, hall.known, room.code, token)
     assert (len(hall), room.closed) == (0, True)
-    assert "closed this room" in refused(410, seen.seen, room, token)
+    assert "room is closed" in refused(410, seen.seen, room, token)
 
 
 # ---------------------------------------------------------------- leading and answering
@@ -192,23 +216,60 @@ def test_a_room_has_so_many_students(hall, bounds):
     bounds(students_per_room=2)
     room = hall.open(HOME)
     assert room.join() != room.join()
-    assert "2 students" in refused(429, room.join)
+    assert "2 students are here" in refused(429, room.join)
 
 
-def test_in_a_full_room_who_left_without_an_answer_makes_way(hall, bounds, clock):
+def test_in_a_full_room_who_is_away_makes_way_and_those_without_an_answer_first(hall, bounds, clock):
     bounds(students_per_room=4)
     room = hall.open(HOME)
-    stays, answers, proposes, leaves = (room.join() for _ in range(4))
+    stays, answers, proposes, silent = (room.join() for _ in range(4))
     room.lead(FIRST)
     room.answer(answers, FIRST[:2], 1.0)
     room.draft(Drafting("", [], 0))
     room.propose(proposes, 1, "word")
     clock.now += PRESENT
     room.student(stays)
-    comes = room.join()
-    refused(403, room.student, leaves)
-    assert [room.student(token) for token in (stays, answers, proposes, comes)] == [0, 1, 2, 3]
-    refused(429, room.join)
+    first = room.join()
+    refused(403, room.student, silent)
+    assert [room.student(token) for token in (stays, answers, proposes, first)] == [0, 1, 2, 3]
+    assert "full" in refused(429, room.join)
+    assert room.counts(FIRST[:2]) == [(1.0, 1)]
+    clock.now += PRESENT
+    room.student(stays)
+    later = [room.join() for _ in range(3)]
+    assert (room.counts(FIRST[:2]), room.drafting.proposed) == ([], {})  # they went with who gave them
+    room.lead(FIRST)
+    for token in (stays, *later):
+        room.answer(token, FIRST[:2], 2.0)
+    assert room.counts(FIRST[:2]) == [(2.0, 4)]
+
+
+def test_one_student_with_every_place_keeps_nobody_out(hall, bounds, clock):
+    bounds(students_per_room=40)
+    room = hall.open(HOME)
+    room.lead(FIRST)
+    for _ in range(40):
+        room.answer(room.join(), FIRST[:2], 0.0)
+    clock.now += PRESENT
+    own = [room.join() for _ in range(30)]
+    assert len({room.student(token) for token in own}) == 30
+
+
+def test_a_lecturer_clears_a_room_whose_places_are_held(hall, bounds):
+    bounds(students_per_room=2)
+    room = hall.open(HOME)
+    room.lead(FIRST)
+    held = [room.join() for _ in range(2)]
+    for token in held:
+        room.answer(token, FIRST[:2], 0.0)
+    version = room.version
+    room.clear()
+    assert room.version > version  # their pages are told
+    assert (room.here, room.counts(FIRST[:2])) == (0, [])
+    for token in held:
+        assert "Join again" in refused(404, hall.known, room.code, token)
+        assert "Join again" in refused(403, seen.seen, room, token)
+    room.answer(room.join(), FIRST[:2], 1.0)
     assert room.counts(FIRST[:2]) == [(1.0, 1)]
 
 
