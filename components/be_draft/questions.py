@@ -16,7 +16,7 @@ import specdec
 from components.be_draft.rounds import Written, in_their_place, played
 from components.guard import limits
 from components.page.questions import Answer, Question, answers
-from components.server import lazy, zero_gpu
+from components.server import lazy, topologies, zero_gpu
 from specdec import ModelPair, Round
 from specdec.drafters import NGram
 from specdec.pair import Pair
@@ -118,7 +118,7 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 def story_models(pair: Pair) -> ModelPair:
     """The page's pair where it is the embedded one on a CPU: there nobody waits for a turn of the model."""
     here = lazy.present(pair)
-    embedded = isinstance(here, ModelPair) and here.draft is not None and here.target.name == "tiny/target"
+    embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
     small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()
     assert isinstance(small, ModelPair), "a pair in this process"
     return small

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -10,7 +13,7 @@ import specdec
 from components.guard import limits
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
-from specdec.decoding.auto import Steps, choosing, finished, measuring
+from specdec.decoding.auto import Steps, choosing, finished, measured_as, measuring
 from specdec.decoding.engine import RunSettings
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
@@ -72,8 +75,31 @@ def _measured(
     if name == "auto":
         invariant = METHODS[method].drafter_invariant
         return (yield from choosing(pair, settings, _about(at_once) if invariant else 1))
+    if shipped := _shipped(pair, settings):
+        return specdec.optimal_topology(shipped, k)
     trial = yield from measuring(pair, settings)
     return specdec.optimal_topology(trial.acceptance, k)
+
+
+def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
+    """Acceptance by child index of the embedded pair, measured when it was trained; None for all else.
+
+    It is known for temperature 1 without top-k and top-p, as the page opens: the first click of a class does
+    not wait for a measurement.
+    """
+    if not is_embedded(pair) or settings.sampling != Sampling():
+        return None
+    return _shipped_acceptance()[measured_as(settings.method)]
+
+
+def is_embedded(pair: ModelPair) -> bool:
+    """Whether these are the models that ship with the page."""
+    return (pair.target.name, getattr(pair.draft, "name", None)) == ("tiny/target", "tiny/draft")
+
+
+@cache
+def _shipped_acceptance() -> dict[str, list[float]]:
+    return json.loads((specdec.loading.EMBEDDED / "measurements.json").read_text())["acceptance"]["by_index"]
 
 
 def _about(at_once: int) -> int:
@@ -114,7 +140,7 @@ def read(text: str) -> specdec.Topology:
 
 def _context_tree(pair: ModelPair, k: int, method: str) -> Any:
     # what it expects was learnt at temperature 1; under any other it is no less exact
-    if pair.target.name != "tiny/target" or method not in STAGES:
+    if not is_embedded(pair) or method not in STAGES:
         raise ValueError(
             "topology = 'context' is learnt for the embedded pair, GSD and ERSD; for others learn it with "
             "specdec.learn.learn_context, or take 'optimal'"

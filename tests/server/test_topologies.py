@@ -87,6 +87,27 @@ def test_a_tree_that_is_given_is_not_measured(name):
     assert topologies.has_to_measure(VisitorSettings("", "gsd", name))
 
 
+@pytest.mark.parametrize("method", ["ersd", "gsd", "traversal"])
+def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
+    pair = specdec.load_pair()
+    steps = topologies.steps(pair, "optimal", 8, method=method, temperature=1.0, top_k=0, top_p=1.0)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value.num_draft_tokens == 8
+    assert not pair.measurements
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd"])
+def test_the_shipped_acceptance_is_that_of_the_embedded_pair(method):
+    """A trial of 256 tokens is within four of its standard errors of what ships."""
+    pair, settings = specdec.load_pair(), auto.RunSettings(method, 1, Sampling(), None, False)
+    measured = auto.finished(auto.measuring(pair, settings)).acceptance[0]
+    shipped = topologies._shipped(pair, settings)[0]
+    assert abs(measured - shipped) < 4 * (shipped * (1 - shipped) / 150) ** 0.5
+    assert topologies._shipped(pair, settings._replace(sampling=Sampling(0.7))) is None
+    assert topologies._shipped(markov_pair(6), settings) is None
+
+
 SAMPLINGS = [
     {"temperature": temperature, "top_p": top_p, "top_k": top_k}
     for temperature in (0.0, 0.7, 1.0, 1.6)

@@ -2,6 +2,9 @@
 
 40 visitors press Generate at the same moment and 200 open a recorded run meanwhile, all on the real app in a
 process of its own. Every text is compared with what its seed and topology give alone.
+
+With `--cold` nothing has run on the server before: a class presses Generate with the settings that the page
+opens with, some seconds after the server was started. Its file is `load.cold.json`.
 """
 
 from __future__ import annotations
@@ -47,14 +50,24 @@ def alone(pair: Any, visit: Visit) -> list[int]:
     return specdec.generate(pair, setup["prompt"], topology=topology, **settings).token_ids
 
 
+def as_opened(visitor: int, length: int) -> dict[str, Any]:
+    """What a student sends who presses Generate on the page as it opens; the seeds differ."""
+    return {"method": "ersd", "topology": "optimal", "k": 8, "length": length, "seed": visitor}
+
+
 async def together(
-    site: Site, generating: int, replaying: int, length: int
+    site: Site, generating: int, replaying: int, length: int, cold: bool = False
 ) -> tuple[list[Visit], list[float]]:
-    """All visitors at once: what those who generate saw, and the seconds of those who replay."""
+    """All visitors at once: what those who generate saw, and the seconds of those who replay.
+
+    cold: they are the first on this server, and set nothing.
+    """
     async with client(site.address) as http:
-        await site.generate(http, length=2, topology="optimal")  # models are loaded, trees are measured
-        await site.generate(http, length=2, topology="optimal", method="gsd")
-        runs = [site.generate(http, **asked(visitor, length)) for visitor in range(generating)]
+        if not cold:
+            await site.generate(http, length=2, topology="optimal")  # models are loaded, trees are measured
+            await site.generate(http, length=2, topology="optimal", method="gsd")
+        settings = as_opened if cold else asked
+        runs = [site.generate(http, **settings(visitor, length)) for visitor in range(generating)]
         replays = [_later(site, http, 5 * visitor / max(replaying, 1)) for visitor in range(replaying)]
         found = await asyncio.gather(*runs, *replays)
     return found[:generating], found[generating:]
@@ -97,12 +110,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--generating", type=int, default=40, help="visitors who generate (default: 40)")
     parser.add_argument("--replaying", type=int, default=200, help="visitors who replay (default: 200)")
     parser.add_argument("--length", type=int, default=64, help="tokens of each run (default: 64)")
-    parser.add_argument("--out", default=RESULTS / "load.json", help="JSON file (default: %(default)s)")
+    parser.add_argument("--cold", action="store_true", help="a class's first click on a fresh server")
+    parser.add_argument(
+        "--pause", type=float, default=10, help="seconds from the server's first answer to a cold click"
+    )
+    parser.add_argument("--out", help="JSON file (default: load.json or load.cold.json of the results)")
     options = parser.parse_args(arguments)
     with serving() as (address, process):
         site = Site(address)
+        time.sleep(options.pause if options.cold else 0)
         before, start, busy = process.memory_info().rss, time.monotonic(), _busy(process)
-        visits, replays = asyncio.run(together(site, options.generating, options.replaying, options.length))
+        visits, replays = asyncio.run(
+            together(site, options.generating, options.replaying, options.length, options.cold)
+        )
         print(f"{time.monotonic() - start:.0f} s; comparing with runs alone …", flush=True)
         memory = {"before": before >> 20, "after": process.memory_info().rss >> 20}
         busy = _busy(process) - busy
@@ -112,7 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
         "load_average": os.getloadavg()[0],
         "length": options.length,
     }
-    write(options.out, found)
+    write(options.out or RESULTS / f"load{'.cold' if options.cold else ''}.json", found)
 
 
 if __name__ == "__main__":

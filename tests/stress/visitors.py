@@ -149,7 +149,11 @@ class Site:
         async for message in stream(http, self.decode, data):
             if message["msg"] in ("process_generating", "process_completed"):
                 _take(visit, message, time.monotonic() - start)
+            elif message["msg"] == "refused":
+                visit.failure = f"{message['status']}: {message['text']}"
         visit.seconds = time.monotonic() - start
+        if not visit.updates:
+            visit.failure = visit.failure or "no update came"
         if visit.updates and visit.updates[-1]["phase"] == "error":
             visit.failure = visit.updates[-1]["message"]
         return visit
