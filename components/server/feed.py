@@ -83,6 +83,8 @@ def told(error: Exception) -> str:
     # of a CPU, torch tells by a plain RuntimeError
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
         return "The model ran out of memory: shorten the prompt or the length, or lower k."
+    if "start new thread" in str(error):
+        return "The server has no thread left. Try again in a minute."
     return "The model failed; the server's log says why."
 
 

@@ -69,9 +69,13 @@ class Loading:
                 )
             self._cancelled.clear()
             self._began = time.monotonic()
-            self._state = {"status": "loading", "title": choice.title}
+            before, self._state = self._state, {"status": "loading", "title": choice.title}
             self._thread = threading.Thread(target=self._run, args=(choice,), daemon=True)
-            self._thread.start()
+            try:
+                self._thread.start()
+            except RuntimeError:
+                self._state = before
+                raise ValueError("The server has no thread left. Try again in a minute.") from None
             self._ticket = secrets.token_urlsafe(12)
             return self._ticket
 

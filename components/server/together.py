@@ -93,12 +93,20 @@ class Together(Claim):
         return [member.share for member in self._advanced]
 
     def join(self, share: Share, run: Run, told: Told) -> None:
-        """Decode a run that has not begun, from the next step on."""
+        """Decode a run that has not begun, from the next step on.
+
+        RuntimeError where the system has no thread left; the next run that joins tries again.
+        """
         with self._lock:
             self._joining.append((share, run, told))
-            if not self._decoding:
-                self._decoding = True
+            if self._decoding:
+                return
+            try:
                 threading.Thread(target=self._decode, name=THREAD, daemon=True).start()
+            except BaseException:
+                self._joining.pop()
+                raise
+            self._decoding = True
 
     def _decode(self) -> None:
         try:

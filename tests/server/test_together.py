@@ -230,6 +230,20 @@ def test_who_waits_is_told_where_the_thread_itself_fails(together, monkeypatch):
     assert again.error is None
 
 
+def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(together, monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    pair = markov_pair(6)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="new thread"):
+            joined(together, specdec.stream(pair, [0], max_new_tokens=4))
+    again = joined(together, specdec.stream(pair, [0], max_new_tokens=4))
+    all_ended(again)
+    assert len(again.token_ids) == 4
+
+
 def rounds_meanwhile(together, monkeypatch, addresses):
     """Steps in which each of these visitors' runs was, by address, while all of them were there."""
     pair, step, all_there, had = markov_pair(6), Batch.step, threading.Event(), []
