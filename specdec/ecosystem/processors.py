@@ -7,9 +7,12 @@ as the processors leave them: draft and target are raced by the laws that transf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import LogitsProcessorList
@@ -49,47 +52,83 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
             Sampling(temperature=0) if all(type(p) is known.LogitNormalization for p in processors) else None
         )
     kinds = [type(each) for each in processors]
-    if kinds != [kind for kind in NATIVE if kind in kinds]:
+    if kinds != [kind for kind in NATIVE if kind in kinds] or any(map(_filters_otherwise, processors)):
         return None
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for each in processors:
         for name in ("temperature", "top_k", "top_p"):
             if hasattr(each, name):
-                found[name] = getattr(each, name)
+                settings[name] = getattr(each, name)
     try:
-        return Sampling(**found)
+        return Sampling(**settings)
     except ValueError:  # out of its range, as top_p = 0 is, but not out of transformers'
         return None
 
 
-def check_processors(processors: LogitsProcessorList, input_ids: Tensor, width: int) -> None:
-    """ValueError where one of them is known to remember what it saw, or shows that it does.
+def _filters_otherwise(warper: Any) -> bool:
+    """Whether a warper keeps a least number of tokens, or gives those it removes another score than -inf."""
+    most_kept = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
+    return most_kept or getattr(warper, "filter_value", -math.inf) != -math.inf
 
-    input_ids: the prompts [rows, n]. width: tokens that the target scores.
+
+def check_processors(
+    processors: LogitsProcessorList, input_ids: Tensor, width: int, eos_ids: frozenset[int]
+) -> None:
+    """ValueError where a processor depends on anything but the text.
+
+    input_ids: the prompts [rows, n]. width: number of tokens that the target scores. eos_ids: tokens that end
+    a text; processors are not asked about texts that go on after one.
     """
     for each in processors:
         if type(each) in _WITH_MEMORY:
             raise ValueError(
-                f"{_WITH_MEMORY[type(each)]} is not supported: {type(each).__name__} remembers what it saw, "
+                f"{_WITH_MEMORY[type(each)]} is not supported: {type(each).__name__} remembers its calls, "
                 "and speculative decoding asks it about texts that are not continued"
             )
-        if type(each).__module__ != known.__name__:
-            _check_repeats(each, input_ids, width)
+        _check_memory(each, input_ids, width, eos_ids)
 
 
-def _check_repeats(processor: Any, input_ids: Tensor, width: int) -> None:
-    """Ask it about the prompts, about a continuation, and about the prompts again."""
+def _check_memory(processor: Any, input_ids: Tensor, width: int, eos_ids: frozenset[int]) -> None:
+    """Ask about the prompts and a continuation of them, twice; answers and state must be the same both times.
 
-    def asked(ids: Tensor) -> Tensor:
-        return processor(ids, torch.zeros(len(ids), width, device=ids.device))
+    A processor may set itself up, or store an answer by its text, when it is first asked.
+    """
 
-    before = asked(input_ids)
-    asked(torch.cat([input_ids, before.argmax(-1, keepdim=True)], 1))
-    if not torch.equal(before.nan_to_num(), asked(input_ids).nan_to_num()):
+    def ask() -> tuple[list[Tensor], Any]:
+        scores = [processor(input_ids, torch.zeros(len(input_ids), width, device=input_ids.device))]
+        going_on = scores[0].clone()
+        going_on[:, [token_id for token_id in eos_ids if token_id < width]] = -math.inf
+        likeliest = going_on.max(-1, keepdim=True)
+        if likeliest.values.isfinite().all():
+            longer = torch.cat([input_ids, likeliest.indices], 1)
+            scores.append(processor(longer, torch.zeros_like(scores[0])))
+        return [each.nan_to_num() for each in scores], _state(processor)
+
+    (first, state), (again, later_state) = ask(), ask()
+    if not all(map(torch.equal, first, again)):
         raise ValueError(
             f"logits_processor {type(processor).__name__} gives other scores for the same text when it is "
             "asked again: only processors that depend on the text alone are supported"
         )
+    if state != later_state:
+        raise ValueError(
+            f"logits_processor {type(processor).__name__} changes its own state at every call: only "
+            "processors that depend on the text alone are supported"
+        )
+
+
+def _state(value: Any, depth: int = 0) -> Any:
+    """A comparable copy of the numbers, texts and tensors that an object holds, down to a depth of 5."""
+    if isinstance(value, Tensor | np.ndarray | np.generic | str | int | float):
+        return repr(value.tolist() if hasattr(value, "tolist") else value)
+    if depth < 5 and not isinstance(value, torch.nn.Module | type):
+        if isinstance(value, Mapping):
+            return [(repr(key), _state(each, depth + 1)) for key, each in value.items()]
+        if isinstance(value, Sequence | Set | deque):
+            return [_state(each, depth + 1) for each in value]
+        if hasattr(value, "__dict__"):
+            return _state(vars(value), depth + 1)
+    return type(value)
 
 
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
@@ -100,15 +139,18 @@ def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]
 
 
 def _process_of_row(processors: LogitsProcessorList, row: int, rows: int, padding: Sequence[int]) -> Process:
-    own = LogitsProcessorList(_of_row(each, row) for each in processors)
-    # others than transformers' own may look at their row's place, too
-    places = [type(each) in _BY_INDEX or type(each).__module__ != known.__name__ for each in own]
-    copies = rows if any(places) else 1
+    own = [_of_row(each, row) for each in processors]
 
     def process(text: Sequence[int], logits: Tensor) -> Tensor:
-        ids: Any = torch.tensor([[*padding, *text]], device=logits.device).repeat(copies, 1)  # [copies, n]
-        scores = logits.to(torch.float32, copy=True).repeat(copies, 1)  # [copies, vocabulary]
-        return own(ids, scores)[row if copies > 1 else 0]
+        ids: Any = torch.tensor([[*padding, *text]], device=logits.device)  # [1, n]
+        scores: Any = logits.to(torch.float32, copy=True)[None]  # [1, vocabulary]
+        for each in own:
+            # processors that are not transformers' own may look at their row's place in the batch, too
+            if type(each) in _BY_INDEX or type(each).__module__ != known.__name__:
+                scores = each(ids.repeat(rows, 1), scores.repeat(rows, 1))[row : row + 1]
+            else:
+                scores = each(ids, scores)
+        return scores[0]
 
     return process
 
@@ -123,9 +165,10 @@ def _of_row(processor: Any, row: int) -> Any:
 class ProcessedModel:
     """A model whose logits are processed before anything is drafted from or verified with them.
 
-    process: None leaves them as they are. eos_ids: what comes after one of these is never used, and the
-    processors are not asked about it. scored: where it is a list, the raw logits that decided each token of
-    the text are added to it, [vocabulary] each.
+    process: None leaves them as they are. eos_ids: tokens that end a text, once they come after the prompt,
+    which has prompt_length tokens; no text that goes on after one is ever used, and the processors are not
+    asked about it. scored: if it is a list, the raw logits that decided each token of the text are added to
+    it, [vocabulary] each.
     """
 
     def __init__(
@@ -133,9 +176,11 @@ class ProcessedModel:
         model: Model,
         process: Process | None,
         eos_ids: frozenset[int],
+        prompt_length: int,
         scored: list[Tensor] | None = None,
     ):
-        self.model, self.process, self.eos_ids, self.scored = model, process, eos_ids, scored
+        self.model, self.process, self.scored = model, process, scored
+        self.eos_ids, self.prompt_length = eos_ids, prompt_length
         self.name, self.vocab_size, self.device = model.name, model.vocab_size, model.device
         self.context_length, self.capability = model.context_length, model.capability
 
@@ -193,6 +238,7 @@ class _ProcessedSession:
         self._paths, self._raw = [], []
 
     def _processed(self, process: Process, path: tuple[int, ...], logits: Tensor) -> Tensor:
-        if self._model.eos_ids.intersection(path):
+        of_prompt = max(0, self._model.prompt_length - len(self._text))  # the path's tokens in the prompt
+        if self._model.eos_ids.intersection(path[of_prompt:]):
             return logits.to(torch.float32)
         return process([*self._text, *path], logits)

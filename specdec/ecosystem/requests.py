@@ -66,7 +66,10 @@ class Rows:
         pairs = [pair] * len(prompts)
         if sampling is None or wanted.scored:
             processes = [None] * len(prompts) if sampling else processes_of_rows(processors, prompts)
-            pairs = [self._pair_of_row(pair, row, process) for row, process in enumerate(processes)]
+            pairs = [
+                self._pair_of_row(pair, row, process, len(prompt.text_ids))
+                for row, (process, prompt) in enumerate(zip(processes, prompts, strict=True))
+            ]
         topology = _topology(pair, prompts[0], processors, wanted)
         law = sampling or Sampling(temperature=1 if wanted.do_sample else 0)
         self._runs = [
@@ -122,13 +125,15 @@ class Rows:
         elif run in self._batch:
             self._batch.remove(run)
 
-    def _pair_of_row(self, pair: ModelPair, row: int, process: Process | None) -> ModelPair:
+    def _pair_of_row(
+        self, pair: ModelPair, row: int, process: Process | None, prompt_length: int
+    ) -> ModelPair:
         """The pair as this row sees it."""
         found = copy(pair)
         scored = None if self._scored is None else self._scored[row]
-        found.target = ProcessedModel(pair.target, process, pair.eos_ids, scored)
+        found.target = ProcessedModel(pair.target, process, pair.eos_ids, prompt_length, scored)
         if pair.draft is not None and process is not None:
-            found.draft = ProcessedModel(pair.draft, process, pair.eos_ids)
+            found.draft = ProcessedModel(pair.draft, process, pair.eos_ids, prompt_length)
         return found
 
 

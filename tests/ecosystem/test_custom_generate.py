@@ -22,6 +22,7 @@ from transformers import (
     pipeline,
     set_seed,
 )
+from transformers.generation import logits_process as known
 from transformers.generation import stopping_criteria
 
 import specdec
@@ -37,6 +38,7 @@ GREEDY = (
 PROMPT = torch.tensor([[5, 11, 17, 23, 5, 11]])
 ROWS = torch.tensor([[0, 0, 7, 8, 9], [3, 4, 5, 6, 7], [0, 40, 41, 42, 43]])
 MASK = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 1, 1, 1, 1]])
+AFTER_END = torch.tensor([[5, 11, 17, 2]])  # 2 ends a text
 ours = specdec.custom_generate
 
 
@@ -115,12 +117,35 @@ def test_processors_see_what_they_see_in_transformers(pair, changes):
     settings = {"max_new_tokens": 16, "do_sample": False, "pad_token_id": 0} | changes
     if "max_length" in settings:
         del settings["max_new_tokens"]
-    for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
+    for given in (
+        {"input_ids": PROMPT},
+        {"input_ids": AFTER_END},
+        {"input_ids": ROWS, "attention_mask": MASK},
+    ):
         theirs = target.generate(**given, **settings)
         found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
         assert torch.equal(found, theirs)
 
 
+@pytest.mark.parametrize(
+    "warper",
+    [
+        partial(known.TopPLogitsWarper, 0.05, min_tokens_to_keep=5),
+        partial(known.TopPLogitsWarper, 0.05, filter_value=-1.0),
+        partial(known.TopKLogitsWarper, 2, min_tokens_to_keep=5),
+        partial(known.TopKLogitsWarper, 2, filter_value=-1.0),
+    ],
+)
+def test_warpers_keep_their_own_settings(small, warper):
+    """The tokens that are ever sampled are those that transformers' scores leave possible."""
+    target, draft = small
+    settings = {"do_sample": True, "top_k": 0, "logits_processor": [warper()], "max_new_tokens": 1}
+    scores = target.generate(PROMPT % 6, **settings, return_dict_in_generate=True, output_scores=True).scores
+    found = target.generate(PROMPT % 6, **settings, custom_generate=ours, draft=draft, **SAMPLED)
+    assert set(found[:, -1].tolist()) == set(scores[0][0].isfinite().nonzero().flatten().tolist())
+
+
+SAMPLED = {"num_return_sequences": 500, "method": "ersd", "topology": sequence(1), "seed": 0}
 LAWS = [
     {"temperature": 0.7, "top_k": 4},
     {"temperature": 1.3, "top_k": 0, "top_p": 0.9},
@@ -128,7 +153,6 @@ LAWS = [
     {"top_k": 5, "typical_p": 0.8, "no_repeat_ngram_size": 2},
     {"top_k": 0, "top_h": 0.6, "epsilon_cutoff": 0.05, "eta_cutoff": 0.1},
 ]
-SAMPLES = 500
 
 
 def law_of(target, prompt, settings):
@@ -158,12 +182,9 @@ def p_value(target, draft, law, settings, method):
         **settings,
         do_sample=True,
         max_new_tokens=2,
-        num_return_sequences=SAMPLES,
         custom_generate=ours,
         draft=draft,
-        method=method,
-        topology=sequence(1),
-        seed=0,
+        **SAMPLED | {"method": method},
     )
     return chi_square_p_value(map(tuple, found[:, -2:].tolist()), law)
 
@@ -490,6 +511,32 @@ class Remembers(LogitsProcessor):
         return scores
 
 
+class Counts(LogitsProcessor):
+    """Gives the same scores, but counts how often it is asked."""
+
+    def __init__(self):
+        self.log = {"calls": torch.zeros(())}
+
+    def __call__(self, input_ids, scores):
+        self.log["calls"] += 1
+        return scores
+
+
+class Caches(LogitsProcessor):
+    """Sets itself up at its first call, and stores its answers by their text."""
+
+    width = None
+
+    def __init__(self):
+        self.likes = {}
+
+    def __call__(self, input_ids, scores):
+        self.width = self.width or scores.shape[-1]
+        for row, text in enumerate(map(tuple, input_ids.tolist())):
+            scores[row, self.likes.setdefault(text, sum(text) % self.width)] += 8
+        return scores
+
+
 class Likes(LogitsProcessor):
     """Likes a token for each row, in place."""
 
@@ -517,19 +564,22 @@ def test_prompt_lookup_drafts_from_the_text(pair, changes):
 
 def test_processors_with_a_memory_are_refused(pair):
     target, draft = pair
-    with pytest.raises(ValueError, match="logits_processor Remembers"):
-        target.generate(
-            PROMPT,
-            max_new_tokens=4,
-            logits_processor=[Remembers()],
-            custom_generate=ours,
-            assistant_model=draft,
-        )
+    call = partial(target.generate, PROMPT, max_new_tokens=4, custom_generate=ours, assistant_model=draft)
+    calls = itertools.count()
+    with pytest.raises(ValueError, match="logits_processor Remembers gives other scores"):
+        call(logits_processor=[Remembers()])
+    with pytest.raises(ValueError, match="logits_processor Counts changes its own state"):
+        call(logits_processor=[Counts()])
+    with pytest.raises(ValueError, match="PrefixConstrainedLogitsProcessor gives other scores"):
+        call(prefix_allowed_tokens_fn=lambda row, ids: [3 + next(calls) % 5])
 
 
-def test_own_processors_are_applied_row_by_row(pair):
+@pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.5}], ids=["alone", "beside"])
+@pytest.mark.parametrize("processor", [Likes, Caches])
+def test_own_processors_are_applied_row_by_row(pair, processor, changes):
     target, draft = pair
-    settings = {"do_sample": False, "max_new_tokens": 12, "pad_token_id": 0, "logits_processor": [Likes()]}
+    settings = {"do_sample": False, "max_new_tokens": 12, "pad_token_id": 0, **changes}
+    settings["logits_processor"] = [processor()]
     call = partial(target.generate, ROWS, attention_mask=MASK, **settings)
     assert torch.equal(call(), call(custom_generate=ours, assistant_model=draft))
 
@@ -608,7 +658,6 @@ def test_what_comes_after_an_end_is_not_asked_for(pair):
 
 
 def test_native_sampling_knows_what_it_knows():
-    known = processors.known
     two = [known.TopKLogitsWarper(5), known.TopPLogitsWarper(0.5)]
     assert processors.native_sampling(two, True) == specdec.probs.Sampling(top_k=5, top_p=0.5)
     assert processors.native_sampling(two[::-1], True) is None
