@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 
-from components.server import ahead
-
 torch.set_num_threads(1)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +49,9 @@ def answering(answers):
 
 
 def let_closed_runs_end():
-    """A run that is closed ends with the round in progress, in the thread that decodes it."""
+    """Wait for closed runs: each ends with the round in progress, in the thread that decodes it."""
+    from components.server import ahead  # here, so that the core's tests need none of the page's packages
+
     for thread in threading.enumerate():
         if thread.name == ahead.THREAD:
             thread.join(60)

@@ -1,6 +1,5 @@
 #!/bin/sh
-# What to run while working: form, types, the scripts' checks and the core's tests but the slow ones. .ci/run runs
-# everything.
+# The second of three tiers, before each commit: form, types, the scripts, and the core's tests without the slow ones.
 set -eu
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -57,29 +59,94 @@ def test_the_wheel_decodes_offline_without_the_pages_libraries(wheel, tmp_path):
 def test_the_wheel_holds_the_core_and_the_pair_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {name.split("/")[0] for name in names} == {"specdec", f"specdec-{specdec.__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"specdec", f"specdec_races-{specdec.__version__}.dist-info"}
     assert {"specdec/assets/tiny/target/config.json", "specdec/assets/prompts.txt"} <= set(names)
     assert wheel.stat().st_size < MOST_BYTES
 
 
 def requirements(path):
-    return [line for line in (ROOT / path).read_text().splitlines() if not line.startswith("-r")]
+    lines = (ROOT / path).read_text().splitlines()
+    return [line for line in lines if not line.startswith(("-r", "#"))]
 
 
 def test_requirements_are_the_packages():
-    assert requirements("requirements.txt") == PROJECT["dependencies"] + EXTRAS["app"]
+    pinned = {"torch>=2.8,<3": "torch>=2.8,<2.14"}  # for the page; the file says why
+    app = [pinned.get(line, line) for line in PROJECT["dependencies"]] + EXTRAS["app"]
+    assert requirements("requirements.txt") == app
     assert requirements("tests/requirements.txt") == EXTRAS["test"]
 
 
+def imported(*roots):
+    """Names of the packages that files below these folders import, the standard library's left out."""
+    names = set()
+    for path in [path for root in roots for path in (ROOT / root).rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names.add(node.module.split(".")[0])
+    return names - sys.stdlib_module_names
+
+
+def declared(*lists):
+    return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in itertools.chain(*lists)}
+
+
+CORE = [PROJECT["dependencies"], *(EXTRAS[name] for name in EXTRAS if name not in ("app", "test"))]
+OTHERS = {"specdec", "components", "tests", "app", "yaml", "gradio_client", "spaces"}
+"""Ours; pyyaml by the name it is imported by; a part of gradio; what only a ZeroGPU Space has."""
+
+
+def test_every_imported_package_is_declared():
+    assert imported("specdec") - OTHERS <= declared(*CORE)
+    assert imported("components") - OTHERS <= declared(PROJECT["dependencies"], EXTRAS["app"])
+    assert imported("tests") - OTHERS <= declared(PROJECT["dependencies"], EXTRAS["app"], EXTRAS["test"])
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+sys.modules.update(dict.fromkeys(["constriction", "filelock", "accelerate", "plotly", "gradio"]))
+import specdec
+
+pair = specdec.load_pair()
+print(len(specdec.generate(pair, "Once upon a time", max_new_tokens=5, seed=0).token_ids))
+for module in ("channel", "experiments"):
+    try:
+        getattr(specdec, module).encode_indices
+    except ImportError as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_without_extras_the_core_decodes_and_the_rest_names_what_it_needs():
+    command = [sys.executable, "-c", WITHOUT_EXTRAS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines() == [
+        "5",
+        "specdec.channel needs constriction: pip install 'specdec-races[channel]'",
+        "specdec.experiments needs filelock: pip install 'specdec-races[experiments]'",
+    ], done.stderr
+
+
 def test_the_newest_changes_are_this_versions():
-    versions = re.findall(r"^## (\S+), \d{4}-\d{2}-\d{2}$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (\S+), \d{4}-\d{2}-\d{2}$", text, re.M)
     assert versions[0] == specdec.__version__
     assert versions == sorted(versions, key=lambda v: [*map(int, v.split("."))], reverse=True)
 
 
-def test_contributing_names_what_is_there():
-    names = re.findall(
-        r"`((?:specdec|components|assets|tests)/[\w./]+)`", (ROOT / "CONTRIBUTING.md").read_text()
-    )
-    assert names
-    assert [name for name in names if "NAME" not in name and not (ROOT / name).exists()] == []
+PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_documents_name_what_is_there(page):
+    text = (ROOT / page).read_text()
+    files = re.findall(r"\b((?:specdec|components|assets|tests|docs)/[\w./]+)", text)
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    missing = [name for name in files if "NAME" not in name and not (ROOT / name.rstrip(".")).exists()]
+    missing += [name for name in links if not (ROOT / page).parent.joinpath(name).exists()]
+    modules = re.findall(r"python -m ((?:specdec|tests|components)[\w.]*)", text)
+    missing += [name for name in modules if not any((ROOT / name.replace(".", "/")).parent.glob(f"{name.split('.')[-1]}*"))]
+    assert missing == []

@@ -36,7 +36,8 @@ def front_matter():
 @pytest.fixture(scope="module")
 def requirements():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    return {each.name: each.specifier for each in map(Requirement, filter(None, lines))}
+    required = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {each.name: each.specifier for each in required}
 
 
 def test_the_front_matter_is_complete_and_short_enough(front_matter):
