@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from specdec.topology import Topology
     from specdec.trace import Generation, Round
 
-__version__ = "0.6.0"
-"""Also the package's, and the first of CHANGELOG.md."""
+__version__ = "0.7.0"
+"""The version of the package too, and the newest in CHANGELOG.md."""
 
 _MODULES = {
     "custom_generate": "ecosystem.custom_generate",

@@ -11,6 +11,7 @@ from typing import Any
 from components.losslessness import run as lossless_run
 from components.losslessness.run import ALARM, MOST, CheckSettings, new_check
 from components.page.assets import ASSETS
+from specdec.commands import write_json
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import critical
 
@@ -23,7 +24,7 @@ def main() -> None:
     """Run the checks and write what a view would have been told of the right one."""
     RECORDED.write_text(json.dumps(record(CheckSettings()), separators=(",", ":")) + "\n")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
-    SHOWN.write_text(json.dumps({name: shows_after(name) for name in FAULTS}, indent=1) + "\n")
+    write_json(SHOWN, {name: shows_after(name) for name in FAULTS})
     print(SHOWN.read_text())
 
 

@@ -23,7 +23,7 @@ import torch
 from specdec.bench.report import aligned
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.checks import whole
-from specdec.commands import ended, to_write
+from specdec.commands import ended, to_write, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.devices import machine
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings = {"tokens": tokens, "repeats": repeats, "threads": threads, "load": os.getloadavg()[0]}
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
         results[name] = {"machine": machine(torch.device("cpu")), "settings": settings, **found}
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_json(options.json, results)
 
 
 if __name__ == "__main__":

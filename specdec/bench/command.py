@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import warnings
@@ -24,7 +23,7 @@ from specdec.bench.profile import profile
 from specdec.bench.report import mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
-from specdec.commands import to_write
+from specdec.commands import to_write, write_json
 from specdec.devices import machine
 from specdec.exactness.audit.engines import versions
 from specdec.loading import load_told
@@ -150,7 +149,7 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
         "rows": bandwidth.with_shares(measured, limits),
     }
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(options.json, result)
     return result
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import json
 import os
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specdec.commands import ended, to_write
+from specdec.commands import ended, to_write, write_json
 from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
@@ -50,7 +49,7 @@ def main() -> None:
     if options.json:
         emulated = {name: os.environ[name] for name in EMULATION if name in os.environ}
         about = machine(torch.device("cpu")) | {"emulated": emulated}
-        options.json.write_text(json.dumps({"machine": about, "rows": rows}, indent=1) + "\n")
+        write_json(options.json, {"machine": about, "rows": rows})
 
 
 def _measured(multiply: int, shape: tuple[int, int], times: int) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ processor time on one thread, which other work on the machine leaves alone but f
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from statistics import median
@@ -19,7 +18,7 @@ from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.profile import outside_forwards
 from specdec.bench.report import aligned
 from specdec.checks import whole
-from specdec.commands import ended, to_write
+from specdec.commands import ended, to_write, write_json
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
 from specdec.methods import DRAFTING, METHODS
@@ -77,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         about = machine(torch.device("cpu")) | {"load": os.getloadavg()[0]}
         result = {"machine": about, "settings": settings, "milliseconds": rows}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(options.json, result)
 
 
 if __name__ == "__main__":

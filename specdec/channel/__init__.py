@@ -5,7 +5,14 @@ index_laws  the laws of the indices that are sent
 codes       codes for the indices that are sent
 tunstall    Tunstall codes
 report      `python -m specdec.channel`
+
+The range coder is constriction's: `pip install 'specdec-races[channel]'`.
 """
+
+from importlib.util import find_spec
+
+if find_spec("constriction") is None:
+    raise ImportError("specdec.channel needs constriction: pip install 'specdec-races[channel]'")
 
 from specdec.channel.checked import METHODS, Method
 from specdec.channel.codes import (

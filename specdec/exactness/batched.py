@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from specdec.checks import whole
-from specdec.commands import ended, to_write
+from specdec.commands import ended, to_write, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.methods import METHODS
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
         results[pair.arithmetic] = {"settings": settings | {"seed": seed}, **found._asdict()}
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from specdec.checks import whole
+from specdec.commands import write_json
 from specdec.experiments.findings import VERDICTS
 from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
@@ -39,9 +40,8 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--device", default="auto")
     result.add_argument("--dtype", default="auto")
     result.add_argument("--draft-dtype")
-    result.add_argument(
-        "--results", type=Path, default=Path("experiments.jsonl"), help="JSON lines; appended to"
-    )
+    lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
+    result.add_argument("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
     result.add_argument("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
     defaults = Settings(prompts=("",))
     for name in _OVERRIDES:
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     together = "texts decoded together: the same numbers, sooner (default: 1)"
     result.add_argument("--runs-at-once", type=int, default=1, metavar="N", help=together)
     result.add_argument("--smoke", action="store_true", help="every stage in a minute")
-    result.add_argument("--summary", action="store_true", help="summarise --results, run nothing")
+    result.add_argument("--summary", action="store_true", help="print the summary of --results, run nothing")
     return result
 
 
@@ -78,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # so a launcher stops the processes that are left when one has died
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if options.summary:
+        if options.summary and options.results.suffix == ".json":
+            print(as_text(read_summary(options.results)))
+        elif options.summary:
             report(options.results, settings_for(options.results, options.prompts))
         else:
             experiment(options, settings_of(options))
@@ -176,9 +178,22 @@ def report(results: Path, settings: Settings) -> None:
     assert header is not None, "a report of no results"
     summary = summarize(settings, header, runs)
     path = results.with_suffix(".summary.json")
-    path.write_text(json.dumps(summary, separators=(",", ":")) + "\n")
+    write_json(path, summary)
     print(as_text(summary))
     print(f"written: {path}")
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """The summary that `report` wrote into this file. ValueError where it is none."""
+    try:
+        summary = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{path} could not be read: {error.strerror}; give a file") from None
+    except ValueError:
+        summary = None
+    if not isinstance(summary, dict) or not {"points", "bounds", "findings", "complete"} <= set(summary):
+        raise ValueError(f"{path} is no summary of an experiment; give the file that --summary wrote")
+    return summary
 
 
 def as_text(summary: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from specdec.commands import ended, to_write
+from specdec.commands import ended, to_write, write_json
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.decoding.run import generate
 from specdec.experiments.estimates import Estimate, tokens_per_call
@@ -141,10 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     store = Store(options.results)
     measure(pair, acceptance, prompts[-held_out:], options.repeats, settings, store)
     summary = summarize(settings, store.read()[1])
-    text = json.dumps(summary, indent=1)
-    print(text)
+    print(json.dumps(summary, indent=1))
     if options.summary:
-        options.summary.write_text(text + "\n")
+        write_json(options.summary, summary)
 
 
 if __name__ == "__main__":

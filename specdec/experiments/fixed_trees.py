@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from specdec.commands import to_write
+from specdec.commands import to_write, write_json
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
 from specdec.experiments.estimates import Estimate, tokens_per_call
@@ -129,7 +128,7 @@ class Experiment:
         summary = self.summarize(header, store.read()[1])
         print(self.as_text(summary))
         if options.summary:
-            options.summary.write_text(json.dumps(summary, indent=1) + "\n")
+            write_json(options.summary, summary)
 
     def _parser(self) -> argparse.ArgumentParser:
         module = f"python -m specdec.experiments.{self.name}"

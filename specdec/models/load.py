@@ -16,6 +16,7 @@ from transformers.utils.logging import set_tqdm_hook
 
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
+from specdec.models.memory import place
 from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
 
 _reading = threading.Lock()
@@ -68,7 +69,8 @@ def load_hf_model(
 def checked_device(device: str | torch.device) -> torch.device | None:
     """The device to load to; None to spread the model over the GPUs. ValueError where it is not here."""
     if device == "auto":
-        return None if torch.cuda.is_available() else torch.device("cpu")
+        where = place("auto")
+        return None if where == "auto" else torch.device(where)
     try:
         placement = torch.device(device)
     except (RuntimeError, TypeError):

@@ -9,6 +9,7 @@ round      logits, probabilities and noise of one target call over `ROWS` tokens
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -136,9 +137,13 @@ def stored_dtype(config: PreTrainedConfig) -> str:
 
 
 def place(device: str) -> str:
-    """ "cpu", "cuda:0", ...; "auto" where accelerate spreads a model over the GPUs and the CPU."""
+    """Where a model is loaded: "cpu", "cuda:0", ...; "auto" if accelerate spreads it.
+
+    accelerate spreads a model over the GPUs and the CPU. Without accelerate, "auto" is the first GPU.
+    """
     if device == "auto":
-        return "auto" if torch.cuda.is_available() else "cpu"
+        spread = "auto" if find_spec("accelerate") else "cuda:0"
+        return spread if torch.cuda.is_available() else "cpu"
     return {"cuda": "cuda:0", "cpu:0": "cpu"}.get(device, device)
 
 

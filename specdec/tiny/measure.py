@@ -15,6 +15,7 @@ from transformers import LlamaForCausalLM
 
 import specdec
 from specdec import theory
+from specdec.commands import write_json
 from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 from specdec.tiny.card import card
@@ -77,7 +78,7 @@ def keep(out: Path, **figures: object) -> None:
     """Add figures to measurements.json and write the card anew, once it has all it needs."""
     path = out / "measurements.json"
     known = (json.loads(path.read_text()) if path.exists() else {}) | figures
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    write_json(path, known)
     if "training" in known and "blocks" in known:
         (out / "README.md").write_text(card(json.loads(path.read_text())))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import platform
 import statistics
 import time
@@ -21,6 +20,7 @@ import torch
 import transformers
 
 import specdec
+from specdec.commands import write_json
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check
 from specdec.race import derived_seed
@@ -158,7 +158,7 @@ def main() -> None:
         "chi_square": chi_square(options.samples),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    write_json(options.out, report)
     print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
 
 

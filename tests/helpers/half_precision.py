@@ -11,7 +11,6 @@ are fixed; each text is decoded once autoregressively and once on each tree. flo
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ import torch
 import transformers
 
 import specdec
+from specdec.commands import write_json
 from specdec.race import derived_seed
 from specdec.stats import IndexAcceptance
 from specdec.topology import Topology, batch, sequence
@@ -119,7 +119,7 @@ def main() -> None:
     start = time.perf_counter()
     report = measure(options.texts, options.tokens)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    write_json(options.out, report)
     print(f"{options.out} written after {time.perf_counter() - start:.0f} s")
 
 

@@ -13,6 +13,7 @@ import transformers
 import specdec
 from components.server import known_pairs
 from specdec.models import HFModel, memory
+from specdec.models.load import checked_device
 from specdec.models.memory import Placement, Sizes, need_of, shape_of
 from tests.helpers.tiny_checkpoints import FAMILIES, save_checkpoint, tiny_config, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
@@ -160,6 +161,14 @@ def test_loading_takes_about_what_was_estimated():
 
 def test_bytes_are_known_for_every_dtype_that_a_config_may_name():
     assert need_of(SHAPE, "float8_e4m3fn", on_cpu=False).weights == SHAPE.parameters
+
+
+@pytest.mark.parametrize(("accelerate", "where"), [(True, "auto"), (None, "cuda:0")])
+def test_auto_is_one_gpu_without_accelerate(monkeypatch, accelerate, where):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr(memory, "find_spec", lambda name: accelerate)
+    assert memory.place("auto") == where
+    assert checked_device("auto") == (None if accelerate else torch.device("cuda:0"))
 
 
 def test_names_of_one_place_are_one_place():

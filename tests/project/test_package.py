@@ -59,7 +59,10 @@ def test_the_wheel_decodes_offline_without_the_pages_libraries(wheel, tmp_path):
 def test_the_wheel_holds_the_core_and_the_pair_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert {name.split("/")[0] for name in names} == {"specdec", f"specdec_races-{specdec.__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "specdec",
+        f"specdec_races-{specdec.__version__}.dist-info",
+    }
     assert {"specdec/assets/tiny/target/config.json", "specdec/assets/prompts.txt"} <= set(names)
     assert wheel.stat().st_size < MOST_BYTES
 
@@ -106,14 +109,14 @@ def test_every_imported_package_is_declared():
 WITHOUT_EXTRAS = """
 import sys
 
-sys.modules.update(dict.fromkeys(["constriction", "filelock", "accelerate", "plotly", "gradio"]))
+sys.modules.update(dict.fromkeys(["constriction", "accelerate", "plotly", "gradio"]))
 import specdec
 
 pair = specdec.load_pair()
 print(len(specdec.generate(pair, "Once upon a time", max_new_tokens=5, seed=0).token_ids))
-for module in ("channel", "experiments"):
+for module in ("channel", "figures"):
     try:
-        getattr(specdec, module).encode_indices
+        getattr(specdec, module)
     except ImportError as error:
         print(error)
 """
@@ -126,7 +129,7 @@ def test_without_extras_the_core_decodes_and_the_rest_names_what_it_needs():
     assert done.stdout.splitlines() == [
         "5",
         "specdec.channel needs constriction: pip install 'specdec-races[channel]'",
-        "specdec.experiments needs filelock: pip install 'specdec-races[experiments]'",
+        "specdec.figures needs plotly: pip install 'specdec-races[figures]'",
     ], done.stderr
 
 
@@ -145,8 +148,10 @@ def test_documents_name_what_is_there(page):
     text = (ROOT / page).read_text()
     files = re.findall(r"\b((?:specdec|components|assets|tests|docs)/[\w./]+)", text)
     links = re.findall(r"\]\(([^)#:]+)\)", text)
-    missing = [name for name in files if "NAME" not in name and not (ROOT / name.rstrip(".")).exists()]
+    names = [ROOT / name.rstrip(".") for name in files if "NAME" not in name]
+    missing = [name for name in names if not name.exists() and not name.with_suffix(".py").exists()]
     missing += [name for name in links if not (ROOT / page).parent.joinpath(name).exists()]
-    modules = re.findall(r"python -m ((?:specdec|tests|components)[\w.]*)", text)
-    missing += [name for name in modules if not any((ROOT / name.replace(".", "/")).parent.glob(f"{name.split('.')[-1]}*"))]
     assert missing == []
+    for module in re.findall(r"python -m ((?:specdec|tests|components)[\w.]*)", text):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module

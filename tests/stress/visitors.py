@@ -22,6 +22,7 @@ import httpx
 import psutil
 import torch
 
+from specdec.commands import write_json
 from specdec.devices import machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -65,11 +66,8 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 
 def write(path: Any, found: dict[str, Any]) -> None:
     """Keep a report, with the machine it was made on, and print it."""
-    text = json.dumps(
-        _rounded(found) | {"machine": machine(torch.device("cpu"))}, indent=1, ensure_ascii=False
-    )
-    Path(path).write_text(text + "\n")
-    print(text)
+    write_json(Path(path), _rounded(found) | {"machine": machine(torch.device("cpu"))})
+    print(Path(path).read_text())
 
 
 def _rounded(value: Any) -> Any:

@@ -311,6 +311,21 @@ def test_every_finding_is_stated_with_its_numbers(summary):
     assert missing == ["batch_3", "specinfer_level"]  # batch ends at 2 here, specinfer has two points
 
 
+def test_the_shipped_summary_is_printed(capsys):
+    command.main(["--results", str(ROOT / "assets/results/experiments.summary.json"), "--summary"])
+    printed = capsys.readouterr().out
+    assert "found         Batch, k = 1: GSD is ahead." in printed
+    assert len(printed.splitlines()) > 66
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"points": []}'])
+def test_another_file_is_no_summary(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="is no summary of an experiment"):
+        command.main(["--results", str(path), "--summary"])
+
+
 def test_an_unfinished_experiment_has_a_summary_of_what_is_there(finished):
     header, runs = finished.read()
     part = summarize(SMALL, header, runs[: 2 * len(runs) // 3])

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from specdec.commands import write_json
 from specdec.exactness.audit.evidence import POWER, Evidence
 
 BEYOND_DOUBT = 1e-9
@@ -94,7 +95,7 @@ class Report:
     def save(self, path: Path) -> None:
         """Put it into a file of reports by engine, in the place of an older one. ValueError as `saved`."""
         known = saved(path) | {self.engine: self.to_json()}
-        path.write_text(json.dumps(dict(sorted(known.items())), indent=1, ensure_ascii=False) + "\n")
+        write_json(path, dict(sorted(known.items())))
 
     def _headline(self) -> str:
         about = [f"{name} {version}" for name, version in self.versions.items()]
