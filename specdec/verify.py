@@ -1,5 +1,63 @@
-"""`specdec.verify.verify_gsd` and `verify_ersd`: the public name of what `specdec.methods` holds."""
+"""The paper's verification as pure functions of tensors and randomness: Algorithms 4 and 5 by themselves."""
 
-from specdec.methods import Attempt, Verdict, verify_ersd, verify_gsd
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from specdec.methods import Attempt, Drafted, Verdict, ersd, gsd
+from specdec.race import Node, Race, race_of
+from specdec.topology import Topology
 
 __all__ = ["Attempt", "Verdict", "verify_ersd", "verify_gsd"]
+
+
+def verify_gsd(
+    topology: Topology,
+    token_ids: Sequence[int],
+    log_p: Sequence[Tensor],
+    log_q: Sequence[Tensor | None],
+    uniform: Callable[[int, int], float],
+    residual_uniform: Callable[[int], float],
+) -> Verdict:
+    """Greedy speculative decoding (Algorithm 4 of the paper, corrected): see `methods.gsd.verify`.
+
+    token_ids: [1 + k], the root's is not read. log_p: [1 + k, vocabulary], row r the target's distribution
+    after row r. log_q: by row, [vocabulary], the distributions that the children were drafted from; those of
+    leaves are not read, and None stands for children drafted without probabilities. uniform(depth,
+    child_index): tests that child. residual_uniform(depth): samples the last token. Neither may depend on the
+    race that the children were drafted with.
+    """
+    noise = _GivenNoise(uniform=uniform, residual_uniform=residual_uniform)
+    return gsd.verify(Drafted(topology, list(token_ids), log_q), log_p, noise)
+
+
+def verify_ersd(
+    topology: Topology, token_ids: Sequence[int], log_p: Sequence[Tensor], log_e: Sequence[Tensor]
+) -> Verdict:
+    """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): see `methods.ersd.verify`.
+
+    token_ids, log_p: as in `verify_gsd`. log_e: [depth + 1, vocabulary], the log-exponentials of each depth,
+    the same ones that the children of that depth were drafted with.
+    """
+    none = [None] * len(log_p)
+    return ersd.verify(Drafted(topology, list(token_ids), none), log_p, _GivenNoise(log_e=log_e))
+
+
+class _GivenNoise(NamedTuple):
+    """Noise that the caller gives, by depth: a `Noise`."""
+
+    uniform: Callable[[int, int], float] = lambda *_: 0.5
+    residual_uniform: Callable[[int], float] = lambda *_: 0.5
+    log_e: Sequence[Tensor] = ()
+
+    def race(self, node: Node) -> Race:
+        return race_of(self.log_e[len(node)])
+
+    def test(self, node: Node, child_index: int) -> float:
+        return self.uniform(len(node), child_index)
+
+    def last(self, node: Node) -> float:
+        return self.residual_uniform(len(node))

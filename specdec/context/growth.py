@@ -29,8 +29,7 @@ from specdec.context.features import WIDTH
 class Branch:
     """A node of a growing tree.
 
-    reach: estimated probability that the node is accepted. number: in the draft's session, -1 before the
-    draft has scored it. log_q: the distribution of its children. children: in order of arrival; None
+    reach: estimated probability that the node is accepted. log_q: the distribution of its children. children: in order of arrival; None
     before their race.
     """
 
@@ -39,7 +38,6 @@ class Branch:
     parent: Branch | None = None
     child_index: int = -1
     depth: int = 0
-    number: int = -1
     log_q: Tensor | None = None  # [vocabulary]
     children: list[Branch] | None = None
 

@@ -1,36 +1,35 @@
 """One run's state: caches, noise and text, advanced round by round.
 
-A round: the draft model grows a tree of continuations (`drafters.model.Drafter`), the target scores the root
-and all drafted nodes in one forward, verification walks down the tree, and both caches keep the accepted
-path. Autoregressive decoding is the same round with an empty tree.
+A round: the drafter grows a tree of continuations (`drafters`), the target scores the root and all drafted
+nodes in one forward, verification decides (`methods`), and both caches keep the accepted path. Autoregressive
+decoding is the same round with an empty tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from specdec.checks import among
 from specdec.context import ContextTree
-from specdec.context.features import WIDTH
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
 from specdec.devices import one_thread
+from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
-from specdec.drafters.model import Drafter
-from specdec.drafters.proposed import Estimator, ProposedDrafter, Proposer
+from specdec.drafters.model import ModelDrafter
+from specdec.drafters.proposed import Estimator, Proposer, drafter_of_user
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
 from specdec.models.together.forwards import Asking, Forward, alone
 from specdec.probs import LazyLogProbs, Sampling
-from specdec.race import NodeRaces, Noise, Races, Stream, node_seed, uniform
+from specdec.race import PositionNoise, Races, RoundNoise
 from specdec.text import TextStream
-from specdec.topology import Path, Topology
+from specdec.topology import Topology
 from specdec.trace import Finish, Kind, Method, Round, Seconds, Token
 
 if TYPE_CHECKING:
@@ -59,40 +58,13 @@ class RunSettings(NamedTuple):
 class Decided(NamedTuple):
     """What a round drafted and verified.
 
-    log_p: by row of the drafted tree, [vocabulary]. log_e: the races of its depths or nodes.
+    log_p: by row of the drafted tree, [vocabulary].
     """
 
     drafted: Drafted
     verdict: Verdict
     log_p: Sequence[Tensor]
-    log_e: Noise | NodeRaces
-
-
-class Uniforms(NamedTuple):
-    """Uniforms of the round at this position, keyed by (seed, position); those of nodes by the round too."""
-
-    seed: int
-    position: int
-
-    def test(self, depth: int, child_index: int) -> float:
-        """What the child with this index of a node at this depth is tested with."""
-        return uniform(self.seed, self.position + depth, child_index)
-
-    def tests(self, depth: int) -> Tensor:
-        """The same for the first children, [WIDTH]."""
-        return torch.tensor([self.test(depth, child_index) for child_index in range(WIDTH)])
-
-    def last(self, depth: int) -> float:
-        """What the token after a node at this depth is sampled with, where no child gives it."""
-        return uniform(self.seed, self.position + depth, 0, Stream.RESIDUAL)
-
-    def node_test(self, path: Path) -> float:
-        """What this node is tested with in this round alone."""
-        return uniform(node_seed(self.seed, self.position, path), 0, 0)
-
-    def node_last(self, path: Path) -> float:
-        """What the token after this node is sampled with in this round alone."""
-        return uniform(node_seed(self.seed, self.position, path), 0, 0, Stream.RESIDUAL)
+    noise: PositionNoise
 
 
 def verifier_of(method: Method) -> Verifier:

@@ -1,9 +1,11 @@
-"""Who proposes the tokens that the target checks.
+"""Drafters propose the tokens that the target checks.
 
-model        the draft model, along a fixed tree
-context      the draft model, along a tree that grows each round with what it shows
-proposed     anything else: objects with `propose` or `law`, which is where they are described
-ngram        one of these: what followed the text's end when it was there before
+base         what a round needs of one, and no drafting
+model        the draft model, along a fixed topology
+independent  the same with independent draws
+context      the draft model, along a tree that grows each round with the draft's predictions
+proposed     users' own drafters: objects with `propose` or `law`, which are described there
+ngram        one of these: repeats what followed the last occurrence of the text's end
 suffix       another: q from the counts of what followed each suffix of the text
 automaton    the index of both
 """

@@ -1,38 +1,40 @@
-"""Drafting by anything that is no model: what it proposes, checked and arranged in the topology.
+"""Drafting by anything that is no model: its proposals are checked and arranged in the topology.
 
-A drafter is an object with one of two methods, and a `name` where it has one:
+A user's drafter is an object with one of two methods, and a `name` where it has one:
 
     propose(text_ids, topology)     continuations of the text, each a list of token ids, the likeliest first.
                                     Together they must fit into the topology: a node has at most as many
-                                    children as it has there. None at all is an answer, too.
-    law(text_ids, drafted_ids)      weights by token id of what follows the text and these drafted tokens, in
-                                    any unit; empty where it has no idea. Drafts are then drawn from them.
+                                    children as it has there. The list may be empty.
+    law(text_ids, drafted_ids)      weights by token id of the token after the text and these drafted tokens, in
+                                    any unit; empty where the drafter has no idea. Drafts are sampled from them.
 
-Where it has a method `new_run()`, each run asks what that returns instead, so that it can keep an index.
+A function is taken as the method `propose`. Where the object has a method `new_run()`, each run uses the
+object that this returns, so that it can keep an index of its own.
 
 Under ERSD the text is that of autoregressive decoding whatever is proposed. Under GSD proposals are tokens
-drafted without chance: p is sampled once, and a proposed token is accepted if it is the sample.
+drafted without probabilities: p is sampled once, and a proposed token is accepted if it is the sample.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from specdec.checks import integer, integers, real
+from specdec.drafters.base import UNLIMITED, Drafter
 from specdec.methods import Drafted
 from specdec.models.together.forwards import Asking
 from specdec.probs import Sampling, log_probs
-from specdec.race import NodeRaces, Noise, arrivals
+from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 
 class Proposer(Protocol):
-    """A drafter without chances."""
+    """A user's drafter without probabilities."""
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> Iterable[Sequence[int]]:
         """Continuations of the text that fit into the topology, the likeliest first."""
@@ -40,19 +42,23 @@ class Proposer(Protocol):
 
 
 class Estimator(Protocol):
-    """A drafter with chances."""
+    """A user's drafter with probabilities."""
 
     def law(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Mapping[int, float]:
-        """Weights by token id of what follows the text and these drafted tokens."""
+        """Weights by token id of the token after the text and these drafted tokens."""
         ...
 
 
 def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
-    """The drafter; ValueError where it has neither of the methods."""
+    """The drafter, a function as its `propose`; ValueError where it has neither of the methods."""
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     if drafter is None or any(callable(getattr(drafter, name, None)) for name in ("propose", "law")):
         return drafter
+    if callable(drafter):
+        name = getattr(drafter, "name", getattr(drafter, "__name__", type(drafter).__name__))
+        proposer: Any = SimpleNamespace(propose=drafter, name=name)
+        return proposer
     raise ValueError(
         f"drafter = {drafter!r:.60} has neither propose(text_ids, topology) nor law(text_ids, drafted_ids); "
         "a draft model goes into the pair"
@@ -60,51 +66,55 @@ def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
 
 
 def drafter_name(drafter: Proposer | Estimator) -> str:
-    """What records call it."""
+    """The drafter's name in records."""
     return str(getattr(drafter, "name", type(drafter).__name__))
 
 
-class ProposedDrafter:
-    """One run's drafter that is no model, in the place of `drafters.model.Drafter`.
+def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology: Topology) -> Drafter:
+    """One run's drafter from a checked user's drafter; ValueError names a `new_run` that gives none."""
+    name = drafter_name(drafter)
+    own = checked_drafter(drafter.new_run() if hasattr(drafter, "new_run") else drafter)
+    if own is None:
+        raise ValueError(f"{name}: new_run() gave None, and no drafter")
+    kind = EstimatedDrafter if hasattr(own, "law") else ProposedDrafter
+    return kind(own, name, vocab_size, sampling, topology)
 
-    It has no cache, and nothing to be kept.
-    """
+
+class ProposedDrafter:
+    """One run's drafter that asks a `Proposer`: a `Drafter` without a cache."""
 
     session = None
-    context_length = sys.maxsize
+    context_length = UNLIMITED
 
-    def __init__(self, drafter: Proposer | Estimator, vocab_size: int, sampling: Sampling):
-        self.name, self.vocab_size, self.sampling = drafter_name(drafter), vocab_size, sampling
-        self._asked: Any = self._for_this_run(drafter)
+    def __init__(self, user: Any, name: str, vocab_size: int, sampling: Sampling, topology: Topology):
+        self.user, self.name = user, name
+        self.vocab_size, self.sampling, self.topology = vocab_size, sampling, topology
 
-    def draft(self, text_ids: Sequence[int], topology: Topology, log_e: Noise | NodeRaces) -> Asking[Drafted]:
-        """What is proposed of the topology; from a law, each node's children are first arrivals under q.
-
-        log_e: the race of each depth, depth + 1 of them. ValueError names what does not fit.
-        """
-        yield from ()  # no forward is asked for
-        assert not isinstance(log_e, NodeRaces), "rules whose nodes race alone take no such drafter"
-        if hasattr(self._asked, "law"):
-            tokens, log_q = self._drawn(text_ids, topology, log_e)
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+        """As in `Drafter`. ValueError names a proposal that does not fit."""
+        yield from ()  # it needs no forward
+        topology = self.topology.limited(depth)
+        if not topology.num_draft_tokens:
+            tokens, log_q = dict[int, int](), dict[int, Tensor]()
         else:
-            tokens, log_q = self._proposed(text_ids, topology), {}
-        rows = [0, *sorted(tokens)]
-        kept = topology if len(rows) == len(topology.parents) else topology.subset(rows[1:])
-        token_ids = [text_ids[-1], *(tokens[row] for row in rows[1:])]
-        return Drafted(kept, token_ids, [log_q.get(row) for row in rows])
+            tokens, log_q = self._tokens(text_ids, topology, noise)
+        rows = sorted(tokens)
+        if len(rows) < topology.num_draft_tokens:
+            topology = topology.subset(rows)
+        token_ids = [text_ids[-1], *(tokens[row] for row in rows)]
+        return Drafted(topology, token_ids, [log_q.get(row) for row in (0, *rows)])
 
-    def keep(self, rows: Sequence[int]) -> None:
-        """Nothing was scored."""
+    def commit(self, rows: Sequence[int]) -> None:
+        """There is no cache."""
 
-    def _for_this_run(self, drafter: Any) -> Any:
-        found = drafter.new_run() if hasattr(drafter, "new_run") else drafter
-        if checked_drafter(found) is None:
-            raise ValueError(f"{self.name}: new_run() gave None, and no drafter")
-        return found
-
-    def _proposed(self, text_ids: Sequence[int], topology: Topology) -> dict[int, int]:
-        """Token by row of the topology; equal beginnings of continuations share rows."""
-        proposed = self._asked.propose(tuple(text_ids), topology)
+    def _tokens(
+        self,
+        text_ids: Sequence[int],
+        topology: Topology,
+        noise: PositionNoise,  # noqa: ARG002
+    ) -> tuple[dict[int, int], dict[int, Tensor]]:
+        """Token, and log q of inner nodes, by row; equal beginnings of continuations share rows."""
+        proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
             raise ValueError(f"{self.name}: propose() gave {proposed!r:.60}, and no list of continuations")
         tokens: dict[int, int] = {}
@@ -116,44 +126,7 @@ class ProposedDrafter:
                 tokens[row] = token_id
             if row and len(tokens) == before:
                 raise ValueError(f"{where} is there already, as another one or as the beginning of one")
-        return tokens
-
-    def _drawn(
-        self, text_ids: Sequence[int], topology: Topology, log_e: Noise
-    ) -> tuple[dict[int, int], dict[int, Tensor]]:
-        """Token, and log q of inner nodes, by row of the topology."""
-        text = tuple(text_ids)
-        tokens: dict[int, int] = {}
-        log_q: dict[int, Tensor] = {}
-        lines: dict[int, tuple[int, ...]] = {0: ()}
-        for depth, inner in enumerate(topology.inner_levels):
-            for row in (row for row in inner if row in lines):
-                weights = self._weights(text, lines[row])
-                if weights is None:
-                    continue
-                log_q[row] = log_probs(weights.to(_device(log_e)), self.sampling, self.vocab_size)
-                children = topology.children[row]
-                (order,) = arrivals(log_q[row][None], log_e[depth], len(children))
-                for child, token_id in zip(children, order, strict=False):
-                    tokens[child], lines[child] = token_id, (*lines[row], token_id)
-        return tokens, log_q
-
-    def _weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
-        """Logarithms of the law's weights, [vocabulary]; None where it has none."""
-        law = self._asked.law(text_ids, drafted_ids)
-        if not isinstance(law, Mapping):
-            raise ValueError(f"{self.name}: law() gave {law!r:.60}, and no weights by token id")
-        chances: dict[int, float] = {}
-        for token_id, weight in law.items():
-            number = real(weight)
-            if number is None or number < 0:
-                raise ValueError(f"{self.name}: law()[{token_id}] = {weight!r:.60} is no weight from 0 up")
-            chances[self._checked_id(f"{self.name}: law()", token_id)] = number
-        if not any(chances.values()):
-            return None
-        weights = torch.zeros(self.vocab_size, dtype=torch.float64)
-        weights[[*chances]] = torch.tensor([*chances.values()], dtype=torch.float64)
-        return weights.log_()
+        return tokens, {}
 
     def _checked_id(self, where: str, token_id: int) -> int:
         number = integer(token_id)
@@ -164,17 +137,52 @@ class ProposedDrafter:
         return number
 
 
+class EstimatedDrafter(ProposedDrafter):
+    """One run's drafter that asks an `Estimator`; each node's children are first arrivals under q."""
+
+    def _tokens(
+        self, text_ids: Sequence[int], topology: Topology, noise: PositionNoise
+    ) -> tuple[dict[int, int], dict[int, Tensor]]:
+        text = tuple(text_ids)
+        tokens: dict[int, int] = {}
+        log_q: dict[int, Tensor] = {}
+        drafted: dict[int, tuple[int, ...]] = {0: ()}  # by row, the tokens from the root's child to it
+        for row, children in enumerate(topology.children):
+            if row not in drafted or not children:
+                continue
+            weights = self._log_weights(text, drafted[row])
+            if weights is None:
+                continue
+            log_q[row] = log_probs(weights, self.sampling, self.vocab_size)
+            order = noise.race(topology.path(row)).arrivals(log_q[row][None], len(children))[0]
+            for child, token_id in zip(children, order, strict=False):
+                tokens[child], drafted[child] = token_id, (*drafted[row], token_id)
+        return tokens, log_q
+
+    def _log_weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
+        """Logarithms of the weights, [vocabulary]; None where all are 0."""
+        law = self.user.law(text_ids, drafted_ids)
+        if not isinstance(law, Mapping):
+            raise ValueError(f"{self.name}: law() gave {law!r:.60}, and no weights by token id")
+        by_token: dict[int, float] = {}
+        for token_id, weight in law.items():
+            number = real(weight)
+            if number is None or number < 0:
+                raise ValueError(f"{self.name}: law()[{token_id}] = {weight!r:.60} is no weight from 0 up")
+            by_token[self._checked_id(f"{self.name}: law()", token_id)] = number
+        if not any(by_token.values()):
+            return None
+        weights = torch.zeros(self.vocab_size, dtype=torch.float64)
+        weights[[*by_token]] = torch.tensor([*by_token.values()], dtype=torch.float64)
+        return weights.log_()
+
+
 def _child(topology: Topology, tokens: Mapping[int, int], row: int, token_id: int, where: str) -> int:
     """The row's child with this token, or the first without one."""
     children = topology.children[row]
     for child in children:
         if tokens.get(child, token_id) == token_id:
             return child
-    path = topology.paths[row - 1] if row else ()
     raise ValueError(
-        f"{where} does not fit into the topology, where path {path} has {len(children)} children"
+        f"{where} does not fit into the topology, where path {topology.path(row)} has {len(children)} children"
     )
-
-
-def _device(log_e: Noise) -> torch.device:
-    return log_e.device if isinstance(log_e, Tensor) else torch.device("cpu")

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from specdec.methods.ersd import race_alone, race_round
-from specdec.methods.gsd import greedy_round
-from specdec.methods.specinfer import specinfer_round
-from specdec.methods.spectr import spectr_round
-from specdec.methods.traversal import traversal_round
+from specdec.methods import ersd, gsd, specinfer, spectr, traversal
 from specdec.methods.verdict import Verifier
 
 Drafting = Literal["depth", "node", "draws"]
@@ -50,7 +46,7 @@ METHODS = {
         name="autoregressive",
         long_name="autoregressive decoding",
         sentence="The target alone, one token per target call.",
-        verify=race_alone,
+        verify=ersd.sample,
         drafts="",
         lossless=True,
         drafter_invariant=True,
@@ -61,7 +57,7 @@ METHODS = {
         name="GSD",
         long_name="greedy speculative decoding",
         sentence="Accept a draft with probability p / q, or sample from the residual.",
-        verify=greedy_round,
+        verify=gsd.verify,
         drafts=_FIRST_ARRIVALS,
         lossless=True,
         drafter_invariant=False,
@@ -72,7 +68,7 @@ METHODS = {
         name="ERSD",
         long_name="exponential-race speculative decoding",
         sentence="Both models race on the same noise; the winner of both is kept.",
-        verify=race_round,
+        verify=ersd.verify,
         drafts=_FIRST_ARRIVALS,
         lossless=True,
         drafter_invariant=True,
@@ -83,7 +79,7 @@ METHODS = {
         name="Traversal",
         long_name="traversal verification",
         sentence="Decide on whole paths, leaves first; on a sequence this is block verification.",
-        verify=traversal_round,
+        verify=traversal.verify,
         drafts=_FIRST_ARRIVALS,
         lossless=True,
         drafter_invariant=False,
@@ -96,7 +92,7 @@ METHODS = {
         name="SpecInfer",
         long_name="SpecInfer's multi-step speculative sampling",
         sentence="Test independent drafts one by one, each against the residual of those before it.",
-        verify=specinfer_round,
+        verify=specinfer.verify,
         drafts=_DRAWS,
         lossless=True,
         drafter_invariant=False,
@@ -109,7 +105,7 @@ METHODS = {
         name="SpecTr",
         long_name="SpecTr's k-sequential selection",
         sentence="Test independent drafts against one threshold for all of them.",
-        verify=spectr_round,
+        verify=spectr.verify,
         drafts=_DRAWS,
         lossless=True,
         drafter_invariant=False,

@@ -6,35 +6,27 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from specdec.methods.verdict import Decision, Drafted, OwnNoise, Verdict, walk
-from specdec.race import Noise, winner
-from specdec.topology import Topology
+from specdec.methods.verdict import Decision, Drafted, Verdict, descend
+from specdec.race import Noise
 
 
-def race_round(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: OwnNoise) -> Verdict:  # noqa: ARG001
-    """Algorithm 5 on a round of the decoder: a `Verifier`."""
-    return verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
+    """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected): a `Verifier`.
 
-
-def race_alone(drafted: Drafted, log_p: Sequence[Tensor], log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """Autoregressive decoding (beside Algorithm 5): the winner of the root's race. A `Verifier`."""
-    return race_round(drafted, log_p, log_e, uniforms)._replace(kind="sampled")
-
-
-def verify_ersd(
-    topology: Topology, token_ids: Sequence[int], log_p: Sequence[Tensor], log_e: Noise
-) -> Verdict:
-    """Exponential-race speculative decoding (Algorithm 5 of the paper, corrected).
-
-    token_ids: [1 + k], the root's is not looked at. log_p: [1 + k, vocabulary], row r the target's
-    distribution after row r. log_e: the race of each depth, depth + 1 of them, the same ones that the
-    children of that depth were drafted with: log-exponentials [depth + 1, vocabulary], or sparse races.
+    The winner of a node's race under P is the next token of the text. If a child was drafted with it, that
+    child is accepted and verification goes on there; else the winner is emitted. The races must be those of
+    the text's positions, with which the children were drafted too.
     """
+    topology, token_ids, _, _ = drafted
 
     def decide(row: int) -> Decision:
-        # The winner is the token of the text: a child that was drafted with it is accepted.
-        token_id = int(winner(log_p[row], log_e[topology.depths[row]]))
+        token_id = noise.race(topology.path(row)).winner(log_p[row])
         accepted = (child for child in topology.children[row] if token_ids[child] == token_id)
         return Decision(next(accepted, None), token_id)
 
-    return walk(topology, decide, "correction")
+    return descend(topology, decide, "correction")
+
+
+def sample(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
+    """Autoregressive decoding (beside Algorithm 5): the winner of the root's race. A `Verifier`."""
+    return verify(drafted, log_p, noise)._replace(kind="sampled")

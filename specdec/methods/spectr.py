@@ -12,85 +12,68 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from specdec.methods.gsd import Left, emitted, parts_of, running
-from specdec.methods.verdict import Attempt, Decision, Drafted, OwnNoise, Verdict, drawn_from, walk
+from specdec.methods.residual import Residual, parts_of
+from specdec.methods.verdict import Attempt, Decision, Drafted, Verdict, descend
 from specdec.race import Noise
-from specdec.topology import Topology
 
 _PRECISION = 1e-12
-"""Of ρ, relative: any value from the root up is lossless, and this one accepts as good as all it can."""
+"""Relative precision of ρ: any value from the root up is lossless, and this one accepts nearly the most."""
 
 Parts = Sequence[Tensor]
-"""A law by parts of the vocabulary, float64 [part]."""
+"""A distribution by parts of the vocabulary, float64 [part]."""
 
 
-def spectr_round(
+def verify(
     drafted: Drafted,
     log_p: Sequence[Tensor],
-    log_e: Noise,  # noqa: ARG001
-    uniforms: OwnNoise,
-) -> Verdict:
-    """k-SEQ on a round of the decoder, beside the paper: a `Verifier`."""
-    topology, token_ids, log_q, draws = drafted
-    return verify_spectr(topology, token_ids, draws, log_p, log_q, uniforms.test, uniforms.last)
-
-
-def verify_spectr(
-    topology: Topology,
-    token_ids: Sequence[int],
-    draws: Sequence[Sequence[int]],
-    log_p: Sequence[Tensor],
-    log_q: Sequence[Tensor | None],
-    uniform: Callable[[int, int], float],
-    residual_uniform: Callable[[int], float],
+    noise: Noise,
     threshold: Callable[[Parts, Parts, int], float] | None = None,
 ) -> Verdict:
-    """k-SEQ, beside the paper; arguments as in `verify_specinfer`. threshold: ρ, that of `k_seq_threshold`.
+    """k-SEQ, beside the paper: a `Verifier`. threshold: gives ρ, by default `k_seq_threshold`.
 
     At a node with n draws each of them, x, is accepted when u < p[x] / (ρ q[x]), in the order in which they
     were drawn. With β = Σ min(q, p / ρ), all are rejected with probability (1 - β)^n; then a sample of
     p - min(q, p / ρ) (1 - (1 - β)^n) / β is emitted, normalised.
     """
     threshold = threshold or k_seq_threshold
+    topology, token_ids, log_q, _ = drafted
 
     def decide(row: int) -> Decision:
-        depth, drawn, p, attempts = topology.depths[row], draws[row], log_p[row], []
-        left = Left()
+        node, drawn, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()
+        state = Residual(log_p[row], log_q[row])
         if drawn:
-            q = drawn_from(log_q, row, p.device)  # [vocabulary]
-            laws = parts_of(p), parts_of(q)
-            ratio = threshold(*laws, len(drawn))
+            p, q, n = parts_of(state.log_p), parts_of(state.log_q), len(drawn)
+            rho = threshold(p, q, n)
             for number, child in enumerate(drawn):
-                u, (p_x, q_x) = uniform(depth, number), left.of(p, q, token_ids[child])
-                attempts.append(
-                    Attempt(child, u, p_x, q_x, u * ratio * q_x < p_x, _quotient(p_x, ratio * q_x))
-                )
+                u, (p_x, q_x) = noise.test(node, number), state.probabilities(token_ids[child])
+                ratio = p_x / (rho * q_x) if rho * q_x > 0 else None
+                attempts.append(Attempt(child, u, p_x, q_x, u * rho * q_x < p_x, ratio))
                 if attempts[-1].accepted:
                     return Decision(child, None, attempts)
-            left = _rest(*laws, ratio, len(drawn))
-        return Decision(None, emitted(left, p, residual_uniform(depth)), attempts)
+            state.replace(_rest(p, q, rho, n))
+        return Decision(None, state.sample(noise.last(node)), attempts)
 
-    return walk(topology, decide, "residual")
+    return descend(topology, decide, "residual")
 
 
 def k_seq_threshold(p: Parts, q: Parts, n: int) -> float:
     """ρ of n draws, beside the paper: 1 - (1 - β)^n = ρβ with β = Σ min(q, p / ρ), from 1 to n.
 
-    Never below the root. Regula falsi in its Illinois form: a dozen sums over the vocabulary.
+    By regula falsi in its Illinois form, with a dozen sums over the vocabulary. Never below the root.
     """
     low, high = 1.0, float(n)
     at_low, at_high = (_excess(p, q, rho, n) for rho in (low, high))
     if n == 1 or at_low <= 0:
         return low
-    side = 0  # of the end that moved last
+    side = 0  # which end moved last
     while high - low > _PRECISION * high:
         rho = (low * at_high - high * at_low) / (at_high - at_low) if at_high < 0 else high
         rho = rho if low < rho < high else (low + high) / 2
-        found = _excess(p, q, rho, n)
-        if found > 0:
-            low, at_low, at_high, side = rho, found, at_high / 2 if side == 1 else at_high, 1
+        excess = _excess(p, q, rho, n)
+        if excess > 0:
+            low, at_low, at_high, side = rho, excess, at_high / 2 if side == 1 else at_high, 1
         else:
-            high, at_high, at_low, side = rho, found, at_low / 2 if side == -1 else at_low, -1
+            high, at_high, at_low, side = rho, excess, at_low / 2 if side == -1 else at_low, -1
     return high
 
 
@@ -106,18 +89,12 @@ def _overlap(p: Parts, q: Parts, rho: float) -> float:
 
 
 def _any_of(beta: float, n: int) -> float:
-    """1 - (1 - β)^n: of n independent tests one succeeds."""
+    """1 - (1 - β)^n: the probability that one of n independent tests succeeds."""
     return -math.expm1(n * math.log1p(-beta)) if beta < 1 else 1.0
 
 
-def _rest(p: Parts, q: Parts, rho: float, n: int) -> Left:
-    """What n rejections leave of P; where that is nothing, by rounding, P itself."""
+def _rest(p: Parts, q: Parts, rho: float, n: int) -> list[Tensor]:
+    """What n rejections leave of p."""
     beta = _overlap(p, q, rho)
     accepted = _any_of(beta, n) / beta if beta > 0 else float(n)
-    weights = [(a - accepted * torch.minimum(b, a / rho)).clamp_min_(0) for a, b in zip(p, q, strict=True)]
-    sums = running(weights)
-    return Left(weights=weights, sums=sums) if sums[-1] > 0 else Left()
-
-
-def _quotient(p: float, q: float) -> float | None:
-    return p / q if q > 0 else None
+    return [(a - accepted * torch.minimum(b, a / rho)).clamp_min_(0) for a, b in zip(p, q, strict=True)]

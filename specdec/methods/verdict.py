@@ -1,26 +1,26 @@
-"""What verification decides, and the way down the tree that methods share which decide node by node."""
+"""What verification takes and decides, and the descent that most rules share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor
 
 from specdec.race import Noise
-from specdec.topology import Path, Topology
+from specdec.topology import Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
 """Where an emitted token comes from; see `trace.Token`."""
 
 
 class Drafted(NamedTuple):
-    """A drafted tree: the topology as far as q's support reached, its tokens and the q's drafted from.
+    """A drafted tree, without the nodes that q had no support for.
 
-    token_ids: [1 + k], the root's first. log_q: by row, [vocabulary]; None at leaves, and where the children
-    were drafted without chance. draws: by row, its children as they were drawn, where that was independently:
-    equal draws are one child.
+    token_ids: [1 + k], the root's first. log_q: by row, the [vocabulary] that its children were drafted from;
+    None at leaves, and where the children were drafted without probabilities. draws: by row, the children in
+    the order of independent draws, in which equal draws are the same child; empty where the children were
+    drafted without replacement.
     """
 
     topology: Topology
@@ -28,41 +28,15 @@ class Drafted(NamedTuple):
     log_q: Sequence[Tensor | None]
     draws: Sequence[Sequence[int]] = ()
 
-
-class OwnNoise(Protocol):
-    """A round's uniform numbers that the race does not use, keyed by (seed, position)."""
-
-    @property
-    def seed(self) -> int:
-        """Of the run."""
-        ...
-
-    @property
-    def position(self) -> int:
-        """Of the round's first token."""
-        ...
-
-    def test(self, depth: int, child_index: int) -> float:
-        """What the child with this index of a node at this depth is tested with."""
-        ...
-
-    def last(self, depth: int) -> float:
-        """What the token after a node at this depth is sampled with, where no child gives it."""
-        ...
-
-    def node_test(self, path: Path) -> float:
-        """What this node is tested with in this round alone."""
-        ...
-
-    def node_last(self, path: Path) -> float:
-        """What the token after this node is sampled with in this round alone."""
-        ...
+    def candidates(self, row: int) -> Sequence[int]:
+        """The children of this row in the order of their tests, one that was drawn twice there twice."""
+        return self.draws[row] if self.draws else self.topology.children[row]
 
 
 class Attempt(NamedTuple):
     """One acceptance test: row's token accepted when `u < ratio`, under Algorithm 4 `p / q`.
 
-    p, q: of the token at that moment. ratio: None where it is p / q.
+    p, q: of the token at the moment of the test. ratio: None where it is p / q.
     """
 
     row: int
@@ -87,16 +61,8 @@ class Verdict(NamedTuple):
     attempts: tuple[Attempt, ...] = ()
 
 
-def drawn_from(log_q: Sequence[Tensor | None], row: int, device: torch.device) -> Tensor:
-    """log q [vocabulary] that this row's children were drafted from (Algorithm 4); it may lie elsewhere."""
-    found = log_q[row]
-    assert found is not None, f"row {row} has children drafted from nothing"
-    return found.to(device)
-
-
-Verifier = Callable[[Drafted, Sequence[Tensor], Noise, OwnNoise], Verdict]
-"""Decides a round, given what was drafted, log p by row, [vocabulary] each, and its noise: the races of the
-tree's depths, none where each node has its own, and uniforms beside them."""
+Verifier = Callable[[Drafted, Sequence[Tensor], Noise], Verdict]
+"""Decides a round from the drafted tree, log p by row, [vocabulary] each, and the round's noise."""
 
 
 class Decision(NamedTuple):
@@ -107,17 +73,17 @@ class Decision(NamedTuple):
     attempts: Sequence[Attempt] = ()
 
 
-def walk(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
-    """The way down the tree that Algorithms 4 and 5 share: to the accepted child until there is none.
+def descend(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
+    """The loop of Algorithms 4 and 5: from the root to accepted children until there is none.
 
-    decide: by row. kind: of a token that is emitted where there were children.
+    decide: the decision at a row. kind: of a token that is emitted where there were children.
     """
     row = 0
     rows: list[int] = []
     attempts: list[Attempt] = []
     while True:
-        child, token_id, tried = decide(row)
-        attempts += tried
+        child, token_id, tested = decide(row)
+        attempts += tested
         if child is None:
             kind = kind if topology.children[row] else "bonus"
             return Verdict(tuple(rows), token_id, kind, tuple(attempts))

@@ -1,46 +1,36 @@
-"""Exponential races, keyed by seed and position: the same noise wherever and whenever it is asked for.
+"""Exponential races, keyed by seed and position: the same noise wherever and whenever it is drawn.
 
-races       noise, arrivals and winners
-nodes       noise for each node of a round
-draws       tokens that go on arriving: independent draws
-sparse      races of a large vocabulary: only who can win is worked out
+races       winners and arrivals: races on a CPU, on a device, and sparse ones
+noise       all noise of one round, by node
+exponentials    log e of whole vocabularies
+keys        which noise belongs to which seed, stream and position
+repeated    tokens that go on arriving: independent draws
+sparse      races of a large vocabulary: only tokens that can still win are computed
 splitmix    the hash that all noise comes from
 """
 
-from specdec.race.draws import log_waits, with_replacement
-from specdec.race.nodes import NodeRaces, node_seed
-from specdec.race.races import (
-    FEW,
-    LARGE,
-    Noise,
-    Race,
-    Races,
-    Stream,
-    arrivals,
-    checked_seed,
-    derived_seed,
-    log_arrival_times,
-    log_exponentials,
-    uniform,
-    winner,
-)
+from specdec.race.exponentials import log_exponentials
+from specdec.race.keys import Stream, checked_seed, derived_seed, node_seed, uniform
+from specdec.race.noise import Node, Noise, PositionNoise, Races, RoundNoise
+from specdec.race.races import FEW, Arrivals, Race, log_arrival_times, race_of
+from specdec.race.repeated import with_replacement
 
 __all__ = [
     "FEW",
-    "LARGE",
-    "NodeRaces",
+    "Arrivals",
+    "Node",
     "Noise",
+    "PositionNoise",
     "Race",
     "Races",
+    "RoundNoise",
     "Stream",
-    "arrivals",
     "checked_seed",
     "derived_seed",
     "log_arrival_times",
     "log_exponentials",
-    "log_waits",
     "node_seed",
+    "race_of",
     "uniform",
-    "winner",
     "with_replacement",
 ]

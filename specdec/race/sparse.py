@@ -1,33 +1,34 @@
-"""One race over a large vocabulary on a CPU, of which only arrivals that can be among the first are computed.
+"""One race over a large vocabulary on a CPU: only tokens that can still win are computed.
 
 A small exponential comes from a small uniform. The tokens with the smallest uniforms are found once for a
-position; the exponential of every other token is above a known limit, so that it can arrive before a time t
-only if its probability is above limit / t. These few are added, and nobody else needs a logarithm, or a
-place in memory. The arrivals are the same ones, on the same numbers, as those of the whole race.
+race. The exponential of every other token is above a known limit, so that it can arrive before a time t
+only if its probability is above limit / t. These few tokens are added; the others need no logarithm and no
+memory. The arrivals are those of the whole race, on the same numbers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from specdec.race import splitmix
+from specdec.race.exponentials import fill, log_exponential
 
 EARLY = 512
 """Tokens expected among those with the smallest uniforms."""
-_LOG_REACH = math.log(4.0)  # a first arrival is later than 4 in 2 races of 100: then one look more
+_LOG_REACH = math.log(4.0)  # 2 of 100 first arrivals are later than 4, and need a second search
 _SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 are 1e-5
 
 
-def log_exponential(u: np.ndarray) -> np.ndarray:
-    """log e of uniforms in float64, in place: e = -log(1 - u) is Exp(1)."""
-    np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
-    return np.log(u, out=u)
-
-
 class SparseRace:
-    """The race of one key over `vocab_size` tokens."""
+    """The race of one key over `vocab_size` tokens: a `Race`."""
+
+    takes_weights = False  # what can still win is known by its probability
 
     def __init__(self, key: int, vocab_size: int):
         self.key, self.vocab_size = key, vocab_size
@@ -36,14 +37,28 @@ class SparseRace:
         self._log_e = log_exponential(splitmix.at(key, self._early))
         self._log_least = math.log(-math.log1p(-limit * 2.0**-splitmix.COARSE))  # of all others
 
-    def log_e(self, tokens: list[int]) -> list[float]:
+    @cached_property
+    def exponentials(self) -> Tensor:
+        """log e of all tokens, float64 [vocabulary]."""
+        return fill(torch.empty(1, self.vocab_size, dtype=torch.float64), [self.key])[0]
+
+    def winner(self, log_p: Tensor) -> int:
+        """argmin e / p (Section 3) under log_p [vocabulary]: a sample of p."""
+        return int(self.first(log_p.numpy())[1][0])
+
+    def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
+        """The first `count` arrivals under each row of log_q [n, vocabulary], in order."""
+        firsts = (self.first(row, count) for row in log_q.cpu().numpy())
+        return [tokens[np.isfinite(times)].tolist() for times, tokens in firsts]
+
+    def log_e(self, tokens: Sequence[int]) -> list[float]:
         """log e of these tokens."""
         return log_exponential(splitmix.at(self.key, np.array(tokens))).tolist()
 
     def first(self, log_p: np.ndarray, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """Log times and tokens of the first `count` arrivals, in order; times are infinite where p is 0.
+        """Log times and tokens of the first `count` arrivals under log_p [vocabulary], in order.
 
-        log_p: [vocabulary].
+        Times are infinite where p is 0.
         """
         early = self._log_e - log_p[self._early]
         log_reach = _LOG_REACH
@@ -58,7 +73,7 @@ class SparseRace:
     def _with_likely(
         self, log_p: np.ndarray, early: np.ndarray, log_reach: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and log times of all that can arrive until `log_reach`, and of some that can't."""
+        """Tokens and log times of all tokens that can arrive until `log_reach`, and of some that can't."""
         likely = np.flatnonzero(log_p > self._log_least - log_reach - _SLACK)
         log_e = log_exponential(splitmix.at(self.key, likely))
         late = log_e >= self._log_least  # the others are among the early ones
@@ -68,5 +83,5 @@ class SparseRace:
 
 
 def _earliest(times: np.ndarray, count: int) -> np.ndarray:
-    """Where the `count` smallest are, in order; all where there are fewer."""
+    """Indices of the `count` smallest times, in order; of all where there are fewer."""
     return times.argmin(axis=0, keepdims=True) if count == 1 and len(times) else times.argsort()[:count]

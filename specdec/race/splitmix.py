@@ -1,7 +1,7 @@
 """splitmix64 as a counter-based hash: number i of a key is the generator's i-th output from that state.
 
-Any number can be had by itself, and they are the same bits in all three forms below: Python integers for
-single ones, numpy for whole vocabularies on a CPU (a third of torch's time), torch for other devices.
+Each number can be computed by itself. All three forms below give the same bits: Python integers for single
+numbers, numpy for whole vocabularies on a CPU (a third of torch's time), torch for other devices.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ MASK = (1 << 64) - 1
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _SHIFTS = (30, 27, 31)
 COARSE = 31
-"""Bits of a number that the last step of the hash leaves alone: these can be compared without it."""
-_BLOCK = 1 << 14  # numbers that stay in a CPU's cache
+"""The last step of the hash leaves this many leading bits alone: they can be compared without it."""
+BLOCK = 1 << 14
+"""Numbers that stay in a CPU's cache."""
 _BELOW_ONE = 1 - 2.0**-53  # the largest of 2**53 uniforms would round to one
 
 
@@ -39,17 +40,20 @@ def uniform(key: int, index: int) -> float:
 
 
 def parts(count: int) -> list[slice]:
-    """Numbers 0 to count - 1 in parts that stay in a CPU's cache: to have new memory for all of them takes
-    ten times as long as to compute with them."""
-    return [slice(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+    """The range 0 to count - 1 in parts that stay in a CPU's cache.
+
+    New memory for the whole range would take ten times as long as computing with it.
+    """
+    return [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
 
 
 def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Numbers 0 to count - 1 of each key on a CPU: some keys, a part of the numbers, and these [keys, part].
+    """The numbers 0 to count - 1 of each key on a CPU, block by block.
 
-    float64, to be changed at will. Several keys at once where they are short: numpy's calls cost as well.
+    Yields the slice of the keys, the slice of the numbers, and the numbers, float64 [keys, part], which the
+    caller may change. Several keys share a block where `count` is small, because numpy's calls cost as well.
     """
-    together = max(1, _BLOCK // count)
+    together = max(1, BLOCK // count)
     for first in range(0, len(keys), together):
         some = slice(first, min(first + together, len(keys)))
         starts = np.array(keys[some], dtype=np.uint64)[:, None]
@@ -58,17 +62,17 @@ def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.n
 
 
 def below(key: int, count: int, limit: int) -> np.ndarray:
-    """Which of the numbers 0 to count - 1 of this key are below limit / 2**COARSE, on a CPU; int64, in order.
+    """The indices from 0 to count - 1 whose number is below limit / 2**COARSE, on a CPU; int64, in order.
 
     limit: an integer from 0 to 2**COARSE - 1.
     """
     bound = np.uint64(limit << (64 - COARSE))
-    found = [
+    indices = [
         np.flatnonzero(_mixed(_counters(part.start, part.stop) + np.uint64(key), last=False) < bound)
         + part.start
         for part in parts(count)
     ]
-    return np.concatenate(found)
+    return np.concatenate(indices)
 
 
 def at(key: int, indices: np.ndarray) -> np.ndarray:
@@ -83,7 +87,7 @@ def _counters(start: int, stop: int) -> np.ndarray:
 
 
 def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
-    """`mix` on uint64, in place; their products wrap around. last: with its last step."""
+    """`mix` on uint64, in place; products wrap around. last: whether to take its last step too."""
     shifted = np.empty_like(z)
     for bits, factor in zip(_SHIFTS, _FACTORS, strict=False):
         np.right_shift(z, np.uint64(bits), out=shifted)
@@ -114,7 +118,7 @@ def uniforms_on(device: torch.device, keys: Sequence[int], count: int) -> Tensor
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """Logical shift to the right: torch's is arithmetic, the mask clears the copies of the sign."""
+    """Logical shift to the right. Torch's shift is arithmetic: the mask clears the copies of the sign."""
     return (z >> bits).bitwise_and_((1 << (64 - bits)) - 1)
 
 

@@ -1,0 +1,67 @@
+"""What a round needs of whatever drafts: a `Drafter`; and no drafting, which is one too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from specdec.methods import Drafted
+from specdec.models import Session
+from specdec.models.together.forwards import Asking
+from specdec.race import PositionNoise
+from specdec.topology import Topology
+
+UNLIMITED = sys.maxsize
+
+
+class Drafter(Protocol):
+    """One run's drafter.
+
+    session: the draft model's, which takes in the prompt; None without a model. context_length: the longest
+    text that it can draft after, in tokens.
+    """
+
+    @property
+    def session(self) -> Session | None:
+        """See `Drafter`."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """See `Drafter`."""
+        ...
+
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+        """Draft a tree of at most this depth after the text, with the round's noise.
+
+        The last token of the text is the tree's root.
+        """
+        ...
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Keep the accepted rows of the last drafted tree, from the root's child downwards."""
+        ...
+
+
+class NoDrafter:
+    """Drafts nothing: autoregressive decoding. A `Drafter`."""
+
+    session = None
+    context_length = UNLIMITED
+
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:  # noqa: ARG002
+        """The root alone."""
+        yield from ()
+        return only_root(text_ids)
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Nothing was drafted."""
+
+
+def only_root(text_ids: Sequence[int]) -> Drafted:
+    """The tree without drafted tokens."""
+    return Drafted(_EMPTY, [text_ids[-1]], [None])
+
+
+_EMPTY = Topology([])

@@ -1,0 +1,143 @@
+"""P and Q at one node as rejections change them (Algorithm 4 of the paper), in closed form.
+
+The residual of a residual is again one of P against more of Q, so that after any number of rejections
+
+    P is max(P - λQ, 0) / S       Q is Q / c, without the rejected tokens
+
+where each rejection adds S / c to λ. λ and c are held as logarithms, since at a low temperature c may be less
+than a float holds. Large vocabularies are worked on in parts that stay in a processor's cache.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.methods.verdict import Attempt
+from specdec.race import splitmix
+
+_LEAST_REST = 1e-3
+"""Least part of Q that is computed as a difference: below, the difference would lose digits."""
+_LEAST_LOG, _MOST_LOG = -600.0, 700.0
+"""Logarithms of factors that a float holds."""
+
+
+class Residual:
+    """The state of one node: test a child, reject it, sample the last token.
+
+    log_p, log_q: [vocabulary] each; log_q may be None where no child will be tested. Neither is changed.
+    weights: max(P - λQ, 0) by parts, float64 [part]; empty while that is P. sums: the running sums of the
+    weights, part by part, of which the last is S. rejected: the tokens, in order.
+    """
+
+    def __init__(self, log_p: Tensor, log_q: Tensor | None):
+        self.log_p = log_p
+        self.log_q = log_p if log_q is None else log_q.to(log_p.device)  # the draft may be elsewhere
+        self.weights: Sequence[Tensor] = ()
+        self.sums: Sequence[float] = (1.0,)
+        self.rejected: list[int] = []
+        self.log_level, self.log_rest = -math.inf, 0.0  # λ and c
+        # Q / exp(log_scale) by parts, once a rejection needs it and another child will be tested
+        self._q_parts: Sequence[Tensor] = ()
+        self._log_scale = 0.0
+
+    def probabilities(self, token_id: int) -> tuple[float, float]:
+        """p and q of this token now."""
+        log_q = float(self.log_q[token_id])
+        p = max(math.exp(self.log_p[token_id]) - math.exp(log_q + self.log_level), 0.0) / self.sums[-1]
+        return p, math.exp(log_q - self.log_rest)
+
+    def test(self, row: int, token_id: int, u: float) -> Attempt:
+        """The test of Algorithm 4: the token of this row is accepted when u < p / q."""
+        p, q = self.probabilities(token_id)
+        return Attempt(row, u, p, q, u * q < p)
+
+    def reject(self, token_id: int, more: bool, weight: float = 1.0) -> float:
+        """Take this rejected token out: P becomes its residual, and Q loses the token.
+
+        more: whether another child will be tested. weight: of P beside Q, 1 but in traversal verification.
+        Returns Σ max(weight P - Q, 0), with P and Q as they were before. Where rounding makes that 0, P stays
+        as it was (Section 2 of the paper).
+        """
+        if more and not self._q_parts:
+            self._q_parts = parts_of(self.log_q)
+        excess = self.subtract_draft(more, weight)
+        self.rejected.append(token_id)
+        if more:
+            self.remove_from_draft(token_id)
+        return excess
+
+    def subtract_draft(self, more: bool, weight: float) -> float:
+        """P becomes max(P - Q, 0), normalised: λ grows by S / c. Arguments and result as in `reject`."""
+        before, log_weight = self.sums[-1], math.log(weight)
+        log_growth = math.log(before) - self.log_rest - log_weight
+        growth = math.exp(min(log_growth + self._log_scale, _MOST_LOG))
+        weights = []
+        for number, part in enumerate(splitmix.parts(len(self.log_p))):
+            p = self.weights[number] if self.weights else _exp(self.log_p[part])  # [part]
+            q = self._q_parts[number] if self._q_parts else _exp(self.log_q[part])  # [part]
+            weights.append(p.sub(q, alpha=growth).clamp_min_(0))
+        if not self.replace(weights):
+            return 0.0
+        if more:
+            self.log_level = float(np.logaddexp(self.log_level, log_growth))
+        return weight / before * self.sums[-1]
+
+    def remove_from_draft(self, token_id: int) -> None:
+        """Q is renormalised without this token, which was drafted from it as it was."""
+        before = math.exp(self.log_rest) if len(self.rejected) > 1 else _running(self._q_parts)[-1]
+        rest = before - math.exp(self.log_q[token_id])
+        if rest > _LEAST_REST:
+            self.log_rest = math.log(rest)
+        else:  # from logarithms: at a low temperature all of it may round to zero
+            log_q = self.log_q.to(torch.float64, copy=True)  # [vocabulary]
+            log_q[self.rejected] = -math.inf
+            self.log_rest = float(log_q.logsumexp(-1))
+        if self.log_rest - self._log_scale < _LEAST_LOG:
+            self._q_parts, self._log_scale = parts_of(self.log_q, self.log_rest), self.log_rest
+
+    def replace(self, weights: Sequence[Tensor]) -> bool:
+        """P becomes these weights, by parts; False, and P stays, where they are all zero."""
+        sums = _running(weights)
+        if sums[-1] > 0:
+            self.weights, self.sums = weights, sums
+        return sums[-1] > 0
+
+    def sample(self, u: float) -> int:
+        """A sample of P: the token whose share of [0, 1) holds u; shares lie in the order of the tokens."""
+        weights, sums = self.weights, self.sums
+        if not weights:
+            weights = parts_of(self.log_p)
+            sums = _running(weights)
+        limit = u * sums[-1]
+        number = _first_beyond(sums, limit)
+        before = sums[number - 1] if number else 0.0
+        within = weights[number].cpu().numpy().cumsum()  # [part]
+        return sum(map(len, weights[:number])) + _first_beyond(within, limit - before)
+
+
+def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[Tensor]:
+    """p / exp(log_scale) by parts of the vocabulary, float64 [part] (Algorithm 4)."""
+    return [_exp(log_p[part], log_scale) for part in splitmix.parts(len(log_p))]
+
+
+def _exp(log_p: Tensor, log_scale: float = 0.0) -> Tensor:
+    """p / exp(log_scale), float64, in new memory."""
+    log_p = log_p.to(torch.float64, copy=True)
+    return (log_p.sub_(log_scale) if log_scale else log_p).exp_()
+
+
+def _running(weights: Sequence[Tensor]) -> list[float]:
+    return list(accumulate(float(part.sum()) for part in weights))
+
+
+def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
+    """The first of these running sums above `limit`; where rounding leaves none, the last that adds any."""
+    first = bisect_right(sums, limit)
+    return first if first < len(sums) else bisect_left(sums, sums[-1])

@@ -1,0 +1,49 @@
+"""The exponentials of races (Section 3 of the paper), as logarithms, from uniforms in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.checks import whole
+from specdec.race import splitmix
+from specdec.race.keys import Stream, checked_seed, key_of
+
+
+def log_exponentials(
+    seed: int,
+    positions: Iterable[int],
+    vocab_size: int,
+    *,
+    stream: int = Stream.RACE,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """log e, float64 [number of positions, vocab_size], with e ~ Exp(1) keyed by (seed, stream, position).
+
+    The exponentials of Section 3, and lines 5 to 7 of Algorithm 5. ValueError names a seed or a position
+    that is no integer of 64 bits.
+    """
+    seed = checked_seed(seed)
+    keys = [key_of(seed, stream, whole("position", position, 0, splitmix.MASK)) for position in positions]
+    return fill(torch.empty(len(keys), vocab_size, dtype=torch.float64, device=device), keys)
+
+
+def fill(rows: Tensor, keys: Sequence[int]) -> Tensor:
+    """Write log e [keys, vocabulary] (Section 3) into `rows`, and return them."""
+    vocab_size = rows.shape[-1]
+    if rows.device.type != "cpu":
+        uniforms = splitmix.uniforms_on(rows.device, keys, vocab_size)  # [keys, vocabulary]
+        return rows.copy_(uniforms.neg_().log1p_().neg_().log_())
+    on_host = rows.numpy()  # [keys, vocabulary], the same memory
+    for some, part, u in splitmix.blocks(keys, vocab_size):
+        on_host[some, part] = log_exponential(u)
+    return rows
+
+
+def log_exponential(u: np.ndarray) -> np.ndarray:
+    """log e of uniforms in float64, in place: e = -log(1 - u) is Exp(1)."""
+    np.negative(np.log1p(np.negative(u, out=u), out=u), out=u)
+    return np.log(u, out=u)

@@ -1,0 +1,66 @@
+"""Which noise belongs to which seed, stream and position (Section 3 of the paper).
+
+All noise is a function of a key, and a key one of (seed, stream, position) or of (seed, round, node). So the
+same noise can be drawn again anywhere, and independent purposes have independent noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from specdec.checks import integer
+from specdec.race import splitmix
+from specdec.race.splitmix import GOLDEN, MASK, mix
+
+
+class Stream(IntEnum):
+    """Independent noise for each purpose: GSD must never decide with the noise that it drafted with.
+
+    RACE: the exponentials of a position. ACCEPT: the uniforms of acceptance tests. RESIDUAL: the uniforms
+    that sample last tokens. AGAIN: the waits of tokens that arrive again (`specdec.race.repeated`). ROUND:
+    the seeds of a round's nodes.
+    """
+
+    RACE = 0
+    ACCEPT = 1
+    RESIDUAL = 2
+    AGAIN = 3
+    ROUND = 4
+
+
+def key_of(seed: int, stream: int, position: int) -> int:
+    """The key of all noise of (seed, stream, position), for the generator in `splitmix` (Section 3)."""
+    return mix(mix(mix(seed) + stream * GOLDEN) + position * GOLDEN)
+
+
+def node_seed(seed: int, position: int, node: Sequence[int]) -> int:
+    """The seed of one node's own noise in the round that begins at this position.
+
+    node: its path, child indices from the root.
+    """
+    state = key_of(seed, Stream.ROUND, position)
+    for child_index in node:
+        state = mix(mix(state) + (child_index + 1) * GOLDEN)
+    return state
+
+
+def uniform(seed: int, position: int, index: int, stream: int = Stream.ACCEPT) -> float:
+    """Uniform(0, 1) of Algorithm 4, both ends excluded, keyed by (seed, stream, position, index)."""
+    return splitmix.uniform(key_of(seed, stream, position), index)
+
+
+def checked_seed(seed: int) -> int:
+    """The seed as int; ValueError where it is not an integer from 0 to 2**64 - 1. Beside the paper."""
+    number = integer(seed)
+    if number is None or not 0 <= number <= MASK:
+        raise ValueError(f"seed = {seed!r} is not an integer from 0 to 2**64 - 1")
+    return number
+
+
+def derived_seed(seed: int, number: int) -> int:
+    """The seed of prompt `number` of a list, so that the prompts of a list do not share races.
+
+    Beside the paper, which draws anew wherever it draws.
+    """
+    return mix(mix(seed) + (number + 1) * GOLDEN) >> 1

@@ -1,0 +1,132 @@
+"""The noise of one round: races, acceptance uniforms and the uniforms of last tokens, by node.
+
+    PositionNoise    keyed by seed and position: shared by nodes of one depth and by overlapping rounds
+    RoundNoise       keyed by seed, round and node, for rules that decide on several positions at once
+
+A rule that decides on several positions may look at many nodes of one depth, and at positions that the round
+does not reach. Noise that it has seen must decide nothing more, so its noise is keyed by the round too.
+
+A node is named by its path: the child indices from the root, whose own path is ().
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+from specdec.race import splitmix
+from specdec.race.keys import Stream, key_of, node_seed, uniform
+from specdec.race.races import Arrivals, Race, RaceOfEach, races_of
+
+Node = tuple[int, ...]
+"""The path of a node, as in `specdec.topology`."""
+_AHEAD = 8
+"""Most positions whose exponentials are drawn in one call."""
+
+
+class Noise(Protocol):
+    """What a rule may decide with in one round, by node."""
+
+    def race(self, node: Node) -> Race:
+        """The race of the token after this node (Algorithm 5)."""
+        ...
+
+    def test(self, node: Node, child_index: int) -> float:
+        """The uniform that tests this child of the node (Algorithm 4)."""
+        ...
+
+    def last(self, node: Node) -> float:
+        """The uniform that samples the token after this node, where no child is accepted (Algorithm 4)."""
+        ...
+
+
+class Races:
+    """The races of one run by position, kept from the first position of the last round on.
+
+    Rounds overlap: a position that was drafted but not reached is raced again in the next round.
+    """
+
+    def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu"):
+        self.seed, self.vocab_size, self.device = seed, vocab_size, device
+        self._known: dict[int, Race] = {}
+        # as many as the generator draws at once, see `splitmix.blocks`
+        self._at_once = max(1, min(_AHEAD, splitmix.BLOCK // vocab_size))
+
+    def at(self, position: int) -> Race:
+        """The race of this position."""
+        race = self._known.get(position)
+        if race is None:
+            new = [n for n in range(position, position + self._at_once) if n not in self._known]
+            keys = [key_of(self.seed, Stream.RACE, n) for n in new]
+            self._known.update(zip(new, races_of(keys, self.vocab_size, self.device), strict=True))
+            race = self._known[position]
+        return race
+
+    def forget(self, position: int) -> None:
+        """Forget all races before this position."""
+        self._known = {n: race for n, race in self._known.items() if n >= position}
+
+
+class PositionNoise:
+    """The noise of the round that begins at this position, keyed by (seed, position): a `Noise`."""
+
+    def __init__(self, races: Races, position: int):
+        self.seed, self.position, self._races = races.seed, position, races
+        races.forget(position)
+
+    def race(self, node: Node) -> Race:
+        """As in `Noise`; the same for all nodes of one depth."""
+        return self._races.at(self.position + len(node))
+
+    def races(self, nodes: Sequence[Node]) -> Arrivals:
+        """The race that these nodes of one depth share."""
+        return self.race(nodes[0])
+
+    def log_waits(self, depth: int, count: int) -> list[float]:
+        """log e of the waits after the first `count` arrivals at this depth (`specdec.race.repeated`)."""
+        uniforms = (uniform(self.seed, self.position + depth, i, Stream.AGAIN) for i in range(count))
+        return [math.log(-math.log1p(-u)) for u in uniforms]
+
+    def test(self, node: Node, child_index: int) -> float:
+        """As in `Noise`."""
+        return uniform(self.seed, self.position + len(node), child_index)
+
+    def last(self, node: Node) -> float:
+        """As in `Noise`."""
+        return uniform(self.seed, self.position + len(node), 0, Stream.RESIDUAL)
+
+
+class RoundNoise(PositionNoise):
+    """The noise of the round that begins at this position, keyed by (seed, position, node): a `Noise`."""
+
+    def __init__(self, races: Races, position: int):
+        super().__init__(races, position)
+        self._known: dict[Node, Race] = {}
+
+    def race(self, node: Node) -> Race:
+        """As in `Noise`."""
+        self._draw([node])
+        return self._known[node]
+
+    def races(self, nodes: Sequence[Node]) -> Arrivals:
+        """A race for each of these nodes."""
+        self._draw(nodes)
+        return RaceOfEach([self._known[node] for node in nodes])
+
+    def test(self, node: Node, child_index: int) -> float:
+        """As in `Noise`."""
+        return uniform(node_seed(self.seed, self.position, (*node, child_index)), 0, 0)
+
+    def last(self, node: Node) -> float:
+        """As in `Noise`."""
+        return uniform(node_seed(self.seed, self.position, node), 0, 0, Stream.RESIDUAL)
+
+    def _draw(self, nodes: Sequence[Node]) -> None:
+        new = [node for node in nodes if node not in self._known]
+        seeds = (node_seed(self.seed, self.position, node) for node in new)
+        keys = [key_of(seed, Stream.RACE, 0) for seed in seeds]
+        size, device = self._races.vocab_size, self._races.device
+        self._known.update(zip(new, races_of(keys, size, device), strict=True))
