@@ -31,7 +31,7 @@ def verify_gsd(
     race that the children were drafted with.
     """
     noise = _GivenNoise(uniform=uniform, residual_uniform=residual_uniform)
-    return gsd.verify(Drafted(topology, list(token_ids), log_q), log_p, noise)
+    return gsd.verify(Drafted(topology, token_ids, log_q), log_p, noise)
 
 
 def verify_ersd(
@@ -43,7 +43,7 @@ def verify_ersd(
     the same ones that the children of that depth were drafted with.
     """
     none = [None] * len(log_p)
-    return ersd.verify(Drafted(topology, list(token_ids), none), log_p, _GivenNoise(log_e=log_e))
+    return ersd.verify(Drafted(topology, token_ids, none), log_p, _GivenNoise(log_e=log_e))
 
 
 class _GivenNoise(NamedTuple):

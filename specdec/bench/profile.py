@@ -7,19 +7,22 @@ does not count. On a GPU it is the time of launching, not of computing.
 from __future__ import annotations
 
 import functools
-import importlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+import specdec.decoding.engine
 import specdec.drafters.model
 from specdec.bench.contestants import Contestant, Workload
 from specdec.bench.measure import run
-from specdec.methods.catalogue import DRAFTING
+from specdec.methods import Verifier
 from specdec.models import Model, Session
 from specdec.pair import ModelPair
 from specdec.race import Races
+from specdec.race.races import HostRace
+from specdec.race.sparse import SparseRace
+from specdec.trace import Method
 
 REST = "rest"
 FORWARDS = ("target forward", "draft forward")
@@ -57,7 +60,7 @@ def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str,
 
     "outside forwards" is their sum without the forwards; the prompt's prefill is in none of them.
     """
-    found = [_profiled(pair, contestant, job, _places()) for _ in range(REPEATS)]
+    found = [_profiled(pair, contestant, job, [*_places()]) for _ in range(REPEATS)]
     return min(found, key=lambda parts: parts[REST])
 
 
@@ -67,12 +70,14 @@ def outside_forwards(pair: ModelPair, contestant: Contestant, job: Workload) -> 
 
 
 def _profiled(
-    pair: ModelPair, contestant: Contestant, job: Workload, places: Iterable[tuple[str, Any, str]]
+    pair: ModelPair, contestant: Contestant, job: Workload, places: Sequence[tuple[str, Any, str]]
 ) -> dict[str, float]:
     parts = Parts()
     with ExitStack() as stack:
         for part, owner, name in places:
             stack.enter_context(_replaced(owner, name, parts.timed(part, getattr(owner, name))))
+        if places:
+            stack.enter_context(_timed_verifiers(parts))
         for part, model in (("target", pair.target), ("draft", pair.draft)):
             if model is not None:
                 stack.enter_context(_replaced(model, "session", _opener(parts, part, model)))
@@ -92,9 +97,18 @@ def share_of_verification(parts: Mapping[str, float]) -> float:
 def _places() -> Iterator[tuple[str, Any, str]]:
     yield "races", Races, "at"
     yield "draft's choices", specdec.drafters.model, "log_probs"
-    yield "draft's choices", specdec.drafters.model, "arrivals"
-    for method in DRAFTING:
-        yield "verify", importlib.import_module(f"specdec.methods.{method}"), f"verify_{method}"
+    for kind in (HostRace, SparseRace):
+        yield "draft's choices", kind, "arrivals"
+
+
+def _timed_verifiers(parts: Parts) -> AbstractContextManager[None]:
+    """Rounds of the engine whose verification is timed."""
+    real = specdec.decoding.engine.verifier_of
+
+    def timed(method: Method) -> Verifier:
+        return parts.timed("verify", real(method))
+
+    return _replaced(specdec.decoding.engine, "verifier_of", timed)
 
 
 class _TimedSession:

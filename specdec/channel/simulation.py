@@ -32,7 +32,7 @@ from specdec.channel.checked import (
 )
 from specdec.channel.codes import decode_indices, encode_indices, zipf_law
 from specdec.checks import among, whole
-from specdec.race import arrivals, log_exponentials, uniform, winner
+from specdec.race import Race, log_exponentials, race_of, uniform
 from specdec.theory import Distribution
 from specdec.theory.divergences import checked_pair
 
@@ -96,10 +96,10 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
     repeat an earlier one can never win and are not counted, so the index is ERSD's child index.
     """
     p, q = covered_pair(p, q)
-    log_e = _race(len(p), seed, position)
+    race = _race(len(p), seed, position)
     log_p, log_q = torch.from_numpy(p).log(), torch.from_numpy(q).log()
-    token_id = int(winner(log_p, log_e))
-    times = log_e - log_q
+    token_id = race.winner(log_p)
+    times = race.exponentials - log_q
     return Message(int((times < times[token_id]).sum()), token_id)
 
 
@@ -107,7 +107,7 @@ def poisson_functional_decode(index: int, q: Distribution, seed: int, position: 
     """Alice's sample, from the index alone: that arrival in the race under Q (Section 4)."""
     q = checked_law("q", q)
     index = checked_index(index)
-    order = arrivals(torch.from_numpy(q).log()[None], _race(len(q), seed, position)[None], index + 1)[0]
+    order = _race(len(q), seed, position).arrivals(torch.from_numpy(q).log()[None], index + 1)[0]
     if index >= len(order):
         raise ValueError(f"index = {index}, but the race under q has {len(order)} arrivals")
     return order[index]
@@ -176,5 +176,5 @@ def _proposal(running_q: np.ndarray, seed: int, position: int, index: int) -> in
     return int(np.searchsorted(running_q, u * running_q[-1], side="right"))
 
 
-def _race(size: int, seed: int, position: int) -> torch.Tensor:
-    return log_exponentials(seed, [position], size, stream=ChannelStream.POISSON)[0]
+def _race(size: int, seed: int, position: int) -> Race:
+    return race_of(log_exponentials(seed, [position], size, stream=ChannelStream.POISSON)[0])

@@ -29,8 +29,8 @@ from specdec.context.features import WIDTH
 class Branch:
     """A node of a growing tree.
 
-    reach: estimated probability that the node is accepted. log_q: the distribution of its children. children: in order of arrival; None
-    before their race.
+    reach: estimated probability that the node is accepted. log_q: the distribution of its children; None
+    before the draft has scored it. children: in order of arrival; None before their race.
     """
 
     token_id: int

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specdec.decoding.optimum import optimum
 from specdec.methods import Attempt, Drafted, Kind, Verdict
-from specdec.race import NodeRaces, Noise
+from specdec.race import PositionNoise
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
@@ -45,8 +45,7 @@ def verified_steps(
     verdict: Verdict,
     texts: TokenTexts,
     log_p: Sequence[Tensor],
-    log_e: Noise | NodeRaces,
-    position: int,
+    noise: PositionNoise,
     grown: bool = False,
 ) -> tuple[Step, ...]:
     """One record per decided token: its race, the acceptance tests, and how it was decided.
@@ -59,22 +58,19 @@ def verified_steps(
     if verdict.token_id is not None:
         decided.append((verdict.token_id, verdict.kind))
     rows = (0, *verdict.rows)[: len(decided)]  # an accepted end of the text is verified no further
-    if isinstance(log_e, NodeRaces):
-        log_e = log_e.log_exponentials([topology.path(row) for row in rows])
-    assert isinstance(log_e, Tensor), "a record shows the exponentials of all tokens"
-    noise = log_e.cpu().numpy()  # [depth + 1, vocabulary]
     steps: list[Step] = []
     deciding = _deciding(topology, verdict)
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if deciding[attempt.row] == row]
         log_q = drafted.log_q[row]
-        p, q = _Raced(log_p[row], noise[depth]), None if log_q is None else _Raced(log_q, noise[depth])
+        log_e = noise.race(topology.path(row)).exponentials.cpu().numpy()  # [vocabulary]
+        p, q = _Raced(log_p[row], log_e), None if log_q is None else _Raced(log_q, log_e)
         steps.append(
             Step(
                 path=topology.path(row),
-                position=position + depth,
-                leading=_leading(p, q, noise[depth], [*children, token_id], texts),
+                position=noise.position + depth,
+                leading=_leading(p, q, log_e, [*children, token_id], texts),
                 winner_q=None if q is None else q.winner,
                 winner_p=p.winner,
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),

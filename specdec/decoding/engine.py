@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
 
 from specdec.checks import among
 from specdec.context import ContextTree
@@ -27,7 +26,7 @@ from specdec.drafters.proposed import Estimator, Proposer, drafter_of_user
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
 from specdec.models.together.forwards import Asking, Forward, alone
 from specdec.probs import LazyLogProbs, Sampling
-from specdec.race import PositionNoise, Races, RoundNoise
+from specdec.race import Races
 from specdec.text import TextStream
 from specdec.topology import Topology
 from specdec.trace import Finish, Kind, Method, Round, Seconds, Token
@@ -53,18 +52,6 @@ class RunSettings(NamedTuple):
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)
-
-
-class Decided(NamedTuple):
-    """What a round drafted and verified.
-
-    log_p: by row of the drafted tree, [vocabulary].
-    """
-
-    drafted: Drafted
-    verdict: Verdict
-    log_p: Sequence[Tensor]
-    noise: PositionNoise
 
 
 def verifier_of(method: Method) -> Verifier:
@@ -96,21 +83,17 @@ class Engine:
         self.races = Races(seed, pair.vocab_size, pair.target.device)
         self.texts = TextStream(pair.tokenizer, prompt_ids)
         self.prefill_seconds = 0.0
-        if isinstance(topology, Topology):
-            # cutting a topology costs more than a round's other bookkeeping, and few depths occur
-            self.limited = lru_cache(maxsize=None)(topology.limited)
 
-    def _new_drafter(self) -> Drafter | ProposedDrafter | None:
-        size, sampling = self.pair.vocab_size, self.settings.draft_sampling
-        if self.settings.drafter is not None and self.topology.num_draft_tokens:
-            return ProposedDrafter(self.settings.drafter, size, sampling)
-        if isinstance(self.topology, ContextTree):
-            return ContextDrafter(self.pair.drafting, size, sampling, self.topology)
-        if not self.topology.num_draft_tokens:
-            return None
-        if METHODS[self.settings.method].drafting == "draws":
-            return IndependentDrafter(self.pair.drafting, size, sampling, self.seed)
-        return Drafter(self.pair.drafting, size, sampling)
+    def _new_drafter(self) -> Drafter:
+        size, sampling, topology = self.pair.vocab_size, self.settings.draft_sampling, self.topology
+        if not topology.num_draft_tokens:
+            return NoDrafter()
+        if isinstance(topology, ContextTree):
+            return ContextDrafter(self.pair.drafting, size, sampling, topology)
+        if self.settings.drafter is not None:
+            return drafter_of_user(self.settings.drafter, size, sampling, topology)
+        kind = IndependentDrafter if METHODS[self.settings.method].independent else ModelDrafter
+        return kind(self.pair.drafting, size, sampling, topology)
 
     def rounds(self) -> Iterator[Round]:
         """The prefill, and round by round to the end of the text."""
@@ -132,25 +115,28 @@ class Engine:
         return alone(self.decoding(number))
 
     def prefilling(self, most: Callable[[], int] | None = None) -> Asking[None]:
-        """`prefill`, its forwards asked for, the draft's first. most: tells how many tokens the next piece
-        has at most."""
+        """`prefill` as requests, the draft's first. most: gives the most tokens of the next piece."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
         while prefix:
             count = most() if most else len(prefix)
             piece, prefix = prefix[:count], prefix[count:]
-            if self.drafter is not None and self.drafter.session is not None:
+            if self.drafter.session is not None:
                 yield Forward(self.drafter.session, piece, None)
             yield Forward(self.target, piece, None)
         clock.launched()
         (self.prefill_seconds,) = clock.seconds()
 
     def decoding(self, number: int) -> Asking[Round]:
-        """`round`, its forwards asked for: the draft's level by level, then one of the target's."""
+        """`round` as requests: the draft's forwards level by level, then one of the target's."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
-        drafted, verdict, log_p, log_e = yield from self._decide(position, clock)
-        verdict = self._until_eos(drafted, verdict)
+        noise = METHODS[self.settings.method].noise(self.races, position)
+        drafted = yield from self.drafter.draft(self.text_ids, self._room(), noise)
+        clock.launched()
+        log_p = yield from self._evaluate(drafted)  # by row, [vocabulary]
+        clock.launched()
+        verdict = self._until_eos(drafted, self.verifier(drafted, log_p, noise))
         self._commit(drafted, verdict)
         clock.lap()
         finish = self._finish()
@@ -158,7 +144,7 @@ class Engine:
         detail, texts = self.settings.detail, self.pair.token_texts
         nodes = drafted_nodes(drafted, verdict, texts, log_p if detail else None)
         grown = isinstance(self.topology, ContextTree)
-        steps = verified_steps(drafted, verdict, texts, log_p, log_e, position, grown) if detail else ()
+        steps = verified_steps(drafted, verdict, texts, log_p, noise, grown) if detail else ()
         clock.lap()  # the record's own making is part of the time that it states
         return Round(
             number=number,
@@ -171,49 +157,10 @@ class Engine:
             finish=finish,
         )
 
-    def _decide(self, position: int, clock: Clock) -> Asking[Decided]:
-        """Draft, evaluate and verify; the first two end a lap."""
-        drafted, log_e = yield from self._draft(position)
-        clock.launched()
-        log_p = yield from self._evaluate(drafted)
-        clock.launched()
-        noise: Any = log_e  # a method whose nodes have races of their own looks at none
-        verdict = self.verifier(drafted, log_p, noise, Uniforms(self.seed, position))
-        return Decided(drafted, verdict, log_p, log_e)
-
     def _room(self) -> int:
         """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""
         length = len(self.text_ids)
-        room = self.stop_length - length - 1
-        if self.drafter is not None:
-            room = min(room, self.drafter.context_length - length + 1)
-        return max(room, 0)
-
-    def _draft(self, position: int) -> Asking[tuple[Drafted, Noise | NodeRaces]]:
-        """The drafted tree and the races of its depths, depth + 1 of them."""
-        room = self._room()
-        if room and isinstance(self.topology, ContextTree):
-            assert isinstance(self.drafter, ContextDrafter), "a tree that grows has a drafter that grows it"
-            drafted = yield from self.drafter.grow(
-                self.text_ids,
-                min(room, self.topology.depth),
-                race=lambda depth: self.races.log_exponentials(position, depth + 1)[depth],
-                uniforms=Uniforms(self.seed, position).tests,
-            )
-            return drafted, self.races.log_exponentials(position, drafted.topology.depth + 1)
-        topology = self.limited(room) if isinstance(self.topology, Topology) else Topology([])
-        log_e = self._races(position, topology.depth + 1)
-        if self.drafter is not None and topology.num_draft_tokens:
-            return (yield from self.drafter.draft(self.text_ids, topology, log_e)), log_e
-        return Drafted(topology, [self.text_ids[-1]], [None], [()]), log_e
-
-    def _races(self, position: int, count: int) -> Noise | NodeRaces:
-        """The races of so many depths, [count, vocabulary] or sparse ones, or those of a round's nodes."""
-        if METHODS[self.settings.method].drafting == "node":
-            return NodeRaces(self.seed, position, self.pair.vocab_size)
-        # a record shows the exponentials of all tokens, decoding needs few of them
-        races = self.races.log_exponentials if self.settings.detail else self.races.at
-        return races(position, count)
+        return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)
 
     def _evaluate(self, drafted: Drafted) -> Asking[LazyLogProbs]:
         tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]
@@ -230,8 +177,7 @@ class Engine:
 
     def _commit(self, drafted: Drafted, verdict: Verdict) -> None:
         self.target.keep([0, *verdict.rows])
-        if self.drafter is not None:
-            self.drafter.keep(verdict.rows)
+        self.drafter.commit(verdict.rows)
         self.text_ids += [drafted.token_ids[row] for row in verdict.rows]
         if verdict.token_id is not None:
             self.text_ids.append(verdict.token_id)

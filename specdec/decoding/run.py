@@ -22,7 +22,7 @@ from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, draf
 from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.probs import Sampling
-from specdec.race import checked_seed
+from specdec.race import PositionNoise, checked_seed
 from specdec.text import prompt_text
 from specdec.topology import Topology, sequence
 from specdec.trace import MOST_WHOLE, Generation, Method, Round
@@ -246,7 +246,7 @@ def _chosen_topology(
 
 
 def _check_fits_drafter(method: Method, topology: Topology | ContextTree | str | None) -> None:
-    if METHODS[method].drafting != "depth":
+    if METHODS[method].independent or METHODS[method].noise is not PositionNoise:
         raise ValueError(f"method = {method!r} draws from a draft model; give drafters 'gsd' or 'ersd'")
     if not isinstance(topology, Topology | None):
         raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")

@@ -52,7 +52,8 @@ class ContextDrafter(DraftSession):
 
     def _raced_ersd(self, nodes: list[Branch], logits: Tensor, noise: PositionNoise) -> None:
         log_q = self._log_q(nodes, logits)
-        times, tokens, supports = _first_arrivals(log_q, torch.stack([_log_e(noise, node.depth) for node in nodes]))
+        log_e = torch.stack([_log_e(noise, node.depth) for node in nodes])  # [n, vocabulary]
+        times, tokens, supports = _first_arrivals(log_q, log_e)
         rates = self.acceptance.of_drafted_ersd(log_q, times, tokens[:, :WIDTH]).tolist()
         for node, row, support, rate in zip(nodes, tokens.tolist(), supports, rates, strict=True):
             node.drafted(row[:support], rate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from torch import Tensor
 
@@ -50,7 +51,7 @@ class DraftSession:
         self._scored += len(nodes)
         return self._forward(token_ids, above)
 
-    def rename(self, rows: Mapping[Hashable, int]) -> None:
+    def rename(self, rows: Mapping[Any, int]) -> None:
         """Call the scored nodes by these rows from now on; a node without a row is forgotten."""
         self._numbers = {rows[node]: n for node, n in self._numbers.items() if node in rows}
 
@@ -65,7 +66,7 @@ class DraftSession:
 
 
 class ModelDrafter(DraftSession):
-    """The draft model along a fixed topology: a `Drafter`. A node's children are its first arrivals under q."""
+    """The draft model along a fixed topology: a `Drafter`. Children are first arrivals under q."""
 
     def __init__(self, model: Model, vocab_size: int, sampling: Sampling, topology: Topology):
         super().__init__(model)

@@ -5,8 +5,8 @@ A user's drafter is an object with one of two methods, and a `name` where it has
     propose(text_ids, topology)     continuations of the text, each a list of token ids, the likeliest first.
                                     Together they must fit into the topology: a node has at most as many
                                     children as it has there. The list may be empty.
-    law(text_ids, drafted_ids)      weights by token id of the token after the text and these drafted tokens, in
-                                    any unit; empty where the drafter has no idea. Drafts are sampled from them.
+    law(text_ids, drafted_ids)      weights by token id of the token after the text and these drafted tokens,
+                                    in any unit, from which drafts are sampled; empty where it has no idea.
 
 A function is taken as the method `propose`. Where the object has a method `new_run()`, each run uses the
 object that this returns, so that it can keep an index of its own.
@@ -183,6 +183,5 @@ def _child(topology: Topology, tokens: Mapping[int, int], row: int, token_id: in
     for child in children:
         if tokens.get(child, token_id) == token_id:
             return child
-    raise ValueError(
-        f"{where} does not fit into the topology, where path {topology.path(row)} has {len(children)} children"
-    )
+    path, count = topology.path(row), len(children)
+    raise ValueError(f"{where} does not fit into the topology, where path {path} has {count} children")

@@ -1,8 +1,8 @@
 """Verifiers that are broken on purpose, so that checks of exactness can show that they would notice.
 
-Each is a function that takes the place of a method's `verify` and does one thing wrong; drafting,
-evaluation and bookkeeping are the real ones. Only who asks for a fault by name gets one: `specdec.stream` and
-`specdec.generate` always verify right.
+Each is a `Verifier` that takes the place of a method's own and does one thing wrong; drafting, evaluation and
+bookkeeping are the real ones. A fault is used only where it is named: `specdec.stream` and
+`specdec.generate` always verify correctly.
 """
 
 from __future__ import annotations
@@ -15,26 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdec.methods import (
-    RULES,
-    Drafted,
-    Verdict,
-    Verifier,
-    verify_ersd,
-    verify_gsd,
-    verify_specinfer,
-    verify_spectr,
-    verify_traversal,
-)
-from specdec.methods.traversal import Node, Remaining, leaves_first
-from specdec.methods.verdict import OwnNoise
-from specdec.race import Noise, Stream, log_exponentials, uniform, winner
-from specdec.topology import Topology
+from specdec.methods import Drafted, Residual, Verdict, Verifier, ersd, gsd, spectr, traversal
+from specdec.race import Node, PositionNoise, Race, Stream, log_exponentials, race_of, uniform
 from specdec.trace import Method
 
 LogProbs = Sequence[Tensor]
-LEFT = 0.8
-"""Of q, by a cut that it is reported without."""
+UNCUT = 0.8
+"""The part of q that a cut leaves, in the fault that reports q as it was before the cut."""
 
 
 @dataclass(frozen=True)
@@ -52,132 +39,171 @@ class Fault:
     length: int = 1
 
 
-def kept_target(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+class _Noise:
+    """The noise of a round, of which a fault changes a part."""
+
+    def __init__(self, noise: PositionNoise):
+        self.real = noise
+
+    def race(self, node: Node) -> Race:
+        return self.real.race(node)
+
+    def test(self, node: Node, child_index: int) -> float:
+        return self.real.test(node, child_index)
+
+    def last(self, node: Node) -> Any:
+        return self.real.last(node)
+
+
+# ---------------------------------------------------------------- GSD
+
+
+class KeptTarget(Residual):
     """After a rejection the target's distribution stays P instead of becoming the residual."""
-    rules = RULES._replace(residual=lambda left, log_p, log_q: (left.weights, left.sums))
-    return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
+
+    def subtract_draft(self, more: bool, weight: float) -> float:
+        """Nothing."""
+        return 0.0
 
 
-def kept_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+class KeptDraft(Residual):
     """After a rejection the rejected token stays in q."""
-    rules = RULES._replace(log_rest=lambda left, log_q, token_ids: 0.0)
-    return verify_gsd(*_tree(drafted, log_p), uniforms.test, uniforms.last, rules)
+
+    def remove_from_draft(self, token_id: int) -> None:
+        """Nothing."""
 
 
-def shared_uniform(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+def kept_target(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """See `KeptTarget`."""
+    return gsd.one_by_one(drafted, log_p, noise, KeptTarget)
+
+
+def kept_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """See `KeptDraft`."""
+    return gsd.one_by_one(drafted, log_p, noise, KeptDraft)
+
+
+def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """All children of a node are tested with one uniform."""
 
-    def test(depth: int, child_index: int) -> float:
-        return uniforms.test(depth, 0)
+    class Shared(_Noise):
+        def test(self, node: Node, child_index: int) -> float:
+            return self.real.test(node, 0)
 
-    return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
+    return gsd.verify(drafted, log_p, Shared(noise))
 
 
-def uniform_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """The tests' uniforms come from the race that chose the draft."""
 
-    def test(depth: int, child_index: int) -> float:
-        return uniform(uniforms.seed, uniforms.position + depth, child_index, Stream.RACE)
+    class FromRace(_Noise):
+        def test(self, node: Node, child_index: int) -> float:
+            return uniform(self.real.seed, self.real.position + len(node), child_index, Stream.RACE)
 
-    return verify_gsd(*_tree(drafted, log_p), test, uniforms.last)
+    return gsd.verify(drafted, log_p, FromRace(noise))
 
 
-def residual_from_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """The residual is sampled with the race that chose the draft."""
 
-    def sample(weights: Sequence[Tensor], sums: Sequence[float], race: Tensor) -> int:
-        return int(winner(torch.cat([*weights]).log(), race))
+    class FromRace(_Noise):
+        def last(self, node: Node) -> Any:
+            return self.real.race(node)
 
-    def race(depth: int) -> Any:
-        return log_e[depth]
+    class Raced(Residual):
+        def sample(self, u: Any) -> int:
+            return u.winner(torch.cat([*self.weights]).log() if self.weights else self.log_p)
 
-    return verify_gsd(*_tree(drafted, log_p), uniforms.test, race, RULES._replace(sample=sample))
-
-
-def after_a_cut(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """q is reported as it was before a cut that left `LEFT` of it: p / q is too large."""
-    topology, token_ids, log_q, _ = drafted
-    reported = [None if q is None else q + math.log(LEFT) for q in log_q]
-    return verify_gsd(topology, token_ids, log_p, reported, uniforms.test, uniforms.last)
+    return gsd.one_by_one(drafted, log_p, FromRace(noise), Raced)
 
 
-def own_sample(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """The accept test takes the p of a sample of the target's own, not of the drafted token."""
-    topology, token_ids, log_q, _ = drafted
+def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """q is reported as it was before a cut that left `UNCUT` of it: p / q is too large."""
+    reported = [None if q is None else q + math.log(UNCUT) for q in drafted.log_q]
+    return gsd.verify(drafted._replace(log_q=reported), log_p, noise)
+
+
+def own_sample(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """The acceptance test takes the p of a sample of the target's own, not of the drafted token."""
+    topology, token_ids, _, _ = drafted
     swapped = []
     for row, log_row in enumerate(log_p):
-        position = uniforms.position + len(topology.path(row))
-        log_own = log_exponentials(uniforms.seed, [position], len(log_row), stream=Stream.RESIDUAL)[0]
-        children = [token_ids[child] for child in topology.children[row]]
-        swapped.append(
-            log_row.index_fill(
-                0, torch.tensor(children, dtype=torch.long), float(log_row[winner(log_row, log_own)])
-            )
-        )
-    return verify_gsd(topology, token_ids, swapped, log_q, uniforms.test, uniforms.last)
+        children = torch.tensor([token_ids[child] for child in topology.children[row]], dtype=torch.long)
+        token_id = _other_race(noise, len(topology.path(row)), len(log_row)).winner(log_row)
+        swapped.append(log_row.index_fill(0, children, float(log_row[token_id])))
+    return gsd.verify(drafted, swapped, noise)
 
 
-def race_under_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+# ---------------------------------------------------------------- ERSD
+
+
+def race_under_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """ERSD races under Q where it should race under P: so the draft always wins."""
     raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
-    return verify_ersd(drafted.topology, drafted.token_ids, raced, log_e)
+    return ersd.verify(drafted, raced, noise)
 
 
-def one_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+def one_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """ERSD races at every position of a round on the exponentials of the first."""
-    first: Any = log_e[0]
-    return verify_ersd(drafted.topology, drafted.token_ids, log_p, [first] * len(log_e))
+
+    class First(_Noise):
+        def race(self, node: Node) -> Race:
+            return self.real.race(())
+
+    return ersd.verify(drafted, log_p, First(noise))
 
 
-def new_race(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """ERSD whose correction is a new sample of P instead of the winner that nobody drafted."""
-    verdict = verify_ersd(drafted.topology, drafted.token_ids, log_p, log_e)
+def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """ERSD whose correction is a new sample of P instead of the winner, which was not drafted."""
+    verdict = ersd.verify(drafted, log_p, noise)
     if verdict.kind != "correction":
         return verdict
-    row, position = (0, *verdict.rows)[-1], uniforms.position + len(verdict.rows)
-    log_new = log_exponentials(uniforms.seed, [position], len(log_p[row]), stream=Stream.RESIDUAL)[0]
-    return verdict._replace(token_id=int(winner(log_p[row], log_new)))
+    log_row = log_p[(0, *verdict.rows)[-1]]
+    other = _other_race(noise, len(verdict.rows), len(log_row))
+    return verdict._replace(token_id=other.winner(log_row))
 
 
-def one_test(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
+    """Exponentials that are not those of the position."""
+    position = noise.position + depth
+    return race_of(log_exponentials(noise.seed, [position], vocab_size, stream=Stream.RESIDUAL)[0])
+
+
+# ---------------------------------------------------------------- rules of others
+
+
+def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """Traversal verification that tests all leaves of a round with one uniform."""
-    u, path = uniforms.node_test(()), drafted.topology.path
-    return verify_traversal(*_tree(drafted, log_p), lambda row: u, lambda row: uniforms.node_last(path(row)))
+
+    class One(_Noise):
+        def test(self, node: Node, child_index: int) -> float:
+            return self.real.test((), 0)
+
+    return traversal.verify(drafted, log_p, One(noise))
 
 
-def uncapped_end(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """Traversal verification whose weights are capped on the way; leaves have p / q of all their path."""
-    u, path = uniforms, drafted.topology.path
-    ends = _UncappedEnds(*_tree(drafted, log_p))
-    return leaves_first(ends, lambda row: u.node_test(path(row)), lambda row: u.node_last(path(row)))
+def uncapped_end(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """Traversal verification whose weights are capped on the path; leaves have p / q of all their path."""
+    return traversal.leaves_first(_UncappedEnds(drafted, log_p), noise)
 
 
-class _UncappedEnds(Remaining):
-    def _next_child(self, node: Node) -> Node:
-        child = super()._next_child(node)
-        if not self.topology.children[child.row]:
-            ratios = [each.p / each.q for each in (*self.way[1:], child) if each.q > 0]
+class _UncappedEnds(traversal.Remaining):
+    def next_child(self, node: traversal.Node) -> traversal.Node:
+        child = super().next_child(node)
+        if not self.drafted.topology.children[child.row]:
+            ratios = [each.p / each.q for each in (*self.path[1:], child) if each.q > 0]
             child.weight = min(math.prod(ratios), 1.0)
         return child
 
 
-def lost_draft(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
+def lost_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
     """SpecInfer's rule takes rejected tokens out of q, as if its draws were without replacement."""
-    topology, token_ids, log_q, draws = drafted
-    return verify_specinfer(topology, token_ids, draws, log_p, log_q, uniforms.test, uniforms.last, RULES)
+    return gsd.one_by_one(drafted, log_p, noise, Residual)
 
 
-def no_threshold(drafted: Drafted, log_p: LogProbs, log_e: Noise, uniforms: OwnNoise) -> Verdict:
-    """k-SEQ whose threshold is 1, as for a single draw, however many there are."""
-    topology, token_ids, log_q, draws = drafted
-    return verify_spectr(
-        topology, token_ids, draws, log_p, log_q, uniforms.test, uniforms.last, lambda p, q, n: 1.0
-    )
-
-
-def _tree(drafted: Drafted, log_p: LogProbs) -> tuple[Topology, list[int], LogProbs, Sequence[Tensor | None]]:
-    """What `verify_gsd` and `verify_traversal` take of it."""
-    return drafted.topology, drafted.token_ids, log_p, drafted.log_q
+def no_threshold(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """k-SEQ whose threshold is 1, as for a single draw, for any number of draws."""
+    return spectr.verify(drafted, log_p, noise, threshold=lambda p, q, n: 1.0)
 
 
 FAULTS = {

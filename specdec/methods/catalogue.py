@@ -1,18 +1,15 @@
-"""The methods there are, each once: how it is called, what it promises, and what decides its rounds.
+"""All methods: their names, what they promise, and the function that decides their rounds.
 
-A new method is a file with its rule and an entry here; menus, figures, traces, benches and tests read this.
+Menus, figures, traces, benches and tests read this table.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from specdec.methods import ersd, gsd, specinfer, spectr, traversal
 from specdec.methods.verdict import Verifier
-
-Drafting = Literal["depth", "node", "draws"]
-"""A race for each depth of the tree, keyed by its position; one for each node, keyed by the round too; or
-independent draws, keyed by their position."""
+from specdec.race import PositionNoise, RoundNoise
 
 
 class Entry(NamedTuple):
@@ -20,9 +17,11 @@ class Entry(NamedTuple):
 
     name: in menus and figures. long_name: in full. sentence: what it does. verify: decides a round. drafts:
     what a node's children are; empty where nothing is drafted. lossless: whether its text has the target's
-    law. drafter_invariant: whether a seed gives the same text whatever drafts. mark, dash: its symbol and its
-    line style in figures, in plotly's words. drafting: on which noise children are drafted. by_index: whether
-    a child of an index is accepted as often on every tree (Equation 3): then trees can be grown from that.
+    distribution. drafter_invariant: whether a seed gives the same text with every drafter. mark, dash: its
+    symbol and its line style in figures, in plotly's words. noise: `PositionNoise`, or `RoundNoise` for rules
+    that decide on several positions at once. independent: whether children are independent draws.
+    by_index: whether a child's acceptance depends on its index and not on the rest of the tree (Equation 3),
+    so that trees can be grown from acceptance by index.
     """
 
     name: str
@@ -34,7 +33,8 @@ class Entry(NamedTuple):
     drafter_invariant: bool
     mark: str
     dash: str
-    drafting: Drafting = "depth"
+    noise: type[PositionNoise] = PositionNoise
+    independent: bool = False
     by_index: bool = True
 
 
@@ -85,7 +85,7 @@ METHODS = {
         drafter_invariant=False,
         mark="triangle-up",
         dash="longdash",
-        drafting="node",
+        noise=RoundNoise,
         by_index=False,
     ),
     "specinfer": Entry(
@@ -98,7 +98,7 @@ METHODS = {
         drafter_invariant=False,
         mark="x",
         dash="dashdot",
-        drafting="draws",
+        independent=True,
         by_index=False,
     ),
     "spectr": Entry(
@@ -111,7 +111,7 @@ METHODS = {
         drafter_invariant=False,
         mark="cross",
         dash="longdashdot",
-        drafting="draws",
+        independent=True,
         by_index=False,
     ),
 }

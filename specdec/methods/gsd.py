@@ -17,7 +17,7 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     At each node the children x are tried in order: accept when u < p[x] / q[x]; on rejection p becomes
     the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
     leaf: a sample of p. Children drafted without probabilities have q = 1: p is sampled once, and the child
-    with that token is accepted. The noise must be independent of the race that the children were drafted with.
+    with that token is accepted. The noise must be independent of the race of the drafting.
     """
     return one_by_one(drafted, log_p, noise, Residual)
 

@@ -76,7 +76,7 @@ class Remaining:
         """The end of the path, after lengthening it as far as children remain."""
         # below a weight of 0 all weights are 0: nothing there needs to be looked at
         while (node := self.path[-1]).weight > 0 and node.deleted < len(self._children(node)):
-            self.path.append(self._next_child(node))
+            self.path.append(self.next_child(node))
         return node
 
     def residual(self, node: Node) -> Residual:
@@ -96,7 +96,8 @@ class Remaining:
         rest = self.residual(node).reject(self.drafted.token_ids[leaf.row], more, weight)
         node.weight = rest / (rest + 1 - node.weight) if rest else float(node.row == 0)
 
-    def _next_child(self, node: Node) -> Node:
+    def next_child(self, node: Node) -> Node:
+        """The first child of the node that is not deleted."""
         child = self._children(node)[node.deleted]
         p, q = self.residual(node).probabilities(self.drafted.token_ids[child])
         weight = min(node.weight * p / q, 1.0) if q > 0 else float(p > 0)
@@ -104,4 +105,3 @@ class Remaining:
 
     def _children(self, node: Node) -> Sequence[int]:
         return self.drafted.topology.children[node.row]
-

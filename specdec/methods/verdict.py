@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from specdec.race import Noise
+from specdec.race import PositionNoise
 from specdec.topology import Topology
 
 Kind = Literal["accepted", "bonus", "residual", "correction", "sampled"]
@@ -24,7 +24,7 @@ class Drafted(NamedTuple):
     """
 
     topology: Topology
-    token_ids: list[int]
+    token_ids: Sequence[int]
     log_q: Sequence[Tensor | None]
     draws: Sequence[Sequence[int]] = ()
 
@@ -61,7 +61,7 @@ class Verdict(NamedTuple):
     attempts: tuple[Attempt, ...] = ()
 
 
-Verifier = Callable[[Drafted, Sequence[Tensor], Noise], Verdict]
+Verifier = Callable[[Drafted, Sequence[Tensor], PositionNoise], Verdict]
 """Decides a round from the drafted tree, log p by row, [vocabulary] each, and the round's noise."""
 
 

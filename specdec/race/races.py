@@ -70,7 +70,7 @@ class Race(Arrivals, Protocol):
 class HostRace:
     """A race on a CPU whose exponentials are all in memory: log e, float64 [vocabulary]."""
 
-    takes_weights = True
+    takes_weights: ClassVar[bool] = True
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -95,7 +95,7 @@ class HostRace:
 class DeviceRace:
     """A race whose exponentials are all on a device: log e, float64 [vocabulary]."""
 
-    takes_weights = False  # one kernel gives probabilities as fast as weights
+    takes_weights: ClassVar[bool] = False  # one kernel gives probabilities as fast as weights
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -116,7 +116,7 @@ class DeviceRace:
 class RaceOfEach:
     """The races of several nodes, one for each: `Arrivals`."""
 
-    takes_weights = False
+    takes_weights: ClassVar[bool] = False
 
     def __init__(self, races: Sequence[Race]):
         self._races = races

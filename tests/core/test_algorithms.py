@@ -14,10 +14,10 @@ import torch
 
 import specdec
 from specdec import algorithms, optimal
-from specdec.methods import verify_ersd, verify_gsd
 from specdec.models import MarkovModel
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
+from specdec.verify import verify_ersd, verify_gsd
 from tests.helpers.laws import adversarial, distance, enumerate_law, random_table
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])

@@ -12,17 +12,16 @@ import specdec
 from specdec.decoding import engine
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_law
-from specdec.methods import RULES, verify_ersd, verify_gsd
 from specdec.models import MarkovModel
-from specdec.race import log_exponentials, races, uniform
+from specdec.race import log_exponentials, noise, race_of, races, uniform
 from specdec.race import sparse as sparse_race
 from specdec.topology import Topology, batch, sequence, simple, specinfer
+from tests.helpers.choice import law_by_choice
 from tests.helpers.laws import (
     FALSE_ALARM,
     adversarial,
     chi_square_p_value,
     distance,
-    enumerate_law,
     markov_pair,
     random_table,
 )
@@ -31,96 +30,18 @@ TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TOPOLOGIES = [simple(), sequence(2), batch(2), batch(3), TREE]
 
 
-class DraftByChoice:
-    """A drafted tree whose tokens are chosen, in order, when verification looks at them.
-
-    Children of a node are drawn from q without replacement. Only the nodes on the verified path matter:
-    nodes of one depth share a race, but which node of a depth is verified was decided before that race.
-    """
-
-    def __init__(self, pair, topology, prefix, choose):
-        self.pair, self.topology, self.prefix, self.choose = pair, topology, prefix, choose
-        self.tokens, self.weight = {0: prefix[-1]}, 1.0
-
-    def __getitem__(self, row):
-        if row not in self.tokens:
-            self.tokens[row] = self._draw(row)
-        return self.tokens[row]
-
-    def _draw(self, row):
-        siblings = self.topology.children[self.topology.parents[row]]
-        taken = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
-        q = self.rows(self.pair.draft)[self.topology.parents[row]].exp()
-        left = [token for token in range(len(q)) if token not in taken]
-        token = left[self.choose(len(left))]
-        self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in taken))
-        return token
-
-    def rows(self, model):
-        return _RowsByChoice(self, model)
-
-
-class _RowsByChoice:
-    def __init__(self, drafted, model):
-        self.drafted, self.model = drafted, model
-
-    def __getitem__(self, row):
-        line = [self.drafted[ancestor] for ancestor in self.drafted.topology.ancestors(row)[1:]]
-        return self.model.log_table[([*self.drafted.prefix, *line])[-1]]
-
-
-def gsd_law(pair, topology, prefix, length, rules=RULES):
-    """The law of the next tokens when `verify_gsd` decides, over all drafts, uniforms and samples."""
-
-    def run(choose):
-        tokens, weight = [], 1.0
-        while len(tokens) < length:
-            drafted = DraftByChoice(pair, topology, [*prefix, *tokens], choose)
-            sampled = []
-
-            def draw(weights, sums, _, sampled=sampled):
-                sampled.append((torch.cat([*weights]) / sums[-1]).tolist())
-                return choose(pair.vocab_size)
-
-            verdict = verify_gsd(
-                topology,
-                drafted,
-                drafted.rows(pair.target),
-                drafted.rows(pair.draft),
-                uniform=lambda depth, child_index: (1e-300, 1 - 2**-53)[choose(2)],
-                residual_uniform=lambda depth: 0.5,  # `draw` looks at none
-                rules=rules._replace(sample=draw),
-            )
-            weight *= drafted.weight * sampled[0][verdict.token_id]
-            for attempt in verdict.attempts:
-                accepts = min(1.0, attempt.p / attempt.q)
-                low = attempt.u < 0.5
-                # a uniform next to 1 that is still accepted has no mass of its own
-                weight *= accepts if low else 0.0 if attempt.accepted else 1 - accepts
-                if low and not attempt.accepted:
-                    assert accepts == 0
-            tokens += [drafted[row] for row in verdict.rows] + [verdict.token_id]
-        return tuple(tokens[:length]), weight
-
-    return enumerate_law(run)
-
-
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_gsd_has_the_targets_joint_law_by_enumeration(topology):
-    pair = markov_pair(3, seed=1)
-    length = 3 if topology == simple() else 2
-    law = gsd_law(pair, topology, [0], length)
+def test_gsd_has_the_targets_joint_law_by_enumeration(topology, monkeypatch):
+    """Two tokens, three where one is drafted: up to three rounds."""
+    pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
+    law = law_by_choice("gsd", pair, topology, length, monkeypatch)
     assert distance(law, joint_law(pair.target, [0], length)) < 1e-12
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [{"residual": lambda left, log_p, log_q: (left.weights, left.sums)}, {"log_rest": lambda *_: 0.0}],
-    ids=["residual", "without"],
-)
-def test_enumeration_catches_a_verifier_without_its_updates(broken):
+@pytest.mark.parametrize("fault", ["kept-target", "kept-draft"])
+def test_enumeration_catches_a_verifier_without_one_of_its_updates(fault, monkeypatch):
     pair = markov_pair(3, seed=1)
-    law = gsd_law(pair, batch(2), [0], 2, RULES._replace(**broken))
+    law = law_by_choice("gsd", pair, batch(2), 2, monkeypatch, FAULTS[fault].verifier)
     assert distance(law, joint_law(pair.target, [0], 2)) > 1e-3
 
 
@@ -129,11 +50,14 @@ class TabulatedRaces:
 
     table: torch.Tensor
 
-    def __init__(self, *_):
+    def __init__(self, seed, *_):
+        self.seed = seed
+
+    def forget(self, position):
         pass
 
-    def at(self, position, count=1):
-        return self.table[position : position + count].log()
+    def at(self, position):
+        return race_of(self.table[position].log())
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
@@ -240,7 +164,7 @@ def p_value(check, runs):
 
 def test_gsd_never_decides_twice_with_the_same_uniform(monkeypatch):
     drawn = []
-    monkeypatch.setattr(engine, "uniform", lambda *key: drawn.append(key) or uniform(*key))
+    monkeypatch.setattr(noise, "uniform", lambda *key: drawn.append(key) or uniform(*key))
     specdec.generate(markov_pair(6), [0], method="gsd", topology=TREE, max_new_tokens=200, seed=1)
     assert len(drawn) > 100
     assert len(set(drawn)) == len(drawn)
@@ -316,8 +240,11 @@ def test_ersd_on_another_race_is_no_longer_autoregressive(monkeypatch):
     """Negative control of drafter invariance: verification must race on the race of the position."""
     pair = markov_pair(8, seed=3)
     plain = specdec.generate(pair, [0], method="ar", max_new_tokens=200, seed=1)
-    real = verify_ersd
-    monkeypatch.setattr("specdec.methods.ersd.verify_ersd", lambda t, ids, p, e: real(t, ids, p, e.flip(-1)))
+
+    def of_another_race(self, log_p):
+        return int((self.exponentials.flip(-1) - log_p).argmin())
+
+    monkeypatch.setattr(races.HostRace, "winner", of_another_race)
     assert specdec.generate(pair, [0], max_new_tokens=200, seed=1).token_ids != plain.token_ids
 
 

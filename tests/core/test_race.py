@@ -10,16 +10,16 @@ from scipy import stats
 from specdec.race import (
     Races,
     Stream,
-    arrivals,
     checked_seed,
     derived_seed,
     log_exponentials,
+    race_of,
     splitmix,
     uniform,
-    winner,
 )
 from specdec.race import sparse as sparse_race
-from specdec.race.races import key_of
+from specdec.race.keys import key_of
+from specdec.race.races import DeviceRace, HostRace, RaceOfEach
 from specdec.race.sparse import SparseRace
 from tests.helpers.laws import FALSE_ALARM
 
@@ -80,11 +80,12 @@ def sparse_races_differ(vocab_size=20_000):
         log_p = torch.log_softmax(torch.randn(2, vocab_size, generator=generator) * scale, -1)
         if seed % 4 == 0:
             log_p[:, torch.rand(vocab_size, generator=generator) < 0.999] = -math.inf
-        whole = log_exponentials(3, [seed], vocab_size)
-        (sparse,) = Races(3, vocab_size).at(seed)
+        whole = race_of(log_exponentials(3, [seed], vocab_size)[0])
+        sparse = Races(3, vocab_size).at(seed)
         assert isinstance(sparse, SparseRace)
-        same = all(arrivals(log_p, sparse, n) == arrivals(log_p, whole, n) for n in (1, 3, 60))
-        differ += not (same and winner(log_p[1], sparse) == winner(log_p[1], whole[0]))
+        assert torch.equal(sparse.exponentials, whole.exponentials)
+        same = all(sparse.arrivals(log_p, n) == whole.arrivals(log_p, n) for n in (1, 3, 60))
+        differ += not (same and sparse.winner(log_p[1]) == whole.winner(log_p[1]))
     return differ
 
 
@@ -97,13 +98,25 @@ def test_sparse_races_that_look_at_too_few_tokens_are_noticed(monkeypatch):
     assert sparse_races_differ() > 3
 
 
+KINDS = [HostRace, DeviceRace]
+
+
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_arrivals_of_several_races_are_in_order(count):
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrivals_under_several_distributions_are_in_order(kind, count):
     log_q = torch.log_softmax(torch.randn(2, 4000, generator=torch.Generator().manual_seed(0)), -1)
-    e = log_exponentials(4, range(2), 4000)
+    e = log_exponentials(4, [0], 4000)[0]
     order = (e - log_q).argsort(-1)
-    assert winner(log_q, e).tolist() == order[:, 0].tolist()
-    assert arrivals(log_q, e, count) == order[:, :count].tolist()
+    assert [kind(e).winner(row) for row in log_q] == order[:, 0].tolist()
+    assert kind(e).arrivals(log_q, count) == order[:, :count].tolist()
+    assert kind(e).log_e([7, 3]) == e[[7, 3]].tolist()
+
+
+def test_each_node_can_have_a_race_of_its_own():
+    log_q = torch.log_softmax(torch.randn(2, 40, generator=torch.Generator().manual_seed(0)), -1)
+    each = [race_of(e) for e in log_exponentials(4, range(2), 40)]
+    orders = [race.arrivals(row[None], 3)[0] for race, row in zip(each, log_q, strict=True)]
+    assert RaceOfEach(each).arrivals(log_q, 3) == orders
 
 
 def test_exponentials_are_exponential():
@@ -116,8 +129,8 @@ def test_exponentials_are_exponential():
 def test_first_arrivals_are_a_sample_without_replacement():
     """χ² on the first two of three, false alarm 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
-    e = log_exponentials(5, range(20_000), 3)
-    pairs = [tuple(order) for order in arrivals(q.log().expand(20_000, 3), e, 2)]
+    each = map(race_of, log_exponentials(5, range(20_000), 3))
+    pairs = [tuple(race.arrivals(q.log()[None], 2)[0]) for race in each]
     law = {(i, j): float(q[i] * q[j] / (1 - q[i])) for i in range(3) for j in range(3) if i != j}
     observed = [pairs.count(key) for key in law]
     assert stats.chisquare(observed, [20_000 * mass for mass in law.values()]).pvalue > FALSE_ALARM
@@ -125,16 +138,14 @@ def test_first_arrivals_are_a_sample_without_replacement():
     assert stats.chisquare(observed, control).pvalue < FALSE_ALARM
 
 
-def test_the_first_arrival_is_the_winner_and_arrivals_stop_at_the_support():
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrivals_stop_at_the_support_and_at_the_vocabulary(kind):
     log_q = torch.tensor([[0.0, -math.inf, 0.0, -math.inf], [0.0, 0.0, 0.0, 0.0]])
-    e = log_exponentials(2, range(2), 4)
-    orders = arrivals(log_q, e, 4)
-    assert [len(order) for order in orders] == [2, 4]
-    assert [order[0] for order in orders] == winner(log_q, e).tolist()
-
-
-def test_more_arrivals_than_tokens_are_all_tokens():
-    assert sorted(arrivals(torch.zeros(1, 3), log_exponentials(0, [0], 3), 9)[0]) == [0, 1, 2]
+    race = kind(log_exponentials(2, [0], 4)[0])
+    for count in (4, 5, 9):
+        orders = race.arrivals(log_q, count)
+        assert [sorted(order) for order in orders] == [[0, 2], [0, 1, 2, 3]]
+        assert [order[0] for order in orders] == [race.winner(row) for row in log_q]
 
 
 def test_streams_seeds_and_positions_differ():
@@ -147,12 +158,12 @@ def test_streams_seeds_and_positions_differ():
     assert len({tuple(row.tolist()) for row in rows}) == 4 * len(Stream)
 
 
-@pytest.mark.parametrize("chunks", [[(0, 3), (2, 4), (3, 30), (40, 2)], [(7, 1), (8, 1), (3, 5)]])
-def test_races_by_chunk_equal_races_drawn_alone(chunks):
+@pytest.mark.parametrize("positions", [[0, 1, 2, 2, 30, 29, 5], [7, 8, 3, 15, 16]])
+def test_races_of_a_run_are_those_of_their_positions(positions):
     races = Races(9, 6)
-    for position, count in chunks:
-        expected = log_exponentials(9, range(position, position + count), 6)
-        assert torch.equal(races.log_exponentials(position, count), expected)
+    for position in positions:
+        assert torch.equal(races.at(position).exponentials, log_exponentials(9, [position], 6)[0])
+        races.forget(position)
 
 
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])

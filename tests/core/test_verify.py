@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from specdec.methods import verify_ersd, verify_gsd
 from specdec.topology import Topology, batch, sequence
+from specdec.verify import verify_ersd, verify_gsd
 
 P = torch.tensor([0.1, 0.5, 0.4], dtype=torch.float64)
 Q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from specdec.drafters.model import Drafter
+from specdec.drafters.model import ModelDrafter
 from specdec.models.together.forwards import alone
 from specdec.probs import Sampling, log_probs
-from specdec.race import arrivals, log_exponentials
+from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.laws import markov_pair
 
@@ -26,9 +26,8 @@ TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
 def drafted(model, sampling, topology, seed=0):
-    drafter = Drafter(model, 8, sampling)
-    race = log_exponentials(seed, range(topology.depth + 1), 8)
-    return alone(drafter.draft([3], topology, race))
+    drafter = ModelDrafter(model, 8, sampling, topology)
+    return alone(drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1)))
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)
@@ -37,13 +36,13 @@ def test_children_are_the_first_arrivals_under_q(topology, sampling):
     model = markov_pair(8).draft
     for seed in range(20):
         tree, tokens, log_q, _ = drafted(model, sampling, topology, seed)
-        race = log_exponentials(seed, range(topology.depth + 1), 8)
+        races = Races(seed, 8)
         for row, children in enumerate(tree.children):
             if not children:
                 continue
             law = log_probs(model.log_table[tokens[row]][None], sampling)
             assert torch.equal(log_q[row], law[0])
-            first = arrivals(law, race[tree.depths[row]], len(topology.children[0]))[0]
+            first = races.at(1 + tree.depths[row]).arrivals(law, len(topology.children[0]))[0]
             assert [tokens[child] for child in children] == first[: len(children)]
 
 

@@ -15,7 +15,7 @@ from specdec.drafters import NGram, Suffix
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import joint_law
-from specdec.methods import gsd
+from specdec.methods import Residual, gsd
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.topology import Topology, batch, sequence
@@ -109,16 +109,18 @@ def test_gsd_keeps_the_target_s_law_whoever_drafts(drafter):
     assert chi_square_p_value(first_tokens(drafter), joint_law(TARGET, [0], 2)) > FALSE_ALARM
 
 
-def test_chi_square_catches_a_second_sample_after_a_refused_one(monkeypatch):
-    """The control of drafts without chance: what is emitted must be the very sample that was not drafted."""
+def test_chi_square_catches_a_second_sample_after_a_refused_one():
+    """The control of drafts without probabilities: the emitted token is the sample that was not drafted."""
 
-    def twice(log_p, children, u):
-        first = real(log_p, children, u)
-        return first if first.child else real(log_p, {}, (u * 7919) % 1)
+    def twice(drafted, log_p, noise):
+        verdict = gsd.verify(drafted, log_p, noise)
+        if verdict.kind != "residual":
+            return verdict
+        again = Residual(log_p[(0, *verdict.rows)[-1]], None)
+        u = noise.last((0,) * len(verdict.rows))
+        return verdict._replace(token_id=again.sample((u * 7919) % 1))
 
-    real = gsd._sampled_once
-    monkeypatch.setattr(gsd, "_sampled_once", twice)
-    runs = first_tokens(DRAFTERS[1], runs=1000)
+    runs = first_tokens(DRAFTERS[1], twice, runs=1000)
     assert chi_square_p_value(runs, joint_law(TARGET, [0], 2)) < FALSE_ALARM
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from string import Formatter
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,9 +23,9 @@ from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
 from specdec import optimal, theory, topology
 from specdec.exactness.audit.evidence import POWER
-from specdec.methods import verify_gsd
-from specdec.methods.traversal import verify_traversal
-from specdec.race import winner
+from specdec.methods import METHODS, Drafted
+from specdec.race import race_of
+from specdec.verify import verify_gsd
 
 TEXTS = json.loads(lessons.TEXTS.read_text())
 FACTS = {name: facts() for name, facts in lesson_facts.LESSONS.items()}
@@ -52,7 +53,7 @@ def law(listed):
 
 def first(probabilities, e):
     """The winner of a race, as the decoder finds it."""
-    return int(winner(torch.tensor(probabilities).double().log(), torch.tensor(e).double().log()))
+    return race_of(torch.tensor(e).double().log()).winner(torch.tensor(probabilities).double().log())
 
 
 def recorded(name):
@@ -161,9 +162,11 @@ def test_traversal():
     uniforms = torch.rand(RULED, 6, generator=generator, dtype=torch.float64).tolist()
     kept, both = 0, []
     for drafted, u in zip(drafts, uniforms, strict=True):
-        verdict = verify_traversal(
-            topology.sequence(2), [-1, *drafted], *table, lambda row, u=u: u[row], lambda row, u=u: u[3 + row]
+        noise = SimpleNamespace(
+            test=lambda node, _, u=u: u[len(node) + 1], last=lambda node, u=u: u[3 + len(node)]
         )
+        tree = Drafted(topology.sequence(2), [-1, *drafted], table[1])
+        verdict = METHODS["traversal"].verify(tree, table[0], noise)
         kept += len(verdict.rows)
         both += [len(verdict.rows) == 2] if drafted == [0, 1] else []
     assert 1 + kept / RULED == pytest.approx(facts["traversal"], abs=0.05)  # seven standard errors

@@ -9,10 +9,11 @@ import torch
 from components.race_lab import panel as race_lab
 from specdec import theory
 from specdec.figures import drafts
-from specdec.methods import METHODS, verify_ersd, verify_gsd
-from specdec.race import Stream, arrivals, log_exponentials
+from specdec.methods import METHODS
+from specdec.race import Stream, log_exponentials, race_of
 from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
 from specdec.topology import batch
+from specdec.verify import verify_ersd, verify_gsd
 
 PRESETS = {preset.name: preset for preset in race_lab.presets()}
 FALSE_ALARM = 1e-6
@@ -30,7 +31,7 @@ def noise(races, size, seed=3):
 
 def verified(method, p, q, log_e, uniforms):
     """The accepted child index of one race, decided by the decoder's own verification."""
-    drafted = arrivals(q.log()[None], log_e[None], len(p))[0]
+    drafted = race_of(log_e).arrivals(q.log()[None], len(p))[0]
     topology = batch(len(drafted))
     token_ids = [-1, *drafted]
     log_p = [p.log()] * len(token_ids)

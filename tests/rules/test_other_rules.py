@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specdec import algorithms, other_rules
-from specdec.methods import verify_specinfer, verify_spectr, verify_traversal
+from specdec.methods import METHODS, Drafted
 from specdec.methods.spectr import k_seq_threshold
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from tests.core.test_algorithms import (
@@ -139,6 +139,33 @@ def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
 
 # ---------------------------------------------------------------- the fast ones, on the same randomness
 
+
+class ByNode:
+    """A uniform for the test of each node, by its path, and one for the last token."""
+
+    def __init__(self, tests, last):
+        self.tests, self.u = tests, last
+
+    def test(self, node, child_index):
+        return self.tests[*node, child_index]
+
+    def last(self, node):
+        return self.u
+
+
+class ByDepth:
+    """Uniforms by depth: U[depth, children] for tests, u[depth] for last tokens."""
+
+    def __init__(self, U, u):
+        self.U, self.u = U, u
+
+    def test(self, node, child_index):
+        return self.U[len(node)][child_index]
+
+    def last(self, node):
+        return self.u[len(node)]
+
+
 TOPOLOGIES = [*SMALL, FULL, sequence(4), WIDE, specinfer(8), batch(7)]
 
 
@@ -153,9 +180,7 @@ def test_traversal_decides_what_the_rule_decides(topology):
         tree = Topology(x_draft)
         token_ids = [0, *(x_draft[path] for path in tree.paths)]
         log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
-        verdict = verify_traversal(
-            tree, token_ids, log_p, log_q, lambda row, U=U, t=tree: U[t.paths[row - 1]], lambda row, u=u: u
-        )
+        verdict = METHODS["traversal"].verify(Drafted(tree, token_ids, log_q), log_p, ByNode(U, u))
         wanted = other_rules.traversal((0,), Q, P, tau_of(topology), e, U, u)
         assert emitted(verdict, token_ids) == wanted
 
@@ -168,9 +193,8 @@ def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_
         if not all(Q[a, b] > 0 for a, b in itertools.pairwise(token_ids)):
             continue
         log_p, log_q = (log_rows(table, (0,), sequence(3), token_ids) for table in (P, Q))
-        verdict = verify_traversal(
-            sequence(3), token_ids, log_p, log_q, lambda row: 1 - 2**-53, lambda row: 0.5
-        )
+        noise = ByNode(dict.fromkeys(sequence(3).paths, 1 - 2**-53), 0.5)
+        verdict = METHODS["traversal"].verify(Drafted(sequence(3), token_ids, log_q), log_p, noise)
         w, h = 1.0, {}
         for i in range(3):
             p, q = P[token_ids[i]], Q[token_ids[i]]
@@ -203,10 +227,10 @@ def independently(x, Q, topology, e, again):
     )
 
 
-@pytest.mark.parametrize("verify", [verify_specinfer, verify_spectr])
+@pytest.mark.parametrize("rule", ["specinfer", "spectr"])
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_rules_on_independent_draws_decide_what_the_rules_decide(topology, verify):
-    decode = getattr(other_rules, verify.__name__.removeprefix("verify_"))
+def test_rules_on_independent_draws_decide_what_the_rules_decide(topology, rule):
+    decode = getattr(other_rules, rule)
     merged = 0
     for seed in range(120):
         rng = np.random.default_rng(seed)
@@ -217,7 +241,8 @@ def test_rules_on_independent_draws_decide_what_the_rules_decide(topology, verif
         tree, token_ids, draws = independently((0,), Q, topology, e, again)
         merged += len(tree.paths) < len(topology.paths)
         log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
-        verdict = verify(tree, token_ids, draws, log_p, log_q, lambda d, i, U=U: U[d][i], lambda d, u=u: u[d])
+        drafted = Drafted(tree, token_ids, log_q, draws)
+        verdict = METHODS[rule].verify(drafted, log_p, ByDepth(U, u))
         assert emitted(verdict, token_ids) == decode((0,), Q, P, tau_of(topology), e, again, U, u)
     assert (merged > 20) == (most > 1)
 

@@ -11,7 +11,7 @@ import specdec
 from specdec import theory
 from specdec.methods import METHODS
 from specdec.models import MarkovModel
-from specdec.race import derived_seed, log_waits, with_replacement
+from specdec.race import PositionNoise, Races, RoundNoise, derived_seed, with_replacement
 from specdec.stats import acceptance_by_index, index_counts
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.laws import FALSE_ALARM, chi_square_p_value, markov_pair
@@ -118,12 +118,12 @@ def test_a_step_says_what_any_rule_can_accept_there(rule):
             whole = (
                 sum(path[:-1] == step.path for path in g.paths) if len(round.nodes) == len(g.paths) else None
             )
-            if step.optimum is not None and whole and METHODS[rule].drafting != "draws":
+            if step.optimum is not None and whole and not METHODS[rule].independent:
                 p, q = (model.log_table[tokens[step.path]].exp() for model in (pair.target, pair.drafting))
                 exact = theory.optimal_acceptance(p, q, whole)
                 assert step.optimum == pytest.approx(float(exact), abs=1e-6)
                 known += 1
-    assert (known > 10) == (METHODS[rule].drafting != "draws" and rule != "ar")
+    assert (known > 10) == (not METHODS[rule].independent and rule != "ar")
 
 
 @pytest.mark.parametrize("rule", ["specinfer", "spectr"])
@@ -208,7 +208,14 @@ def test_tokens_that_go_on_arriving_are_independent_samples():
         order = sorted(range(3), key=times.__getitem__)
         log_q = [float(q[token].log()) for token in order]
         samples.append(
-            tuple(with_replacement(order, [times[token] for token in order], log_q, log_waits(seed, 5, 3)))
+            tuple(
+                with_replacement(
+                    order,
+                    [times[token] for token in order],
+                    log_q,
+                    PositionNoise(Races(seed, 3), 5).log_waits(0, 3),
+                )
+            )
         )
     law = {tokens: float(q[list(tokens)].prod()) for tokens in itertools.product(range(3), repeat=3)}
     assert chi_square_p_value(samples, law) > FALSE_ALARM
@@ -221,6 +228,5 @@ def test_a_law_of_one_token_is_drawn_again_and_again():
 
 
 def test_the_catalogue_says_on_which_noise_each_method_drafts():
-    drafting = {method: entry.drafting for method, entry in METHODS.items()}
-    assert {method for method, kind in drafting.items() if kind == "draws"} == {"specinfer", "spectr"}
-    assert {method for method, kind in drafting.items() if kind == "node"} == {"traversal"}
+    assert {method for method, entry in METHODS.items() if entry.independent} == {"specinfer", "spectr"}
+    assert {method for method, entry in METHODS.items() if entry.noise is RoundNoise} == {"traversal"}

@@ -23,9 +23,10 @@ from specdec.channel import (
     zipf_law,
 )
 from specdec.channel import report as channel_report
-from specdec.methods import RULES, verify_ersd, verify_gsd
+from specdec.methods import Drafted, gsd, specinfer
 from specdec.race import log_exponentials, uniform
 from specdec.topology import batch
+from specdec.verify import verify_ersd
 from tests.helpers.laws import FALSE_ALARM, chi_square_p_value
 
 METHODS = ["greedy_rejection", "poisson_functional"]
@@ -99,32 +100,40 @@ def test_poisson_functional_index_has_ersds_law():
     assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(gsd)}) < FALSE_ALARM
 
 
-def gsd_batch(seed, position, proposals, children, rules=RULES):
-    """Child index that GSD's verification accepts in a batch of these proposals; None where none is."""
+class ChannelNoise:
+    """The uniforms of greedy rejection sampling at a position."""
+
+    def __init__(self, seed, position):
+        self.seed, self.position = seed, position
+
+    def test(self, node, child_index):
+        return uniform(self.seed, self.position, child_index, channel.ChannelStream.TEST)
+
+    def last(self, node):
+        return 0.5  # which token the residual gives is not looked at
+
+
+def batch_index(verify, seed, position, proposals):
+    """Child index that a rule of independent draws accepts in a batch of these proposals, or None."""
     log_p, log_q = (torch.tensor(law, dtype=torch.float64).log() for law in (P, Q))
-    verdict = verify_gsd(
-        batch(children),
-        [0, *proposals],
-        [log_p] * (children + 1),
-        [log_q] * (children + 1),
-        uniform=lambda _, index: uniform(seed, position, index, channel.ChannelStream.TEST),
-        residual_uniform=lambda _: 0.5,  # which token the residual gives is not looked at
-        rules=rules,
+    children = len(proposals)
+    drafted = Drafted(
+        batch(children), [0, *proposals], [log_q] * (children + 1), [range(1, children + 1), *[()] * children]
     )
+    verdict = verify(drafted, [log_p] * (children + 1), ChannelNoise(seed, position))
     return verdict.rows[0] - 1 if verdict.rows else None
 
 
-def test_greedy_rejection_sampling_is_gsd_with_drafts_with_replacement():
-    """Same seeds, same index, by the decoder's own verification; with its update of q it is another."""
+def test_greedy_rejection_sampling_is_specinfer_s_rule_and_not_gsd_s():
+    """Same seeds, same index, by the decoder's own verification; with GSD's update of q it is another."""
     children = 40
     runs = []
     for position in range(300):
         proposals = [channel.greedy_rejection_decode(i, Q, 5, position) for i in range(children)]
         runs.append((channel.greedy_rejection_encode(P, Q, 5, position).index, proposals))
-    kept = RULES._replace(log_rest=lambda *_: 0.0)
     same, tree = (
-        [gsd_batch(5, position, proposals, children, rules) for position, (_, proposals) in enumerate(runs)]
-        for rules in (kept, RULES)
+        [batch_index(verify, 5, position, proposals) for position, (_, proposals) in enumerate(runs)]
+        for verify in (specinfer.verify, gsd.verify)
     )
     wanted = [index if index < children else None for index, _ in runs]
     assert same == wanted

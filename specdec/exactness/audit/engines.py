@@ -199,7 +199,7 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
     kind, _, method = name.partition("-")
     if kind == "ours":
         # on a sequence rules of independent draws decide as GSD does
-        tree = batch(4) if METHODS[method].drafting == "draws" else sequence(4)
+        tree = batch(4) if METHODS[method].independent else sequence(4)
         return ours(pair, method=method, topology=tree)
     if kind == "transformers":
         lookup: dict[str, Any] = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
