@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,24 +31,48 @@ SHEETS = [ASSETS / f"{name}.css" for name in _CASCADE]
 """The style sheets of the page, in the order of the cascade."""
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-_MADE = Path(tempfile.mkdtemp(prefix="specdec-page-"))
-atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
+# What is listed here becomes public: scripts, styles, a file of plotly; no weights.
+gr.set_static_paths([MAIN, *FOLDERS, PLOTLY])
 
-# What is listed here becomes public: scripts, styles, what is made of them, a file of plotly; no weights.
-gr.set_static_paths([MAIN, *FOLDERS, _MADE, PLOTLY])
+
+@cache
+def _made_folder() -> Path:
+    """A new public folder, which is removed when the server ends."""
+    folder = Path(tempfile.mkdtemp(prefix="specdec-page-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    gr.set_static_paths([folder])
+    return folder
+
+
+def remove_made() -> None:
+    """Remove the files that were written; for an end at which Python calls no exit function."""
+    if _made_folder.cache_info().currsize:
+        shutil.rmtree(_made_folder(), ignore_errors=True)
 
 
 def made(name: str, text: str) -> Path:
-    """A file that is written when the server starts, and public: its path."""
-    path = _MADE / name
-    path.write_text(text, encoding="utf-8")
+    """Write a public file for the time of this server; its path. ValueError where there is no space for it."""
+    try:
+        path = _made_folder() / name
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(
+            f"{name} could not be written to the temporary folder: {error.strerror or error}. Free some space "
+            "there, or name another folder in the variable TMPDIR"
+        ) from None
     return path
 
 
-PLAYER = made("player.html", player.empty())
-"""The page that plays a run offline, without one: Save fills it in."""
-STYLE = made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
-"""All style sheets of the page in one."""
+@cache
+def empty_player() -> Path:
+    """The page that plays a run offline, without one: Save fills it in."""
+    return made("player.html", player.empty())
+
+
+@cache
+def style() -> Path:
+    """All style sheets of the page in one file."""
+    return made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
 
 
 OPENING = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]

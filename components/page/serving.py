@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 
 from components.guard import connections, events, guard, limits
 from components.page import questions
-from components.page.assets import FOLDERS, MAIN, OPENING, STYLE, file_url
+from components.page.assets import FOLDERS, MAIN, OPENING, file_url, style
 
 
 def theme() -> gr.themes.Base:
@@ -77,7 +77,7 @@ def _head() -> str:
     """The page's style sheet, and its scripts, fetched beside Gradio's and not one after the other."""
     # Gradio would rewrite the selectors of css_paths; a linked file stays as it is
     scripts = (f'<link rel="modulepreload" href="{file_url(script)}">' for script in OPENING)
-    return "".join([f'<link rel="stylesheet" href="{file_url(STYLE)}">', *scripts])
+    return "".join([f'<link rel="stylesheet" href="{file_url(style())}">', *scripts])
 
 
 @asynccontextmanager

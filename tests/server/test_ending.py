@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,10 +21,16 @@ SECONDS = 5.0
 
 
 @pytest.fixture
-def started():
+def started(tmp_path):
     port = _free_port()
     command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     yield server, f"http://127.0.0.1:{port}"
     server.kill()
     server.wait()
@@ -46,7 +54,7 @@ def test_at_its_start(started):
 
 
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_while_visitors_wait_and_decode(started, number, expected):
+def test_while_visitors_wait_and_decode(started, number, expected, tmp_path):
     server, address = started
     _wait_for(address, server)
     busy = threading.Thread(target=lambda: asyncio.run(invented_tabs(address, 4.0)), daemon=True)
@@ -56,3 +64,20 @@ def test_while_visitors_wait_and_decode(started, number, expected):
     assert (line, code) == (f"The server was ended by {number.name}.", expected)
     assert "Traceback" not in errors
     busy.join(60)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_full_temporary_folder_is_told_in_one_line():
+    """No file may grow beyond a kilobyte, as on a disk that has no more space."""
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "app.py"), "--port", str(_free_port())],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+    )
+    *_, line = ended.stderr.strip().splitlines()
+    assert line.startswith("error: ")
+    assert "temporary folder" in line
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 1
