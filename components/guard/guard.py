@@ -24,6 +24,7 @@ from components.guard.bodies import Arriving, Bounds, Refused, again, check_valu
 from components.guard.kept import Kept
 from components.guard.line import Line
 from components.guard.pace import FAILED, REFUSED, Purses
+from components.guard.sessions import Sessions
 
 AT_ONCE = 2
 """Questions of the laboratories that are computed at once: they share the machine with the decoder."""
@@ -59,6 +60,7 @@ class Guard:
         self.arriving = {"json": Arriving(), "results": Arriving()}
         self.questions = Line(AT_ONCE)
         self.purses = Purses()
+        self.sessions = Sessions()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Hand on what is in order, answer the rest."""
@@ -86,7 +88,8 @@ class Guard:
         _check_name(headers)
         route = _route(scope)
         await self.purses.wait(_payer(route, scope, visitor), route.cost)
-        _check_query(scope)
+        for session in _named_sessions(scope):
+            self.sessions.check(session, visitor)
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
             raise Refused(416, "no more than one range of bytes can be asked for")
         # a single one is answered with the whole, as every server may
@@ -101,7 +104,8 @@ class Guard:
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
         if route.body == "json":
-            _check_json(scope, body, route.asks)
+            if session := _check_json(scope, body, route.asks):
+                self.sessions.check(session, visitor)
         app = route.answers or self.app
         if not route.asks:
             await app(scope, again(body, receive), send)
@@ -179,18 +183,25 @@ def _payer(route: routes.Route, scope: Any, visitor: str) -> str:
     return f"{visitor}, in a room" if route.within and route.within(scope) else visitor
 
 
-def _check_query(scope: Any) -> None:
-    """`Refused` where a query is longer than any set-up, or names a tab at length."""
+def _named_sessions(scope: Any) -> list[str]:
+    """The sessions that the address names. `Refused` where a query is too long, or such a name is none."""
     query = scope["query_string"]
     if len(query) > routes.MOST_QUERY:
         raise Refused(414, f"the address is longer than {routes.MOST_QUERY:,} characters")
-    for session in parse_qs(query.decode("latin-1"), keep_blank_values=True).get("session_hash", []):
+    sessions = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("session_hash", [])
+    for session in sessions:
         _check_session(session)
+    if scope["path"].startswith(f"{routes.API}/heartbeat/"):
+        sessions.append(scope["path"].rsplit("/", 1)[-1])
+    return sessions
 
 
-def _check_json(scope: Any, body: bytes, asks: bool) -> None:
-    """`Refused` where a body has more values than can be read in passing, or a name that would be kept, or
-    asks what the page does not have."""
+def _check_json(scope: Any, body: bytes, asks: bool) -> str | None:
+    """The session that a body names, if any.
+
+    `Refused` where the body has more values than can be read in passing, or a name that would be kept, or
+    asks what the page does not have.
+    """
     content_type = dict(scope["headers"]).get(b"content-type", b"application/json")
     if not content_type.lower().startswith(b"application/json"):
         raise Refused(415, "the request's body must be JSON")
@@ -202,6 +213,8 @@ def _check_json(scope: Any, body: bytes, asks: bool) -> None:
                 _check_session(asked.get(name))
             if asks:
                 _check_component(scope, asked.get("component_id"))
+            return asked.get("session_hash")
+    return None
 
 
 def _check_component(scope: Any, number: Any) -> None:
