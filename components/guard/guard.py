@@ -103,9 +103,8 @@ class Guard:
 
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
-        if route.body == "json":
-            if session := _check_json(scope, body, route.asks):
-                self.sessions.check(session, visitor)
+        if route.body == "json" and (session := _check_json(scope, body, route.asks)):
+            self.sessions.check(session, visitor)
         app = route.answers or self.app
         if not route.asks:
             await app(scope, again(body, receive), send)

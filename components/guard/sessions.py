@@ -1,4 +1,4 @@
-"""Whose a browser tab's session is: only the address that used it first reads its messages or cancels its runs.
+"""Sessions of browser tabs: only the address that used one first reads its messages and cancels its runs.
 
 Gradio takes a session's name for proof. Names are drawn at random by the browser, but they stand in addresses
 and logs.

@@ -51,14 +51,14 @@ def remove_made() -> None:
 
 
 def made(name: str, text: str) -> Path:
-    """Write a public file for the time of this server; its path. ValueError where there is no space for it."""
+    """Write a public file for the time of this server; its path. ValueError where the disk is full."""
     try:
         path = _made_folder() / name
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ValueError(
-            f"{name} could not be written to the temporary folder: {error.strerror or error}. Free some space "
-            "there, or name another folder in the variable TMPDIR"
+            f"{name} could not be written to the temporary folder: {error.strerror or error}. Free some "
+            "space there, or name another folder in the variable TMPDIR"
         ) from None
     return path
 
