@@ -1,6 +1,6 @@
 """Speculative decoding via exponential races: an exact, readable decoder core.
 
-Names are imported when they are first used: whoever only wants the theory does not wait for transformers.
+A name is imported when it is first used, so that the theory does not wait for transformers.
 """
 
 from importlib import import_module
@@ -37,15 +37,6 @@ _MODULES = {
     "Round": "trace",
 }
 
-_MOVED = {
-    "decode": "decoding.run",
-    "engine": "decoding.engine",
-    "auto": "decoding.auto",
-    "losslessness": "exactness.losslessness",
-    "faults": "exactness.faults",
-}
-"""Modules by the names that they had directly in here, which go on working: `specdec.losslessness`."""
-
 __all__ = [
     "ContextTree",
     "Generation",
@@ -69,8 +60,6 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         value = globals()[name] = getattr(import_module(f"specdec.{_MODULES[name]}"), name)
         return value
-    if name in _MOVED:
-        return import_module(f"specdec.{_MOVED[name]}")
     if name.startswith("_") or find_spec(f"specdec.{name}") is None:
         raise AttributeError(f"module 'specdec' has no attribute {name!r}")
     return import_module(f"specdec.{name}")

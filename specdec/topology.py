@@ -1,9 +1,9 @@
 """Shapes of draft trees: simple, sequence, batch, SpecInfer's tree, and any tree from its paths.
 
-A topology says how many children each node gets, never which tokens. Nodes are kept in level order
-(by depth, then by path), so that one level is one contiguous slice and parents come before
-children. Functions that need the root too number *rows*: row 0 is the root, row i + 1 is
-`paths[i]`; this is the order of the rows of a target call.
+A topology says how many children each node gets, never which tokens. Nodes are in level order (by depth,
+then by path), so that a level is one contiguous slice and parents come before children. Where the root
+counts too, nodes are numbered by *rows*: row 0 is the root, row i + 1 is `paths[i]`. A target call scores its
+rows in this order.
 
     Topology([(0,), (1,), (0, 0)])      row 0 ─┬─ row 1 (0,) ─── row 3 (0, 0)
                                                └─ row 2 (1,)
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
+from re import fullmatch
 from typing import Any
 
 import torch
@@ -31,8 +32,8 @@ class Topology:
     paths: tuples of 0-based child indices in any order; every ancestor and every earlier sibling
     of a path must be there too. Raises ValueError naming the path that does not fit.
 
-    Held as two integers a node (parent row and child index), so that a deep tree costs O(k) and
-    its paths, O(k · depth), are only built when asked for.
+    A node is two integers, parent row and child index, so that a deep tree costs O(k). Its paths cost
+    O(k · depth) and are built when they are first read.
     """
 
     def __init__(self, paths: Iterable[Sequence[int]]):
@@ -80,18 +81,18 @@ class Topology:
         self.depths = tuple(depths)
 
     def _check_level_order(self) -> None:
-        seen = [0] * len(self.parents)
+        counts = [0] * len(self.parents)  # children so far
         previous = (0, -1)
         for row in range(1, len(self.parents)):
             parent = self.parents[row]
-            if self.child_indices[row] != seen[parent]:
+            if self.child_indices[row] != counts[parent]:
                 raise ValueError(
                     f"row {row} is child {self.child_indices[row]} of row {parent}; rows must be in "
                     "level order and the children of a node counted from 0"
                 )
             if (self.depths[row], parent) < previous:
                 raise ValueError(f"row {row} of depth {self.depths[row]} is out of level order")
-            seen[parent] += 1
+            counts[parent] += 1
             previous = (self.depths[row], parent)
 
     @property
@@ -107,7 +108,7 @@ class Topology:
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         """The rows of each row's children, in order; in level order they are neighbours."""
-        # built when asked for: a tuple a row makes a large tree several times as slow to build
+        # built when first read: a tuple for each row makes a large tree several times as slow to build
         counts = [0] * len(self.parents)
         for parent in self.parents[1:]:
             counts[parent] += 1
@@ -136,12 +137,12 @@ class Topology:
 
     @cached_property
     def inner_levels(self) -> tuple[tuple[int, ...], ...]:
-        """Of each depth, the rows that have children."""
+        """The rows with children, by depth."""
         return tuple(tuple(row for row in level if self.children[row]) for level in self.levels)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """Of each depth, the most children that a row has."""
+        """The largest number of children of a row, by depth."""
         return tuple(max(len(self.children[row]) for row in level) for level in self.levels)
 
     @cached_property
@@ -151,10 +152,10 @@ class Topology:
 
     def ancestors(self, row: int) -> list[int]:
         """Rows from the root to `row`, both included."""
-        line = [row]
-        while line[-1] > 0:
-            line.append(self.parents[line[-1]])
-        return line[::-1]
+        rows = [row]
+        while rows[-1] > 0:
+            rows.append(self.parents[rows[-1]])
+        return rows[::-1]
 
     def attention_mask(self) -> Tensor:
         """Bool [1 + k, 1 + k]: which rows each row attends to, itself and its ancestors."""
@@ -170,11 +171,11 @@ class Topology:
         return self.subset(row for row in range(1, len(self.parents)) if self.depths[row] <= depth)
 
     def subset(self, rows: Iterable[int]) -> Topology:
-        """The topology of these rows alone; with a node, its parent and earlier siblings must stay."""
-        kept = [0, *rows]
-        new = {row: i for i, row in enumerate(kept)}
-        parents = [-1, *(new[self.parents[row]] for row in kept[1:])]
-        return Topology.from_parents(parents, [self.child_indices[row] for row in kept])
+        """The topology of the root and these rows; a row's parent and earlier siblings must be among them."""
+        old_rows = [0, *rows]
+        new = {row: i for i, row in enumerate(old_rows)}
+        parents = [-1, *(new[self.parents[row]] for row in old_rows[1:])]
+        return Topology.from_parents(parents, [self.child_indices[row] for row in old_rows])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topology) and self.parents == other.parents
@@ -188,7 +189,7 @@ class Topology:
         return f"Topology({list(self.paths)})"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: the tree, drawn."""
+        """A drawing of the tree, for notebooks."""
         from specdec.notebook.shown import topology
 
         return topology(self.paths, repr(self))
@@ -214,8 +215,8 @@ def batch(k: int) -> Topology:
 def specinfer(k: int = 20) -> Topology:
     """SpecInfer's tree: three sequences that share their first two tokens.
 
-    The k - 2 other tokens are dealt to the sequences in equal numbers, the first ones getting one
-    more where k - 2 does not divide by three; for k <= 2 it is sequence(k).
+    Of the k - 2 other tokens each sequence gets a third; where k - 2 does not divide by three, the first ones
+    get one more. For k <= 2 the tree is sequence(k).
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     paths = [(0,) * depth for depth in range(1, min(k, 2) + 1)]
@@ -223,6 +224,28 @@ def specinfer(k: int = 20) -> Topology:
         length = (max(k - 2, 0) + 2 - branch) // 3
         paths += [(0, 0, branch, *(0,) * depth) for depth in range(length)]
     return Topology(paths)
+
+
+NAMED = {"simple": lambda k: simple(), "sequence": sequence, "batch": batch, "specinfer": specinfer}  # noqa: ARG005
+"""Topologies by name, as functions of k."""
+
+
+def named(name: str, k: int | None = None) -> Topology:
+    """The topology with this name: `named("sequence", 4)`, `named("sequence(4)")` or `named("simple")`.
+
+    ValueError lists the names, or says which k does not fit.
+    """
+    kind, own_k = parsed(name)
+    k = own_k if k is None else k
+    if kind not in NAMED or (k is None and kind != "simple"):
+        raise ValueError(f"topology = {name!r:.60} is none of simple, sequence(k), batch(k) and specinfer(k)")
+    return NAMED[kind](k)
+
+
+def parsed(name: str) -> tuple[str, int | None]:
+    """The parts of a topology's name: "sequence(4)" is ("sequence", 4), "auto" is ("auto", None)."""
+    match = fullmatch(r"(\w+)\((\d{1,7})\)", name.replace(" ", ""))
+    return (match[1], int(match[2])) if match else (name, None)
 
 
 def _checked_path(path: Sequence[int]) -> Path:

@@ -61,11 +61,9 @@ def steps(
         if tree:
             return read(tree)
         return (yield from _measured(pair, name, k, method, at_once, Sampling(**sampling)))
-    if name == "simple":
-        return specdec.topology.simple()
     if name == "context":
         return _context_tree(pair, k, method)
-    return getattr(specdec.topology, name)(k)
+    return specdec.topology.named(name, k)
 
 
 def _measured(

@@ -162,7 +162,7 @@ def _planned(point: Point, acceptance: np.ndarray | None) -> Planned:
         assert acceptance is not None, "the optimal tree is planned after the calibration"
         tree = optimal_topology(acceptance, point.k)
     else:
-        tree = getattr(topology, point.strategy)(point.k)
+        tree = topology.named(point.strategy, point.k)
     # the parents say all, since children are counted from 0
     digest = hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12]
     return Planned(point, tree, digest)

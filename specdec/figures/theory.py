@@ -29,7 +29,7 @@ def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
     """
     rates = checked_acceptance(acceptance)
     # level order is the order in which each of these grows with k, so one of the most tokens serves them all
-    largest = {name: getattr(topology, name)(most) for name in FIXED if name != "optimal"}
+    largest = {name: topology.named(name, most) for name in FIXED if name != "optimal"}
     grown = {name: np.cumsum(theory.node_acceptance(rates, tree)).tolist() for name, tree in largest.items()}
     return {"optimal": most_expected_tokens(rates, most).tolist()} | grown
 

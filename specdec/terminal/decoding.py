@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,8 +14,6 @@ from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.topology import Topology
 from specdec.trace import Generation
-
-_NAMED = re.compile(r"(sequence|batch|specinfer|optimal)\((\d{1,4})\)")
 
 
 @dataclass(frozen=True)
@@ -65,26 +62,27 @@ def seconds_per_token(generation: Generation) -> float:
 
 
 def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | str:
-    """The topology of that name, as `sequence(4)`; `auto` measures later. ValueError says which there are."""
-    found = named(name)
-    if not isinstance(found, int):
-        return found
+    """The topology with a name like `sequence(4)`; `auto` measures later. ValueError lists the names."""
+    topology = named(name)
+    if not isinstance(topology, int):
+        return topology
     sampling = {key: settings[key] for key in ("temperature", "top_k", "top_p")}
-    return optimal_topology(measure_acceptance(pair, method=settings["method"], **sampling), found)
+    return optimal_topology(measure_acceptance(pair, method=settings["method"], **sampling), topology)
 
 
 def named(name: str) -> Topology | str | int:
     """What needs no measuring: a topology, `auto`, or k of the optimal tree. ValueError as in `chosen`."""
-    if name in ("auto", "simple"):
-        return "auto" if name == "auto" else topologies.simple()
-    match = _NAMED.fullmatch(name.replace(" ", ""))
-    if match is None:
+    kind, k = topologies.parsed(name)
+    if name == "auto":
+        return name
+    if kind == "optimal" and k is not None:
+        return whole("k", k, 1)
+    if kind not in topologies.NAMED or (k is None and kind != "simple"):
         raise ValueError(
             f"topology = {name!r:.60} is none of auto, simple, sequence(k), batch(k), specinfer(k) and "
             "optimal(k)"
         )
-    kind, k = match[1], int(match[2])
-    return whole("k", k, 1) if kind == "optimal" else getattr(topologies, kind)(k)
+    return topologies.named(kind, k)
 
 
 def plainly(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> Generation:

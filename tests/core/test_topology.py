@@ -4,13 +4,42 @@ import numpy as np
 import pytest
 import torch
 
-from specdec.topology import Topology, batch, sequence, simple, specinfer
+from specdec.topology import Topology, batch, named, sequence, simple, specinfer
 
 
 def test_named_shapes_have_the_papers_paths():
     assert simple().paths == ((0,),)
     assert sequence(3).paths == ((0,), (0, 0), (0, 0, 0))
     assert batch(3).paths == ((0,), (1,), (2,))
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "tree"),
+    [
+        ("simple", None, simple()),
+        ("simple", 7, simple()),
+        ("sequence", 4, sequence(4)),
+        ("batch(3)", None, batch(3)),
+        ("specinfer( 8 )", None, specinfer(8)),
+    ],
+)
+def test_topologies_have_names(name, k, tree):
+    assert named(name, k) == tree
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "message"),
+    [
+        ("star", 4, "topology = 'star' is none of simple, sequence"),
+        ("sequence", None, "'sequence' is none of"),
+        ("sequence(x)", None, "none of"),
+        ("batch", 0, "k = 0"),
+        ("batch(0)", None, "k = 0"),
+    ],
+)
+def test_names_of_no_topology_are_errors(name, k, message):
+    with pytest.raises(ValueError, match=message):
+        named(name, k)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +101,7 @@ def test_a_subset_keeps_paths():
 
 
 @pytest.mark.parametrize(
-    ("paths", "named"),
+    ("paths", "message"),
     [
         ([(0, 0)], "no parent"),
         ([(1,)], "no earlier sibling"),
@@ -84,8 +113,8 @@ def test_a_subset_keeps_paths():
         ([3], "not a tuple"),
     ],
 )
-def test_paths_that_are_no_tree_are_named(paths, named):
-    with pytest.raises(ValueError, match=named):
+def test_paths_that_are_no_tree_are_named(paths, message):
+    with pytest.raises(ValueError, match=message):
         Topology(paths)
 
 
@@ -116,7 +145,7 @@ def test_rows_may_be_arrays_or_tensors():
 
 
 @pytest.mark.parametrize(
-    ("parents", "child_indices", "named"),
+    ("parents", "child_indices", "message"),
     [
         ([], [], "row 0 is the root"),
         ([3, 0], [-1, 0], "row 0 is the root"),
@@ -129,6 +158,6 @@ def test_rows_may_be_arrays_or_tensors():
         ([-1, 0, -1], [-1, 0, 0], "row 2 has the parent -1"),
     ],
 )
-def test_rows_that_are_no_tree_are_named(parents, child_indices, named):
-    with pytest.raises(ValueError, match=named):
+def test_rows_that_are_no_tree_are_named(parents, child_indices, message):
+    with pytest.raises(ValueError, match=message):
         Topology.from_parents(parents, child_indices)
