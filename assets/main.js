@@ -33,28 +33,25 @@ const VIEWS = {
 
 const RECEIVERS = { feed: store.receive, loads: receiveLoads };
 
-// What the opening does not show is fetched with the tab that it belongs to.
+// A panel that the opening does not show is the script `panel.js` of the folder of its name: it is fetched with its tab.
+const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
 const LATER = {
-  be_draft: () => import("./be_draft/panel.js").then((panel) => panel.mountYouDraft),
   class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
   classroom: () => import("./classroom/lecturer.js").then((panel) => panel.mountClassroom),
-  codec_lab: () => import("./codecs/panel.js").then((panel) => panel.mountCodecLab),
-  compare: () => import("./compare/panel.js").then((panel) => streamed("compare", panel.run) && panel.mountCompare),
-  experiments_lab: () => import("./experiments/panel.js").then((panel) => panel.mountExperimentsLab),
   lesson: () => atLessons.then(() => import("./lessons/panel.js")).then((panel) => panel.mountLesson),
-  lessons: () => import("./lessons/panel.js").then((panel) => streamed("lessons", panel.run) && panel.mountLessons),
-  lossless: () =>
-    import("./losslessness/panel.js").then((panel) => streamed("lossless", panel.run) && panel.mountLossless),
-  race_lab: () => import("./race_lab/panel.js").then((panel) => panel.mountRaceLab),
-  tree_lab: () => import("./tree_lab/panel.js").then((panel) => panel.mountTreeLab),
-  watermark: () => import("./watermark/panel.js").then((panel) => panel.mountWatermark),
 };
+
+async function later(name) {
+  if (LATER[name]) return LATER[name]();
+  const panel = await import(`./${FOLDERS[name] ?? name}/panel.js`);
+  if (panel.run) streamed(name, panel.run);
+  return panel.mount;
+}
 
 // What the server streams to a panel goes there from now on.
 function streamed(name, run) {
   RECEIVERS[name] = run.receive;
   if (run.isActive) watchConnection(run);
-  return true;
 }
 
 // The bar of lessons and that of a class lie hidden until somebody looks at lessons, or a class is going on.
@@ -76,7 +73,7 @@ addEventListener("click", async (event) => {
 
 export async function mount(name, element, props, server, trigger) {
   if (name === "lessons" || name === "classroom") toLessons();
-  const view = VIEWS[name] ?? (await LATER[name]());
+  const view = VIEWS[name] ?? (await later(name));
   view(element, props, server, trigger);
   dispatchEvent(new Event("slides")); // a tab has more to show
 }

@@ -65,12 +65,12 @@ def url():
 
 
 @contextmanager
-def served(*options):
-    """The address of a server of one's own, with these options of the command line."""
+def served(*options, app=ROOT / "app.py"):
+    """The address of a server of its own, with these options of the command line."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
+    command = [sys.executable, str(app), "--port", str(port), *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     address = f"http://127.0.0.1:{port}"
     try:

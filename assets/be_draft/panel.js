@@ -192,7 +192,7 @@ class YouDraft {
   }
 }
 
-export function mountYouDraft(element, props, server) {
+export function mount(element, props, server) {
   const game = new YouDraft(element, props, server);
   offer("story", setupOf(props, game));
 }

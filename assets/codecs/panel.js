@@ -289,7 +289,7 @@ function mountTunstall(element, props, server) {
   return { inputs: { weights: find(".weights"), k: find(".k"), word: find(".word") }, ask };
 }
 
-export function mountCodecLab(element, props, server) {
+export function mount(element, props, server) {
   if (props.sentences.length === 0) {
     element
       .querySelector(".part")

@@ -230,7 +230,7 @@ class Comparison {
   }
 }
 
-export function mountCompare(element, props, server, trigger) {
+export function mount(element, props, server, trigger) {
   const comparison = new Comparison(element, props, server, trigger);
   comparison.draw();
   offer("compare", { get: () => comparison.get(), set: (texts) => comparison.set(texts) });

@@ -13,7 +13,7 @@ function finding(row, { found, verdict, statement, words, place }) {
   row.className = `verdict-${found}`;
 }
 
-export function mountExperimentsLab(element, props, server) {
+export function mount(element, props, server) {
   const fields = { method: { kind: "choice", default: "ersd", choices: props.methods } };
 
   // The file as it is, not as JSON: it has a route and limits of its own.

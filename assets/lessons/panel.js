@@ -87,7 +87,7 @@ function card(lesson, number) {
 }
 
 // The list of lessons, how far this visitor is, and the board of the step that is open.
-export async function mountLessons(element, props, server, trigger) {
+export async function mount(element, props, server, trigger) {
   await arrived;
   const { lessons } = bar;
   const items = lessons.map(card);

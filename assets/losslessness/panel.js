@@ -212,7 +212,7 @@ class Lossless {
   }
 }
 
-export function mountLossless(element, props) {
+export function mount(element, props) {
   new Lossless(element, props);
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });

@@ -317,4 +317,4 @@ class RaceLab {
   }
 }
 
-export const mountRaceLab = (element, props, server) => new RaceLab(element, props, server);
+export const mount = (element, props, server) => new RaceLab(element, props, server);

@@ -325,4 +325,4 @@ class TreeLab {
   }
 }
 
-export const mountTreeLab = (element, props, server) => new TreeLab(element, props, server);
+export const mount = (element, props, server) => new TreeLab(element, props, server);

@@ -134,7 +134,7 @@ class Watermark {
   }
 }
 
-export function mountWatermark(element, props, server) {
+export function mount(element, props, server) {
   new Watermark(element, props, server);
   const way = document.querySelector("#lossless-controls .below");
   way?.addEventListener("click", () => element.scrollIntoView());

@@ -27,8 +27,9 @@ _CASCADE = [
     *("decode/stage", "decode/text", "decode/figures", "decode/player", "decode/statistics"),
     *("decode/phone", "page/projector", "shared/slides"),
 ]
-SHEETS = [ASSETS / f"{name}.css" for name in _CASCADE]
-"""The style sheets of the page, in the order of the cascade."""
+_NAMED = [ASSETS / f"{name}.css" for name in _CASCADE]
+SHEETS = [*_NAMED, *sorted({*ASSETS.glob("*/style.css")} - {*_NAMED})]
+"""The style sheets of the page in the order of the cascade; the `style.css` of another panel comes last."""
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
 # What is listed here becomes public: scripts, styles, a file of plotly; no weights.

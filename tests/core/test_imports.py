@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PANELS = {"be_draft", "codecs", "compare", "losslessness", "watermark"}
 LAYERS = {
     "specdec": [
         {"algorithms", "checks", "commands", "devices", "private_cache", "shipped", "text", "waiting"},
@@ -30,7 +31,7 @@ LAYERS = {
         {"page"},
         {"server"},
         {"decode", "experiments", "race_lab", "tree_lab"},
-        {"be_draft", "codecs", "compare", "losslessness", "watermark"},
+        PANELS,
         {"lessons"},
         {"classroom"},
     ],
@@ -110,7 +111,9 @@ FILES = python_files(ROOT)
 
 
 def layer(package: str, name: str) -> int | None:
-    return next((i for i, names in enumerate(LAYERS[package]) if name in names), None)
+    """The number of a part's layer; a folder of `components` that is named nowhere is a panel."""
+    others = LAYERS[package].index(PANELS) if package == "components" else None
+    return next((i for i, names in enumerate(LAYERS[package]) if name in names), others)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if "." in name])

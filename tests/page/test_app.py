@@ -243,7 +243,7 @@ def test_where_a_model_lies_is_not_shown(pair):
 def test_every_panel_runs_alone(pair, name, module, monkeypatch):
     launched = []
     monkeypatch.setattr(serving, "launch", launched.append)
-    monkeypatch.setattr(specdec, "load_pair", lambda: pair)
+    monkeypatch.setattr(specdec, "load_pair", lambda *_: pair)
     monkeypatch.delitem(sys.modules, f"components.{module}", raising=False)
 
     async def start():

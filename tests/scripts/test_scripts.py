@@ -21,25 +21,10 @@ OLDEST_NODE = 20
 BIOME = ROOT / "node_modules/@biomejs/biome/bin/biome"
 TSC = ROOT / "node_modules/typescript/bin/tsc"
 
-LAYERS = [
-    {"shared"},
-    {"page"},
-    {
-        "decode",
-        "compare",
-        "be_draft",
-        "race_lab",
-        "tree_lab",
-        "losslessness",
-        "watermark",
-        "experiments",
-        "codecs",
-        "lessons",
-    },
-    {"classroom"},
-    {"main.js"},
-]
-"""Folders of scripts, lowest first: a script imports from lower layers and from its own folder."""
+LAYERS = [{"shared"}, {"page"}, {"a panel"}, {"classroom"}, {"main.js"}]
+"""Folders of scripts, lowest first; a folder that is named nowhere is a panel.
+
+A script imports from lower layers and from its own folder."""
 IMPORT = re.compile(r'\b(?:from|import)\s*\(?\s*"(\.{1,2}/[^"]+\.js)"')
 
 
@@ -128,7 +113,8 @@ def graph():
 
 
 def layer(name):
-    return next(i for i, folders in enumerate(LAYERS) if name.split("/")[0] in folders)
+    panels = LAYERS.index({"a panel"})
+    return next((i for i, folders in enumerate(LAYERS) if name.split("/")[0] in folders), panels)
 
 
 def upward(imports):

@@ -42,22 +42,6 @@ def places(text):
     return PLACE.findall(text or "")
 
 
-def functions():
-    """The public functions of these files."""
-    return [
-        pytest.param(node, id=f"{path.stem}.{node.name}")
-        for path in FILES
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-    ]
-
-
-@pytest.mark.parametrize("function", functions())
-def test_a_function_names_its_place_in_the_paper_or_says_that_it_has_none(function):
-    text = ast.get_docstring(function) or ""
-    assert places(text) or "eside the paper" in text
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_number_is_one_that_the_paper_has(path):
     for node in ast.walk(ast.parse(path.read_text())):
