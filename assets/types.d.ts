@@ -1,73 +1,13 @@
-// What the scripts know of a run: `specdec.trace` as JSON, and the page's state. For the type checker alone:
+// Types of the page's state; those of a run's record are written from Python. For the type checker alone:
 // nothing of this is served.
 
-export type Kind = "accepted" | "bonus" | "residual" | "correction" | "sampled";
-export type Status = "accepted" | "rejected" | "unvisited";
+import type { Generation, Node, Round, Seconds, Token } from "./record.d.ts";
+
+export type { Arrival, Generation, Node, Round, Step, Token, Trial } from "./record.d.ts";
+export type Kind = Token["kind"];
+export type Status = Node["status"];
+export type Stage = keyof Seconds;
 export type Path = number[];
-export type Stage = "draft" | "evaluate" | "verify" | "rest";
-
-export interface Token {
-  id: number;
-  text: string;
-  kind: Kind;
-}
-
-/** A drafted token. */
-export interface Node {
-  path: Path;
-  token_id: number;
-  text: string;
-  status: Status;
-  q: number | null;
-  p: number | null;
-}
-
-/** A token in a race: null stands for infinity. */
-export interface Arrival {
-  token_id: number;
-  text: string;
-  exponential: number;
-  q: number;
-  p: number;
-  arrival_q: number | null;
-  arrival_p: number | null;
-}
-
-/** A test of a drafted token: accepted when u < ratio. */
-export interface Trial {
-  path: Path;
-  token_id: number;
-  u: number;
-  p: number;
-  q: number;
-  ratio: number | null;
-  accepted: boolean;
-}
-
-/** A verified position. */
-export interface Step {
-  path: Path;
-  position: number;
-  leading: Arrival[];
-  winner_q: number | null;
-  winner_p: number;
-  trials: Trial[];
-  token_id: number;
-  kind: Kind;
-  /** The most that any rule can accept here. */
-  optimum?: number | null;
-}
-
-export interface Round {
-  number: number;
-  position: number;
-  tokens: Token[];
-  nodes: Node[];
-  steps: Step[];
-  seconds: Record<Stage, number>;
-  text: string;
-  finish: "length" | "context" | "eos" | null;
-}
 
 export interface Model {
   role: string;
@@ -77,25 +17,15 @@ export interface Model {
   capability?: string;
 }
 
-export interface Setup {
-  method: string;
-  paths: Path[];
-  prompt: string;
-  prompt_ids: number[];
-  seed: number;
-  temperature: number;
-  top_k: number;
-  top_p: number;
-  max_new_tokens: number;
-  baseline?: boolean;
-  arithmetic?: string;
-  draft_temperature?: number | null;
+/** What a run was asked for, and its models. */
+export type Setup = Omit<Generation, "target" | "draft" | "prefill_seconds" | "rounds"> & {
   models: Model[];
   num_draft_tokens: number;
   depth: number;
+  baseline?: boolean;
   topology?: string;
   tree?: unknown;
-}
+};
 
 /** A run that is known from start to end. */
 export interface Run {
@@ -105,14 +35,6 @@ export interface Run {
   /** Autoregressive decoding of the same prompt and seed, measured beside it; empty where it was not. */
   baseline?: Round[];
 }
-
-/** The file of a run, as Python writes it. */
-export type Generation = Omit<Setup, "models" | "num_draft_tokens" | "depth" | "topology" | "tree"> & {
-  target: string;
-  draft: string;
-  prefill_seconds: number;
-  rounds: Round[];
-};
 
 /** The smallest step of time: `trial` is the number of GSD's test, null without one. */
 export interface Decision {

@@ -26,7 +26,7 @@ MOST_WHOLE = 2**53 - 1
 Count = Annotated[int, Field(ge=0, le=MOST_WHOLE)]
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1 + 1e-6, allow_inf_nan=False, description="a probability")]
 """Up to rounding at most 1."""
 Duration = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 """Seconds, of which the longest run has fewer: sums of them stay finite."""
@@ -277,6 +277,11 @@ class Generation:
             _must(round.number == number, f"{where}number = {round.number}: rounds are counted from 0")
             _check_round(round, where)
         return generation
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of `Generation`; the types and the check of the page's scripts are written from it."""
+    return _adapter(Generation).json_schema()
 
 
 _adapters: dict[type[Any], TypeAdapter[Any]] = {}

@@ -2,12 +2,9 @@
 
 /** @import { Generation, Run } from "../types.d.ts" */
 
-import { KINDS, METHODS, STATUSES } from "./catalogue.js";
+import { RECORD } from "./record.js";
 
 export const MOST_BYTES = 5_000_000;
-
-const FINISHES = ["length", "context", "eos"];
-const STAGES = ["draft", "evaluate", "verify", "rest"];
 
 class Mistake extends Error {}
 
@@ -20,94 +17,44 @@ function must(holds, where, value, wanted) {
   if (!holds) throw new Mistake(`${where || "the file"} is ${show(value)}; it should be ${wanted}`);
 }
 
-// One checker per type: each gets the value and where it stands.
-const number = (value, where) => must(Number.isFinite(value) && value >= 0, where, value, "a number of at least 0");
-const probability = (value, where) =>
-  must(Number.isFinite(value) && value >= 0 && value <= 1 + 1e-6, where, value, "a probability");
-const whole = (value, where) =>
-  must(Number.isInteger(value) && value >= 0, where, value, "a whole number of at least 0");
-const text = (value, where) => must(typeof value === "string", where, value, "a text");
-const truth = (value, where) => must(typeof value === "boolean", where, value, "true or false");
-const among = (names) => (value, where) => must(names.includes(value), where, value, `one of ${names.join(", ")}`);
-const orNull = (check) => (value, where) => value === null || check(value, where);
-// Records of before it was kept do not have it.
-const added = (check) => (value, where) => value === undefined || check(value, where);
-const list = (check) => (value, where) => {
-  must(Array.isArray(value), where, value, "a list");
-  value.forEach((item, i) => check(item, `${where}[${i}]`));
-};
-const record = (fields) => (value, where) => {
-  must(value !== null && typeof value === "object" && !Array.isArray(value), where, value, "an object");
-  for (const [name, check] of Object.entries(fields)) check(value[name], where === "" ? name : `${where}.${name}`);
-};
+// What a value of a field should be, in words.
+function wanted({ wanted: words, type, enum: names, minimum, maximum }) {
+  if (words) return words;
+  if (names) return `one of ${names.join(", ")}`;
+  if (type === "string") return "a text";
+  if (type === "boolean") return "true or false";
+  if (type === "array") return "a list";
+  const range = maximum === undefined ? `of at least ${minimum}` : `from ${minimum} to ${maximum}`;
+  return `a ${type === "integer" ? "whole number" : "number"} ${range}`;
+}
 
-const path = list(whole);
-const arrival = record({
-  token_id: whole,
-  text,
-  exponential: number,
-  q: probability,
-  p: probability,
-  arrival_q: orNull(number),
-  arrival_p: orNull(number),
-});
-const trial = record({
-  path,
-  token_id: whole,
-  u: probability,
-  p: probability,
-  q: probability,
-  ratio: orNull(number),
-  accepted: truth,
-});
-const round = record({
-  number: whole,
-  position: whole,
-  tokens: list(record({ id: whole, text, kind: among(Object.keys(KINDS)) })),
-  nodes: list(
-    record({
-      path,
-      token_id: whole,
-      text,
-      status: among(Object.keys(STATUSES)),
-      q: orNull(probability),
-      p: orNull(probability),
-    }),
-  ),
-  steps: list(
-    record({
-      path,
-      position: whole,
-      leading: list(arrival),
-      winner_q: orNull(whole),
-      winner_p: whole,
-      trials: list(trial),
-      token_id: whole,
-      kind: among(Object.keys(KINDS)),
-      optimum: added(orNull(probability)),
-    }),
-  ),
-  seconds: record(Object.fromEntries(STAGES.map((stage) => [stage, number]))),
-  text,
-  finish: orNull(among(FINISHES)),
-});
-const generation = record({
-  method: among(Object.keys(METHODS)),
-  paths: list(path),
-  prompt: text,
-  prompt_ids: list(whole),
-  seed: whole,
-  temperature: number,
-  top_k: whole,
-  top_p: number,
-  max_new_tokens: whole,
-  target: text,
-  draft: text,
-  prefill_seconds: number,
-  rounds: list(round),
-  arithmetic: added(text),
-  draft_temperature: added(orNull(number)),
-});
+function fits(value, { type, enum: names, minimum = -Infinity, maximum = Infinity }) {
+  if (names) return names.includes(value);
+  if (type === "string" || type === "boolean") return typeof value === type;
+  if (type === "array") return Array.isArray(value);
+  const number = type === "integer" ? Number.isInteger(value) : Number.isFinite(value);
+  return number && minimum <= value && value <= maximum;
+}
+
+// Checks a value against the schema of its field; `where` is its place in the file.
+function check(value, field, where) {
+  if (value === null && field.nullable) return;
+  if (field.record) {
+    checkRecord(value, field.record, where);
+    return;
+  }
+  must(fits(value, field), where, value, wanted(field));
+  if (field.items) value.forEach((item, i) => check(item, field.items, `${where}[${i}]`));
+}
+
+// Fields that old files lack get their defaults.
+function checkRecord(value, name, where) {
+  must(value !== null && typeof value === "object" && !Array.isArray(value), where, value, "an object");
+  for (const [key, field] of Object.entries(RECORD[name])) {
+    if (value[key] === undefined && "default" in field) value[key] = field.default;
+    check(value[key], field, where === "" ? key : `${where}.${key}`);
+  }
+}
 
 // The paths of a tree, the root's included.
 function checkTree(paths, where) {
@@ -170,7 +117,7 @@ export function parse(source, most = MOST_BYTES) {
   } catch {
     throw new Mistake("the file is not JSON; open one that was saved here as a trace");
   }
-  generation(value, "");
+  checkRecord(value, "Generation", "");
   checkTree(value.paths, (i) => `paths[${i}]`);
   must(value.rounds.length > 0, "rounds", value.rounds, "at least one round");
   value.rounds.forEach(checkRound);

@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from components.page import catalogue
+from components.page import catalogue, schema
 from components.page.assets import ASSETS
 from specdec import trace
 from specdec.experiments.settings import STRATEGIES
@@ -17,6 +17,11 @@ from specdec.methods import METHODS
 
 def test_the_scripts_have_the_names_of_the_catalogue():
     assert catalogue.SCRIPT.read_text() == catalogue.script(), "run python -m components.page.catalogue"
+
+
+def test_the_scripts_know_the_records_as_python_has_them():
+    for file, written in ((schema.SCRIPT, schema.script()), (schema.TYPES, schema.types())):
+        assert file.read_text() == written, "run python -m components.page.schema"
 
 
 def test_every_kind_and_status_of_a_trace_has_its_meaning():

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { RECORD } from "../../assets/shared/record.js";
 import { checkSize, fromState, parse, toRun } from "../../assets/shared/trace.js";
 import { runs, texts } from "./recorded.js";
 
@@ -20,7 +21,18 @@ function* places(value, where = "") {
   }
 }
 
-const ADDED = ["arithmetic", "draft_temperature", "optimum"]; // later: older records lack them
+// Fields with a default, which older records lack.
+const OPTIONAL = Object.values(RECORD).flatMap((fields) =>
+  Object.entries(fields).flatMap(([name, field]) => ("default" in field ? [name] : [])),
+);
+
+test("fields that an older file lacks get their defaults", () => {
+  const source = JSON.parse(texts["parting-gsd.json"]);
+  delete source.draft_temperature;
+  delete source.rounds[0].nodes[0].q;
+  const { draft_temperature, rounds } = parse(JSON.stringify(source));
+  assert.deepEqual([draft_temperature, rounds[0].nodes[0].q], [null, null]);
+});
 
 test("whatever is broken or missing in a file, the message names its place", () => {
   const source = JSON.parse(texts["parting-gsd.json"]);
@@ -29,8 +41,9 @@ test("whatever is broken or missing in a file, the message names its place", () 
   for (const [holder, key, name] of all) {
     const kept = holder[key];
     for (const wrong of [{ not: "this" }, undefined, -1.5]) {
-      if (wrong === undefined && (Array.isArray(holder) || ADDED.includes(key))) continue;
+      if (wrong === undefined && (Array.isArray(holder) || OPTIONAL.includes(key))) continue;
       if (wrong === -1.5 && kept === null) continue;
+      if (key === "seconds" && wrong?.not) continue; // all of its fields have defaults
       holder[key] = wrong;
       const found = () => parse(JSON.stringify(source));
       assert.throws(

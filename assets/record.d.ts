@@ -1,0 +1,92 @@
+// The records of `specdec.trace` as types. Written by `python -m components.page.schema`.
+
+/** One token in the race of one position. */
+export interface Arrival {
+  token_id: number;
+  text: string;
+  exponential: number;
+  q: number;
+  p: number;
+  arrival_q: number | null;
+  arrival_p: number | null;
+}
+
+/** One drafted token, a node of the draft tree. */
+export interface Node {
+  path: number[];
+  token_id: number;
+  text: string;
+  status: "accepted" | "rejected" | "unvisited";
+  q: number | null;
+  p: number | null;
+}
+
+/** One target call and what it yielded. */
+export interface Round {
+  number: number;
+  position: number;
+  tokens: Token[];
+  nodes: Node[];
+  steps: Step[];
+  seconds: Seconds;
+  text: string;
+  finish: "length" | "context" | "eos" | null;
+}
+
+/** Where one round's time went, in seconds; `rest` is everything outside the three stages. */
+export interface Seconds {
+  draft: number;
+  evaluate: number;
+  verify: number;
+  rest: number;
+}
+
+/** One verified position of a round. */
+export interface Step {
+  path: number[];
+  position: number;
+  leading: Arrival[];
+  winner_q: number | null;
+  winner_p: number;
+  trials: Trial[];
+  token_id: number;
+  kind: "accepted" | "bonus" | "residual" | "correction" | "sampled";
+  optimum: number | null;
+}
+
+/** One emitted token. */
+export interface Token {
+  id: number;
+  text: string;
+  kind: "accepted" | "bonus" | "residual" | "correction" | "sampled";
+}
+
+/** One acceptance test. */
+export interface Trial {
+  path: number[];
+  token_id: number;
+  u: number;
+  p: number;
+  q: number;
+  ratio: number | null;
+  accepted: boolean;
+}
+
+/** A whole run. */
+export interface Generation {
+  method: "ar" | "gsd" | "ersd" | "traversal" | "specinfer" | "spectr";
+  paths: number[][];
+  prompt: string;
+  prompt_ids: number[];
+  seed: number;
+  temperature: number;
+  top_k: number;
+  top_p: number;
+  max_new_tokens: number;
+  target: string;
+  draft: string;
+  prefill_seconds: number;
+  rounds: Round[];
+  arithmetic: string;
+  draft_temperature: number | null;
+}

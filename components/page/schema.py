@@ -1,0 +1,92 @@
+"""The record's schema for the scripts: `python -m components.page.schema` writes it from `specdec.trace`.
+
+assets/shared/record.js    the JSON schema, which `trace.js` checks opened files against
+assets/record.d.ts         the same as types
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from specdec.shipped import ASSETS
+from specdec.trace import MOST_WHOLE, json_schema
+
+SCRIPT = ASSETS / "shared" / "record.js"
+TYPES = ASSETS / "record.d.ts"
+_SIMPLE = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}
+
+
+def script() -> str:
+    """The schema as a module for the browser: the fields of each record, without the docstrings."""
+    lines = [
+        "// The records of `specdec.trace` as JSON schema. Written by `python -m components.page.schema`.",
+        "// biome-ignore-all format: generated",
+        "",
+        "export const RECORD = {",
+    ]
+    for name, record in _records().items():
+        fields = {field: _bare(value) for field, value in record["properties"].items()}
+        lines += [f"  {name}: {{"]
+        lines += [f"    {field}: {_javascript(value)}," for field, value in fields.items()]
+        lines += ["  },"]
+    return "\n".join([*lines, "};", ""])
+
+
+def types() -> str:
+    """The schema as types of the scripts."""
+    lines = ["// The records of `specdec.trace` as types. Written by `python -m components.page.schema`.", ""]
+    for name, record in _records().items():
+        sentence = re.split(r"\.\s|\n\n|: ", record["description"])[0].replace("\n", " ").rstrip(".")
+        fields = [f"  {field}: {_type(value)};" for field, value in record["properties"].items()]
+        lines += [f"/** {sentence}. */", f"export interface {name} {{", *fields, "}", ""]
+    return "\n".join(lines)
+
+
+def _records() -> dict[str, Any]:
+    schema = json_schema()
+    return schema["$defs"] | {"Generation": schema}
+
+
+def _bare(value: dict[str, Any]) -> dict[str, Any]:
+    """A field's schema as `trace.js` reads it: no titles, no limits that a script's numbers can't hold.
+
+    wanted: words for a value that does not fit. nullable: null fits too. record: the name of a record.
+    """
+    if "anyOf" in value:
+        option, null = value["anyOf"]
+        assert null == {"type": "null"}, f"{value} is more than a value or null"
+        default = {key: value[key] for key in ("default",) if key in value}
+        return _bare(option) | {"nullable": True} | default
+    if "$ref" in value:
+        return {"record": value["$ref"].rsplit("/", 1)[-1]}
+    bare = {"type": value["type"]} if "enum" not in value else {"enum": value["enum"]}
+    if "items" in value:
+        bare["items"] = _bare(value["items"])
+    if "description" in value:
+        bare["wanted"] = value["description"]
+    limits = {key: value[key] for key in ("minimum", "maximum") if value.get(key, MOST_WHOLE) < MOST_WHOLE}
+    return bare | limits | {key: value[key] for key in ("default",) if key in value}
+
+
+def _javascript(value: Any) -> str:
+    """A value as the scripts write it: keys without quotes."""
+    return re.sub(r'"(\w+)": ', r"\1: ", json.dumps(value)).replace(".0,", ",")
+
+
+def _type(value: dict[str, Any]) -> str:
+    if "$ref" in value:
+        return value["$ref"].rsplit("/", 1)[-1]
+    if "anyOf" in value:
+        return " | ".join(_type(option) for option in value["anyOf"])
+    if "enum" in value:
+        return " | ".join(json.dumps(name) for name in value["enum"])
+    if value["type"] == "array":
+        return f"{_type(value['items'])}[]"
+    return _SIMPLE[value["type"]]
+
+
+if __name__ == "__main__":
+    SCRIPT.write_text(script())
+    TYPES.write_text(types())
