@@ -1,26 +1,30 @@
-"""What commands share: how they end, and the files that they write."""
+"""What all commands share: how they end, how they read options, and the files that they write."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 
 @contextmanager
 def ended() -> Iterator[None]:
-    """Within, a command ends without a traceback, while it still imports too.
+    """A context in which a command, its imports included, ends without a traceback.
 
-    A user's mistake (ValueError), a file that can't be read or written and a missing package are
-    one line and exit code 1. Ctrl+C is exit code 130, with the words of the KeyboardInterrupt. A reader that
-    goes away, as `| head` does, is exit code 0. Characters that the terminal does not know become ?.
+    A user's mistake (ValueError), a file that can't be read or written, and a missing package give one line
+    and exit code 1. Ctrl+C gives 130, after the words of the KeyboardInterrupt if it has any. A reader that
+    goes away, as `| head` does, gives 0. Characters that the terminal does not know become "?". A standard
+    stream that is closed counts as empty: nothing comes from it, and what is written to it is dropped.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open to the end of the program
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
@@ -44,8 +48,16 @@ def _words(error: Exception) -> str:
     return str(error)
 
 
+class Parser(ArgumentParser):
+    """An argument parser whose errors are ValueErrors, so that every mistake ends in the same way."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error that argparse found."""
+        raise ValueError(message)
+
+
 def to_write(text: str) -> Path:
-    """A path of an option whose file is written at the end, refused at the start where that can't be."""
+    """The path of a file that is written when a command ends; ArgumentTypeError if it can't be written."""
     path = Path(text)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentTypeError(f"{text!r} can't be written: is its folder there, and yours to write?")

@@ -9,7 +9,6 @@ alone; trees are chosen by it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
@@ -23,7 +22,7 @@ import torch
 from specdec.bench.report import aligned
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.checks import whole
-from specdec.commands import ended, to_write, write_json
+from specdec.commands import Parser, ended, to_write, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.devices import machine
@@ -235,7 +234,7 @@ def _pair(name: str, dtype: str) -> ModelPair:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print. ValueError: a user's mistake."""
-    parser = argparse.ArgumentParser(prog="python -m specdec.bench.batch", description=__doc__)
+    parser = Parser(prog="python -m specdec.bench.batch", description=__doc__)
     parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
     parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")

@@ -23,7 +23,7 @@ from specdec.bench.profile import profile
 from specdec.bench.report import mean_load, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
-from specdec.commands import to_write, write_json
+from specdec.commands import Parser, to_write, write_json
 from specdec.devices import machine
 from specdec.exactness.audit.engines import versions
 from specdec.loading import load_told
@@ -40,7 +40,7 @@ TRIAL_SEED = 1 << 20
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    result = argparse.ArgumentParser(
+    result = Parser(
         prog="python -m specdec.bench",
         description="Tokens per second of transformers' own decoding and of ours, side by side.",
     )

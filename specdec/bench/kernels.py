@@ -8,7 +8,6 @@ in turn.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import os
 import time
@@ -19,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specdec.commands import ended, to_write, write_json
+from specdec.commands import Parser, ended, to_write, write_json
 from specdec.devices import machine
 from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
@@ -35,7 +34,7 @@ EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN
 
 def main() -> None:
     """Measure and print; with `--json`, write."""
-    parser = argparse.ArgumentParser(prog="python -m specdec.bench.kernels", description=__doc__)
+    parser = Parser(prog="python -m specdec.bench.kernels", description=__doc__)
     parser.add_argument("--json", type=to_write, help="write all figures here")
     parser.add_argument("--times", type=int, default=12, help="how often each product is timed")
     options = parser.parse_args()

@@ -6,7 +6,6 @@ processor time on one thread, which other work on the machine leaves alone but f
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 from statistics import median
@@ -18,7 +17,7 @@ from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.profile import outside_forwards
 from specdec.bench.report import aligned
 from specdec.checks import whole
-from specdec.commands import ended, to_write, write_json
+from specdec.commands import Parser, ended, to_write, write_json
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
 from specdec.methods import DRAFTING, METHODS
@@ -58,7 +57,7 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print. ValueError: a user's mistake."""
-    parser = argparse.ArgumentParser(prog="python -m specdec.bench.overhead", description=__doc__)
+    parser = Parser(prog="python -m specdec.bench.overhead", description=__doc__)
     parser.add_argument("--vocabulary", type=int, default=4096, help="tokens, up to 8192 (default: 4096)")
     parser.add_argument("--tokens", type=int, default=400, help="of each run (default: 400)")
     parser.add_argument("--repeats", type=int, default=20, help="runs of each (default: 20)")

@@ -8,12 +8,12 @@ project does not count repeated proposals, so its entropy is ERSD's H[R] and may
 
 from __future__ import annotations
 
-import argparse
 from typing import NamedTuple
 
 import numpy as np
 
 from specdec import channel
+from specdec.commands import Parser
 
 PAIRS = {
     "near": ((0.1, 0.45, 0.05, 0.3, 0.1), (0.2, 0.35, 0.1, 0.25, 0.1)),
@@ -99,7 +99,7 @@ _TUNSTALL_HEAD = f"{'k':>6}{'codeword':>10}{'rate':>9}{'sent':>9}{'entropy':>9}"
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m specdec.channel")
+    parser = Parser(prog="python -m specdec.channel")
     parser.add_argument("--messages", type=int, default=4000)
     parser.add_argument("--symbols", type=int, default=40_000)
     options = parser.parse_args(arguments)

@@ -7,7 +7,6 @@ came.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Sequence
 from random import Random
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from specdec.checks import whole
-from specdec.commands import ended, to_write, write_json
+from specdec.commands import Parser, ended, to_write, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.methods import METHODS
@@ -125,7 +124,7 @@ def _decoded(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compare and print. ValueError: a user's mistake."""
-    parser = argparse.ArgumentParser(prog="python -m specdec.exactness.batched", description=__doc__)
+    parser = Parser(prog="python -m specdec.exactness.batched", description=__doc__)
     parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
     parser.add_argument("--tokens", type=int, default=360, help="of a run on average (default: 360)")
     parser.add_argument("--seed", type=int, default=0, help="of the plan (default: 0)")

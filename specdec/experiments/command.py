@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from specdec.checks import whole
-from specdec.commands import write_json
+from specdec.commands import Parser, write_json
 from specdec.experiments.findings import VERDICTS
 from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
@@ -31,7 +31,7 @@ _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    result = argparse.ArgumentParser(
+    result = Parser(
         prog="python -m specdec.experiments",
         description="Tokens per target call against k, acceptance by index, and bounds.",
     )

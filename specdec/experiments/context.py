@@ -11,7 +11,6 @@ Runs are appended to a JSON-lines file; a killed measurement goes on where it wa
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from specdec.commands import ended, to_write, write_json
+from specdec.commands import Parser, ended, to_write, write_json
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.decoding.run import generate
 from specdec.experiments.estimates import Estimate, tokens_per_call
@@ -119,7 +118,7 @@ def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, measure, and print the summary."""
-    parser = argparse.ArgumentParser(description="The gain of context-aware trees.")
+    parser = Parser(description="The gain of context-aware trees.")
     parser.add_argument("--results", type=Path, default=Path("context.jsonl"))
     parser.add_argument("--acceptance", type=Path, default=EMBEDDED, help="folder of the learnt acceptance")
     parser.add_argument("--summary", type=to_write, help="where to write the summary")

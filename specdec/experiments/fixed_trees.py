@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from specdec.commands import to_write, write_json
+from specdec.commands import Parser, to_write, write_json
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
 from specdec.experiments.estimates import Estimate, tokens_per_call
@@ -132,7 +132,7 @@ class Experiment:
 
     def _parser(self) -> argparse.ArgumentParser:
         module = f"python -m specdec.experiments.{self.name}"
-        parser = argparse.ArgumentParser(prog=module, description=self.about)
+        parser = Parser(prog=module, description=self.about)
         parser.add_argument("--results", type=Path, default=Path(f"{self.name}.jsonl"))
         parser.add_argument("--summary", type=to_write, help="where to write the summary")
         repeats = f"of everything, on other seeds (default: {self.repeats})"

@@ -1,9 +1,9 @@
-"""What the command decodes: one run, or one of each method, and what they measured."""
+"""The topology that the command decodes with, its runs, and the numbers that they measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from specdec import topology as topologies
@@ -20,9 +20,8 @@ from specdec.trace import Generation
 class Measured:
     """What one run measured.
 
-    tokens, target_calls: of the run. drafted, accepted: tokens that were, in all of it. ms_per_token: without
-    the run's first round, which also warms up. times_plain: how many times faster than autoregressive
-    decoding of the same prompt; same_text: whether its text is that of the same seed.
+    tokens, target_calls, drafted, accepted: numbers in the whole run. ms_per_token: without the run's first
+    round, which also warms up.
     """
 
     method: str
@@ -32,12 +31,10 @@ class Measured:
     drafted: int
     accepted: int
     ms_per_token: float
-    times_plain: float
-    same_text: bool
 
     @classmethod
-    def of(cls, generation: Generation, plain: Generation) -> Measured:
-        """What these two runs say."""
+    def of(cls, generation: Generation) -> Measured:
+        """The numbers of this run."""
         return cls(
             method=generation.method,
             tokens=len(generation.token_ids),
@@ -46,13 +43,7 @@ class Measured:
             drafted=sum(len(round.nodes) for round in generation.rounds),
             accepted=sum(round.num_accepted for round in generation.rounds),
             ms_per_token=1000 * seconds_per_token(generation),
-            times_plain=seconds_per_token(plain) / seconds_per_token(generation),
-            same_text=generation.token_ids == plain.token_ids,
         )
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def seconds_per_token(generation: Generation) -> float:
@@ -85,18 +76,12 @@ def named(name: str) -> Topology | str | int:
     return topologies.named(kind, k)
 
 
-def plainly(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> Generation:
-    """The same without a draft."""
-    return generate(pair, prompt, **(settings | {"method": "ar", "topology": None}))
-
-
-def compared(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> list[Measured]:
-    """Each method from this prompt and seed (0 where there is none), the first of them plain decoding."""
+def compared(pair: ModelPair, prompt: str | Sequence[int], settings: dict[str, Any]) -> list[Generation]:
+    """A run of each method from this prompt and seed (0 by default); the first one is plain decoding."""
     settings = settings | {"seed": settings["seed"] or 0}
-    found = []
+    generations = []
     for method in METHODS:
         own = settings | {"method": method}
-        # a first one for what is only done once
-        generate(pair, prompt, **(own | {"max_new_tokens": 2}))
-        found.append(generate(pair, prompt, **own))
-    return [Measured.of(generation, found[0]) for generation in found]
+        generate(pair, prompt, **(own | {"max_new_tokens": 2}))  # warms up
+        generations.append(generate(pair, prompt, **own))
+    return generations

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import specdec.tiny
-from specdec.commands import ended
+from specdec.commands import Parser, ended
 from specdec.tiny.measure import measure, measure_shapes
 from specdec.tiny.recipe import SMOKE, Budget, Recipe
 from specdec.tiny.run import Run, train
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def command() -> argparse.ArgumentParser:
     """The options."""
     description = specdec.tiny.__doc__.split("\n")[0]
-    parser = argparse.ArgumentParser(prog="python -m specdec.tiny", description=description)
+    parser = Parser(prog="python -m specdec.tiny", description=description)
     add = parser.add_argument
     add("--corpus", type=Path, help=f"folder with {GENERAL} and {STORIES}")
     add("--work", type=Path, help="folder for checkpoints; a killed run goes on from it")

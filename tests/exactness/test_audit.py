@@ -11,7 +11,7 @@ import torch
 
 import specdec
 from specdec.decoding.engine import Engine, RunSettings
-from specdec.exactness.audit import audit, evidence
+from specdec.exactness.audit import audit, evidence, power
 from specdec.exactness.audit.command import main
 from specdec.exactness.audit.engines import assisted, ours, transformers
 from specdec.exactness.audit.law import OTHER, TargetLaw
@@ -45,7 +45,7 @@ def with_verifier(verifier, topology, pair):
 
 @pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
 def test_our_engines_pass(method):
-    """False alarm 1e-6 each, over five tests."""
+    """False alarm 1e-6 each, over six tests."""
     report = audit(ours(PAIR, method=method), PAIR, [0], **PLAIN)
     report.check()
     assert report.verdict == "no difference found"
@@ -125,6 +125,18 @@ def one_noise_for_two(prompt_ids, seed, max_new_tokens, *_):
     return tokens[len(prompt_ids) :]
 
 
+def of_bytes():
+    """A model of bytes and pairs of bytes."""
+    tokenizer = byte_level_tokenizer()
+    return specdec.ModelPair(MarkovModel(random_table(len(tokenizer), 0, 1)), tokenizer=tokenizer)
+
+
+def in_text(pair):
+    """Our engine, returning texts."""
+    sample = ours(pair, method="ar")
+    return lambda *asked: TargetLaw(pair, asked[0], Sampling()).said(sample(*asked))
+
+
 def failed(report):
     return {each.name for each in report.trials[0].evidence if each.p_value < BEYOND_DOUBT}
 
@@ -141,6 +153,51 @@ def test_seeds_that_share_their_noise_are_found():
     )
     assert "a seed and the next" in failed(report)
     assert "every token" not in failed(report)
+
+
+SHARED = {
+    "every second bit": lambda seed: seed & ~2,
+    "every fourth bit": lambda seed: seed & ~8,
+    "the last digits": lambda seed: seed % 300,
+    "few seeds": lambda seed: seed % 7,
+    "one seed": lambda seed: 0,
+}
+
+
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("in_texts", [False, True], ids=["tokens", "texts"])
+def test_seeds_that_give_the_same_text_are_found_at_any_distance(shared, in_texts):
+    """The control is the engine that uses its whole seed; false alarm 1e-6."""
+    pair, sample, prompt, settings = PAIR, categorical, [0], PLAIN
+    if in_texts:
+        pair, prompt = of_bytes(), "a"
+        sample, settings = in_text(pair), {"decodes": 600, "length": 1, "top_k": 5}
+    audit(sample, pair, prompt, **settings).check()
+    report = audit(
+        lambda ids, seed, *rest: sample(ids, SHARED[shared](seed), *rest), pair, prompt, **settings
+    )
+    assert "seeds with the same text" in failed(report)
+    assert report.verdict == "wrong"
+
+
+def test_duplicates_are_doubted_as_seldom_as_stated_and_found_as_often_as_stated():
+    """400 runs of 300 seeds: a false alarm at 5% in at most 20; shares as stated are found in 380 or more.
+
+    The bound is above the true probability, so that the first number is far from its limit. Of the second,
+    396 or more are expected, and fewer than 380 come with a chance below 1e-9.
+    """
+    generator = np.random.default_rng(0)
+    law = generator.dirichlet(np.ones(60))
+    alarms = found = 0
+    for _ in range(400):
+        texts = generator.choice(60, 300, p=law)
+        result = evidence.duplicates("", texts.tolist(), law[texts], 0.05)
+        alarms += result.p_value < 0.05
+        copied = generator.random(150) < result.would_find
+        texts[1::2][copied] = texts[::2][copied]
+        found += evidence.duplicates("", texts.tolist(), law[texts], 0.05).p_value < 0.05
+    assert alarms <= 20
+    assert found >= 380
 
 
 def test_an_engine_that_ignores_its_seed_does_not_reproduce():
@@ -295,13 +352,27 @@ def test_assisted_generation_runs(embedded):
 
 def test_texts_that_several_tokenisations_have_are_one_outcome():
     """A model of bytes and pairs of bytes that says "aa" in two ways; false alarm 1e-6."""
-    tokenizer = byte_level_tokenizer()
-    pair = specdec.ModelPair(MarkovModel(random_table(len(tokenizer), 0, 1)), tokenizer=tokenizer)
-    sample = ours(pair, method="ar")
-    texts = lambda *asked: TargetLaw(pair, asked[0], Sampling()).said(sample(*asked))  # noqa: E731
-    report = audit(texts, pair, "a", decodes=200, length=1, top_k=5)
+    pair = of_bytes()
+    report = audit(in_text(pair), pair, "a", decodes=200, length=1, top_k=5)
     report.check()
-    assert [each.name for each in report.trials[0].evidence] == ["first tokens", "a seed and the next"]
+    assert [each.name for each in report.trials[0].evidence] == [
+        "first tokens",
+        "a seed and the next",
+        "seeds with the same text",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shift", "verdict"), [("0", "no difference found"), ("0.4", "wrong")])
+def test_the_power_command_counts_verdicts(shift, verdict, capsys):
+    power.main(["--shift", shift, "--audits", "1", "--decodes", "400"])
+    assert f"1 audits of 400 decodes: {{'{verdict}': 1}}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shift", ["-0.1", "nan", "2"])
+def test_a_shift_that_is_none_is_named(shift):
+    with pytest.raises(ValueError, match="--shift"):
+        power.main(["--shift", shift])
 
 
 @pytest.mark.slow

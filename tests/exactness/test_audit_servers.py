@@ -73,7 +73,7 @@ def test_a_server_of_the_completions_protocol(embedded, served, form):
     state["answer"] = answering(embedded, form)
     report = audit(engine, embedded, "The cat", **asked)
     report.check()
-    assert len(report.trials[0].evidence) == (5 if form else 2)
+    assert len(report.trials[0].evidence) == (6 if form else 3)
     state["answer"] = answering(embedded, form, lambda asked: asked | {"temperature": 3, "top_k": 0})
     assert audit(engine, embedded, "The cat", **asked).verdict == "wrong"
 

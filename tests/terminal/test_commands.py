@@ -26,6 +26,11 @@ def run(code: str, **options) -> subprocess.CompletedProcess[str]:
         ("raise KeyboardInterrupt", 130, ""),
         ("raise KeyboardInterrupt('kept')", 130, "kept\n"),
         ("raise SystemExit(3)", 3, ""),
+        (
+            "from specdec.commands import Parser; Parser().parse_args(['x'])",
+            1,
+            "error: unrecognized arguments: x\n",
+        ),
         ("pass", 0, ""),
     ],
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from specdec.commands import Parser
 from specdec.exactness.audit import engines
 from specdec.exactness.audit.report import Report, saved
 from specdec.exactness.audit.run import audit
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; 1 where a difference was found, 2 where an engine could not be audited."""
-    parser = _parser()
-    asked = parser.parse_args(arguments)
-    try:
-        if asked.json:
-            saved(asked.json)  # hours later it would be too late to say that it can't be used
-        pair = load_told(asked.target, asked.draft)
-    except ValueError as error:
-        parser.error(str(error))
+    """Audit the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
+
+    ValueError: a user's mistake.
+    """
+    asked = _parser().parse_args(arguments)
+    if asked.json:
+        saved(asked.json)  # raises now what would otherwise end the command after hours
+    pair = load_told(asked.target, asked.draft)
     return max(_audited(name, pair, asked) for name in asked.engine)
 
 
@@ -70,7 +70,7 @@ def _report(name: str, pair: ModelPair, asked: argparse.Namespace) -> Report:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m specdec.exactness.audit", description=__doc__)
+    parser = Parser(prog="python -m specdec.exactness.audit", description=__doc__)
     add = parser.add_argument
     add("--engine", nargs="+", choices=engines.NAMES, required=True)
     add("--target", help="hub id or folder; without one, the embedded pair")

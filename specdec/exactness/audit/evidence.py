@@ -1,4 +1,4 @@
-"""Tests of decodes against the law, each with the chance of its false alarm and what it would have found.
+"""Tests of decodes against the law, each with its p-value and with the deviation it would have found.
 
 A decode becomes numbers that are independent and uniform on (0, 1) if the engine keeps the law: the position
 of each token in the law of its place, the likeliest tokens first, at random within the token's own share
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,85 @@ class Evidence:
     p_value: float
     count: int
     would_find: float
+
+    def text(self) -> str:
+        """The result in one line."""
+        return (
+            f"{self.name}: p = {self.p_value:.2g} (χ² {self.statistic:.1f}, degrees of freedom "
+            f"{self.degrees_of_freedom}; {self.count:,} counted, a total variation of {self.would_find:.3f} "
+            "would be found)"
+        )
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """The test whether pairs of seeds at some distance give the same text too often.
+
+    distance: the one with the smallest p-value. count, same: pairs of seeds at that distance, and how many of
+    them gave the same text. expected: how many would by chance. p_value: an upper bound, over all distances.
+    would_find: share of the pairs at distance 1 that, if duplicated, would be found with probability 0.99.
+    """
+
+    name: str
+    distance: int
+    count: int
+    same: int
+    expected: float
+    p_value: float
+    would_find: float
+
+    def text(self) -> str:
+        """The result in one line."""
+        return (
+            f"{self.name}: p = {self.p_value:.2g} (at a distance of {self.distance:,}, {self.same:,} of "
+            f"{self.count:,} pairs of seeds, where chance gives {self.expected:.1f}; duplicates among "
+            f"{self.would_find:.1%} of the pairs would be found)"
+        )
+
+
+def duplicates(
+    name: str, texts: Sequence[Hashable], probabilities: Sequence[float], level: float
+) -> Duplicates:
+    """Whether seeds share their randomness: texts of consecutive seeds are compared at every distance.
+
+    probabilities: of each text under the law. At each distance every seed is in at most one pair. Given the
+    first text of a pair, the second equals it with that text's probability. The number of equal pairs is
+    therefore a sum of independent indicators, and Chernoff's bound limits its tail. The smallest bound is
+    multiplied by the number of distances.
+    """
+    numbers: dict[Hashable, int] = {}
+    same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
+    mass, seeds = np.asarray(probabilities, dtype=float), np.arange(len(texts))
+    distances = range(1, len(texts))
+    found = []
+    for distance in distances:
+        first = seeds[:-distance][seeds[:-distance] % (2 * distance) < distance]
+        same = int((same_text[first] == same_text[first + distance]).sum())
+        expected = float(mass[first].sum())
+        found.append((_log_chernoff(len(first), same, expected), distance, len(first), same, expected))
+    least, distance, count, same, expected = min(found)
+    p_value = min(1.0, len(distances) * math.exp(least))
+    pairs, by_chance = found[0][2], found[0][4]
+    needed = bisected(
+        lambda number: _log_chernoff(pairs, number, by_chance) < math.log(level / len(distances)), 0.0, pairs
+    )
+    share = bisected(
+        lambda share: _log_chernoff(pairs, pairs - needed, pairs * (1 - share)) < math.log(1 - POWER),
+        0.0,
+        1.0,
+    )
+    return Duplicates(name, distance, count, same, expected, p_value, share)
+
+
+def _log_chernoff(count: int, number: float, expected: float) -> float:
+    """Upper bound of log Pr(at least `number` of `count` independent events), `expected` being their mean."""
+    if number <= expected:
+        return 0.0
+    if expected <= 0:
+        return -math.inf
+    share, mean = number / count, expected / count
+    failing = (1 - share) * math.log((1 - share) / (1 - mean)) if share < 1 else 0.0
+    return -count * (share * math.log(share / mean) + failing)
 
 
 def of_counts(

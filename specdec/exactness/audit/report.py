@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from specdec.commands import write_json
-from specdec.exactness.audit.evidence import POWER, Evidence
+from specdec.exactness.audit.evidence import POWER, Duplicates, Evidence
 
 BEYOND_DOUBT = 1e-9
 """An engine is called wrong only below this, in two independent runs."""
@@ -38,7 +38,7 @@ class Trial:
 
     first_seed: int
     decodes: int
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[Evidence | Duplicates, ...]
     impossible: int
     deviations: tuple[Deviation, ...]
     longer: int = 0
@@ -111,13 +111,7 @@ class Report:
         )
 
     def _tests(self) -> list[str]:
-        return [
-            f"  {each.name}: p = {each.p_value:.2g} (χ² {each.statistic:.1f}, degrees of freedom "
-            f"{each.degrees_of_freedom}; {each.count:,} counted, a total variation of {each.would_find:.3f} "
-            "would be found)"
-            for trial in self.trials
-            for each in trial.evidence
-        ]
+        return [f"  {each.text()}" for trial in self.trials for each in trial.evidence]
 
     def _example(self) -> list[str]:
         lines = [

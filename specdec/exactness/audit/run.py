@@ -30,7 +30,7 @@ SECOND_RUN = 1 << 30
 """How far its seeds are from the first run's; all of both fit into 31 bits."""
 REPEATED = 10
 _SHOWN = 5
-_TESTS = 5
+_TESTS = 6
 
 
 def audit(
@@ -119,14 +119,20 @@ class _Plan:
         said = [self._decode(first_seed + number) for number in range(self.decodes)]
         chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
         outcomes, longer = Counter(map(self._outcome, said)), 0
-        found = [evidence.of_counts("first tokens", outcomes, self.joint, self.level)]
+        found: list[evidence.Evidence | evidence.Duplicates] = [
+            evidence.of_counts("first tokens", outcomes, self.joint, self.level)
+        ]
         impossible = sum(number for outcome, number in outcomes.items() if outcome not in self.joint)
         texts = [each for each in said if isinstance(each, str)]
         if texts:
             numbers = self._places_of_texts(texts, chance[:, 0])
+            mass = [self.joint.get(self._outcome(text), 0.0) for text in texts]
         else:
             tokens = [each for each in said if not isinstance(each, str)]
-            numbers = np.stack([*map(self._places, tokens, chance)])  # [decodes, tokens]
+            placed = [*map(self._places, tokens, chance)]
+            numbers = np.stack([numbers for numbers, _ in placed])  # [decodes, tokens]
+            mass = [probability for _, probability in placed]
+            said = [self.law.judged(each, self.most) for each in tokens]
             impossible = int((numbers == 1).any(1).sum())
             longer = sum(len(each) > self.most for each in tokens)
             found.append(evidence.uniformity("every token", numbers, self.level))
@@ -134,6 +140,7 @@ class _Plan:
                 pairs = evidence.neighbours(numbers, first)
                 found.append(evidence.independence(name, pairs, self.level))
         found.append(evidence.independence("a seed and the next", evidence.consecutive(numbers), self.level))
+        found.append(evidence.duplicates("seeds with the same text", said, mass, self.level))
         return Trial(first_seed, self.decodes, tuple(found), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
@@ -163,12 +170,16 @@ class _Plan:
         outcome = said if isinstance(said, str) else self.law.ended(said, self.length)
         return outcome if outcome in self.joint or not self.joint[OTHER] else OTHER
 
-    def _places(self, said: tuple[int, ...], chance: np.ndarray) -> np.ndarray:
-        """Of one decode [tokens], by chance after its end: left out, they would choose pairs by it."""
+    def _places(self, said: tuple[int, ...], chance: np.ndarray) -> tuple[np.ndarray, float]:
+        """Places [tokens] of one decode, and its probability.
+
+        Places after its end are filled from `chance`: if they were left out, the end would choose the pairs.
+        """
         token_ids = self.law.judged(said, self.most)
         law = self.law.after(token_ids[:-1])  # [its tokens, vocabulary]
         numbers = evidence.places(law, np.array(token_ids), chance[: len(token_ids)])
-        return np.concatenate([numbers, chance[len(token_ids) :]])
+        known = [row[token] if token != NO_TOKEN else 0.0 for row, token in zip(law, token_ids, strict=True)]
+        return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(known)
 
     def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
         """Of each decode, in the joint law: [decodes, 1]."""
