@@ -15,9 +15,11 @@ from components.page.questions import Answer, Question, answers
 from specdec import channel
 from specdec.figures.looks import skeleton
 
-MOST_TOKENS = 40
+MOST_TOKENS = 20
 _SHOWN = 12
 """Indices of a law that are shown."""
+_COUNTED = 64
+"""Indices whose probabilities are computed one by one; entropies include those beyond in closed form."""
 
 _Weights = Annotated[list[Weight], Field(min_length=2, max_length=MOST_TOKENS)]
 
@@ -36,7 +38,7 @@ def laws(asked: Laws) -> Answer:
     method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
     if len(p) != len(q):
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
-    both = channel.index_laws(p, q, method)
+    both = channel.index_laws(p, q, method, _COUNTED)
     bound, constant, source = BOUNDS[method]
     rows = _index_rows(both)
     return {

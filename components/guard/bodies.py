@@ -1,12 +1,13 @@
 """Requests on their way in: bounded in size, in time and in number, for each address and for all.
 
-Where there are too many, the one that has taken longest ends, of the address that has most: a body that
-arrives as bodies do, within milliseconds, is never that one, so whoever sends slowly stops nobody.
+Only bodies that are late or large are counted. Where there are too many of them, the oldest of the address
+with most is ended: whoever sends slowly stops nobody else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ from typing import Any
 MANY_VALUES = 30_000
 """Commas and brackets of a body, so also the values in it: to read more would hold up everybody else. A
 prompt of the longest kind may consist of them."""
+
+
+LATE = 1.0
+"""Seconds after which a body that is not complete counts."""
+SMALL = 16_384
+"""Bytes up to which a body that is not late does not count."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer to the visitor, not an error of ours
@@ -27,7 +34,8 @@ class Refused(Exception):  # noqa: N818 - an answer to the visitor, not an error
 
 @dataclass(frozen=True)
 class Bounds:
-    """size in bytes; seconds until all of it is there; each, all: at once of one address and of all."""
+    """size: bytes of a body. seconds: until all of it is there. each, all: how many may be late or large at
+    once, of one address and of all addresses."""
 
     size: int
     seconds: float
@@ -35,56 +43,86 @@ class Bounds:
     all: int
 
 
+class _Body:
+    """A body on its way in. parts: what has arrived of it; ended: it has to make way."""
+
+    def __init__(self, address: str):
+        self.address, self.began = address, time.monotonic()
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.ended = asyncio.Event()
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is late or large."""
+        return self.size > SMALL or time.monotonic() - self.began > LATE
+
+
 class Arriving:
     """The bodies of one kind that are on their way in, for one event loop."""
 
     def __init__(self) -> None:
-        self._bodies: dict[asyncio.Event, str] = {}  # in the order in which they began; whose each is
+        self._bodies: dict[_Body, None] = {}  # in the order in which they began
 
     async def read(self, scope: Mapping[str, Any], receive: Any, address: str, bounds: Bounds) -> bytes:
         """The whole body. `Refused` says what is wrong; ConnectionError: the client left."""
         if stated_length(scope) > bounds.size:
             raise _too_large(bounds)
-        ended = asyncio.Event()
-        self._make_room(address, bounds)
-        self._bodies[ended] = address
-        reading = asyncio.ensure_future(_read(receive, bounds))
-        ending = asyncio.ensure_future(ended.wait())
+        body = _Body(address)
+        self._bodies[body] = None
+        self._make_room(bounds)
+        reading = asyncio.ensure_future(self._read(body, receive, bounds))
+        ending = asyncio.ensure_future(body.ended.wait())
         try:
             await asyncio.wait([reading, ending], timeout=bounds.seconds, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
-                raise Refused(408, _late(bounds, ended.is_set()))
+                raise Refused(408, _late(bounds, body.ended.is_set()))
             return reading.result()
         finally:
-            self._bodies.pop(ended, None)
+            self._bodies.pop(body, None)
             for task in (reading, ending):
                 task.cancel()
 
-    def _make_room(self, address: str, bounds: Bounds) -> None:
-        number = Counter(self._bodies.values())
-        if number[address] >= bounds.each:
-            self._end_oldest(address)
-        elif len(self._bodies) >= bounds.all:
-            self._end_oldest(number.most_common(1)[0][0])
+    async def _read(self, body: _Body, receive: Any, bounds: Bounds) -> bytes:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionError("the client left")
+            counted = body.counts
+            body.parts.append(message.get("body", b""))
+            body.size += len(body.parts[-1])
+            more = message.get("more_body", False)
+            if body.size > bounds.size:
+                raise _too_large(bounds)
+            if more and body.counts and not counted:
+                self._make_room(bounds)
+        return b"".join(body.parts)
 
-    def _end_oldest(self, address: str) -> None:
-        oldest = next(ended for ended, whose in self._bodies.items() if whose == address)
-        del self._bodies[oldest]
-        oldest.set()
+    def _make_room(self, bounds: Bounds) -> None:
+        """End the oldest bodies that count until there are no more of them than the bounds say."""
+        counting = [body for body in self._bodies if body.counts]
+        while counting:
+            address, most = Counter(body.address for body in counting).most_common(1)[0]
+            if most <= bounds.each and len(counting) <= bounds.all:
+                return
+            oldest = next(body for body in counting if body.address == address)
+            counting.remove(oldest)
+            del self._bodies[oldest]
+            oldest.ended.set()
 
 
-async def _read(receive: Any, bounds: Bounds) -> bytes:
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ConnectionError("the client left")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False)
-        if size > bounds.size:
-            raise _too_large(bounds)
-    return b"".join(parts)
+async def collected(app: Any, scope: Any, receive: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """What an app answers, as a whole: status, headers and body."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    body = b"".join(m.get("body", b"") for m in sent if m["type"] == "http.response.body")
+    return start["status"], start["headers"], body
 
 
 def again(body: bytes, receive: Any) -> Any:

@@ -12,18 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
+import time
+import traceback
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 from components.guard import hosts, limits, routes
 from components.guard.addresses import address
-from components.guard.bodies import Arriving, Bounds, Refused, again, check_values
+from components.guard.bodies import Arriving, Bounds, Refused, again, check_values, collected
 from components.guard.kept import Kept
 from components.guard.line import Line
-from components.guard.pace import FAILED, REFUSED, Purses
+from components.guard.pace import FAILED, REFUSED, SECOND, UNIT_BYTES, Purses
 from components.guard.sessions import Sessions
 
 AT_ONCE = 2
@@ -31,7 +37,10 @@ AT_ONCE = 2
 _DRAIN = 1.0
 """Seconds in which a refused client may finish sending: many read no answer before."""
 _DRAINED = 2_000_000
-_HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
+_PIECE = 65_536
+"""Bytes of an answer that are handed to uvicorn at once."""
+HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
+"""The hosts whose frames show a Space."""
 _TUNNEL = "https://gradio.s3-us-west-2.amazonaws.com"
 _POLICY = {
     "default-src": "'self'",
@@ -44,7 +53,7 @@ _POLICY = {
     "object-src": "'none'",
     "base-uri": "'self'",
     "form-action": "'self'",
-    "frame-ancestors": f"'self' {_HUB}",
+    "frame-ancestors": "'self'",
 }
 _FROM_TUNNEL = ("default-src", "script-src", "style-src", "font-src", "img-src")
 _RANGE = re.compile(rb"bytes=(\d{1,15}-\d{0,15}|-\d{1,15})")
@@ -52,15 +61,17 @@ _RANGE = re.compile(rb"bytes=(\d{1,15}-\d{0,15}|-\d{1,15})")
 
 class Guard:
     """ASGI middleware around a Gradio app. fresh: beginnings of paths that browsers ask for again each time,
-    so that new scripts never meet old ones."""
+    so that new scripts never meet old ones. framed_by: other hosts that may show the page in a frame.
+    """
 
-    def __init__(self, app: Any, fresh: tuple[str, ...] = ()):
-        self.app, self.fresh = app, fresh
+    def __init__(self, app: Any, fresh: tuple[str, ...] = (), framed_by: str = ""):
+        self.app, self.fresh, self.framed_by = app, fresh, framed_by
         self.kept = Kept(app)
         self.arriving = {"json": Arriving(), "results": Arriving()}
         self.questions = Line(AT_ONCE)
         self.purses = Purses()
         self.sessions = Sessions()
+        self.unsent: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Hand on what is in order, answer the rest."""
@@ -74,14 +85,19 @@ class Guard:
 
     async def _http(self, scope: Any, receive: Any, send: Any) -> None:
         visitor = address(scope)
-        send = self._told_more(scope, send, visitor)
+        sending = Sending(send, partial(self._headers, scope), partial(self.purses.pay, visitor))
         try:
-            await self._checked(scope, receive, send, visitor)
+            await self._checked(scope, receive, sending, visitor)
         except Refused as refused:
-            self.purses.pay(visitor, REFUSED)
-            await _refuse(receive, send, refused)
+            await _refuse(receive, sending, refused)
         except ConnectionError:
             pass  # the visitor left: nobody to answer
+        except Exception as error:
+            logging.getLogger(__name__).error(
+                "%s %.80r failed: %s", scope["method"], scope["path"], _brief(error)
+            )
+            if not sending.begun:
+                await _refuse(receive, sending, Refused(500, "this did not work; the server's log says why"))
 
     async def _checked(self, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         headers = dict(scope["headers"])
@@ -102,15 +118,30 @@ class Guard:
             await (route.answers or self.app)(scope, receive, send)
 
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
+        _check_sender(scope, route.body)
         body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
         if route.body == "json" and (session := _check_json(scope, body, route.asks)):
             self.sessions.check(session, visitor)
         app = route.answers or self.app
-        if not route.asks:
+        if route.asks:
+            await self._asked(app, scope, body, receive, send, visitor)
+        else:
             await app(scope, again(body, receive), send)
-            return
+
+    async def _asked(self, app: Any, scope: Any, body: bytes, receive: Any, send: Any, visitor: str) -> None:
+        """Compute an answer in this visitor's turn. It is sent after the turn: it may be taken slowly."""
         async with self._turn(visitor, receive):
-            await app(scope, again(body, receive), send)
+            start = time.monotonic()
+            status, headers, answer = await collected(app, scope, again(body, receive))
+            self.purses.pay(visitor, int((time.monotonic() - start) * SECOND))
+        if self.unsent[visitor] + len(answer) > limits.current().unsent_bytes:
+            raise Refused(429, "your address has not taken the answers that were sent to it before")
+        self.unsent[visitor] += len(answer)
+        try:
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": answer})
+        finally:
+            self.unsent -= Counter({visitor: len(answer)})
 
     @asynccontextmanager
     async def _turn(self, visitor: str, receive: Any) -> AsyncIterator[None]:
@@ -129,31 +160,54 @@ class Guard:
         finally:
             await place.__aexit__(None, None, None)
 
-    def _told_more(self, scope: Any, send: Any, visitor: str) -> Any:
-        """`send` with the headers that every answer has; what failed costs its sender."""
-
-        async def more(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                if message["status"] >= 500:
-                    self.purses.pay(visitor, FAILED)
-                message["headers"] = [*message["headers"], *self._headers(scope, message["headers"])]
-            await send(message)
-
-        return more
-
-    def _headers(self, scope: Any, told: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _headers(self, scope: Any, message: Any) -> list[tuple[bytes, bytes]]:
+        """The headers that every answer has besides its own."""
         more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
-        if any(name.lower() == b"content-type" and b"text/html" in value for name, value in told):
-            more.append((b"content-security-policy", _policy(scope["app"].get_blocks().share)))
+        if any(n.lower() == b"content-type" and b"text/html" in value for n, value in message["headers"]):
+            more.append(
+                (b"content-security-policy", _policy(scope["app"].get_blocks().share, self.framed_by))
+            )
         if scope["path"].startswith(self.fresh):
             more.append((b"cache-control", b"no-cache"))
         return more
 
 
-def _policy(shared: bool) -> bytes:
+class Sending:
+    """`send` of a request. It adds headers, sends a large body in pieces as the client takes them, and lets
+    the client's address pay for the answer: by its size, and more where it is a refusal or a failure."""
+
+    def __init__(self, send: Any, headers: Any, pay: Any):
+        self._send, self._headers, self._pay = send, headers, pay
+        self.begun = False
+
+    async def __call__(self, message: Any) -> None:
+        """Send one message of ASGI."""
+        if message["type"] == "http.response.start":
+            self.begun = True
+            if (status := message["status"]) >= 400:
+                self._pay(FAILED if status >= 500 else REFUSED)
+            await self._send(message | {"headers": [*message["headers"], *self._headers(message)]})
+            return
+        body, more = memoryview(message.get("body", b"")), message.get("more_body", False)
+        self._pay(len(body) // UNIT_BYTES)
+        starts = range(0, max(1, len(body)), _PIECE)
+        for start in starts:  # before each, uvicorn waits until the client has taken most of those before
+            piece, follows = bytes(body[start : start + _PIECE]), more or start != starts[-1]
+            await self._send({"type": "http.response.body", "body": piece, "more_body": follows})
+
+
+def _brief(error: Exception) -> str:
+    """An error in one line, with the place where it was raised."""
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in place)
+    return f"{type(error).__name__}: {' '.join(str(error).split()):.200}{where}"
+
+
+def _policy(shared: bool, framed_by: str) -> bytes:
     """What the page may load, and who may show it in a frame. shared: it comes through Gradio's tunnel, whose
     page loads Gradio's own scripts from where Gradio keeps them."""
     parts = _POLICY | ({name: f"{_POLICY[name]} {_TUNNEL}" for name in _FROM_TUNNEL} if shared else {})
+    parts["frame-ancestors"] = f"'self' {framed_by}".rstrip()
     return "; ".join(f"{name} {value}" for name, value in parts.items()).encode()
 
 
@@ -166,7 +220,18 @@ def _check_name(headers: dict[bytes, bytes]) -> None:
         raise Refused(421, f"this server is not called {name:.80}; whoever runs it can add the name: --names")
 
 
+def _check_sender(scope: Any, kind: str) -> None:
+    """`Refused` where a page of somebody else may send this: a browser sends a form without asking first."""
+    headers = dict(scope["headers"])
+    if not hosts.same_origin(headers):
+        raise Refused(403, "requests are taken from this server's own page only, not from another one")
+    if kind == "json" and headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
+        raise Refused(415, "the request's content type must be application/json")
+
+
 def _route(scope: Any) -> routes.Route:
+    if len(scope["path"]) > routes.LONGEST_PATH:
+        raise Refused(414, f"the address is longer than {routes.LONGEST_PATH:,} characters")
     route = routes.found(scope["method"], scope["path"])
     if route is not None:
         return route
@@ -187,7 +252,11 @@ def _named_sessions(scope: Any) -> list[str]:
     query = scope["query_string"]
     if len(query) > routes.MOST_QUERY:
         raise Refused(414, f"the address is longer than {routes.MOST_QUERY:,} characters")
-    sessions = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("session_hash", [])
+    try:
+        fields = parse_qs(query.decode("latin-1"), keep_blank_values=True, max_num_fields=routes.MOST_FIELDS)
+    except ValueError:
+        raise Refused(414, f"the address has more than {routes.MOST_FIELDS} fields") from None
+    sessions = fields.get("session_hash", [])
     for session in sessions:
         _check_session(session)
     if scope["path"].startswith(f"{routes.API}/heartbeat/"):
@@ -201,9 +270,6 @@ def _check_json(scope: Any, body: bytes, asks: bool) -> str | None:
     `Refused` where the body has more values than can be read in passing, or a name that would be kept, or
     asks what the page does not have.
     """
-    content_type = dict(scope["headers"]).get(b"content-type", b"application/json")
-    if not content_type.lower().startswith(b"application/json"):
-        raise Refused(415, "the request's body must be JSON")
     check_values(body)
     with suppress(ValueError, RecursionError):  # Gradio says what is wrong with it
         asked = json.loads(body)

@@ -47,6 +47,21 @@ def known(name: str) -> bool:
     )
 
 
+def same_origin(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request comes from a page of this server, or from a program that is no browser.
+
+    A browser says where its page is from by Sec-Fetch-Site, and without encryption by Origin alone.
+    """
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site in (b"same-origin", b"none") or (site is None and origin is None):
+        return True
+    if site == b"cross-site" or origin is None:
+        return False
+    host = origin.partition(b"://")[2].lower()
+    own = (headers.get(name, b"").lower() for name in (b"host", b"x-forwarded-host"))
+    return bool(host) and (host in own or name(host.decode("latin-1")) in _names)
+
+
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The names that were stated, one way or another. ValueError tells one that is none."""
     stated = [each.strip() for each in options.names.split(",") if each.strip()]

@@ -20,7 +20,7 @@ import brotli
 from fastapi import Request
 from gradio import route_utils
 
-from components.guard.bodies import Refused, again
+from components.guard.bodies import Refused, again, collected
 
 MOST_BYTES = 64 * 2**20
 LARGEST = 8 * 2**20
@@ -125,16 +125,9 @@ async def _made(app: Any, scope: Any, page: bool) -> Answer:
     headers = [(b"host", _STAND_IN if page else _header(scope, b"host"))]
     plain = {**scope, "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
     plain |= {"headers": headers, "scheme": "http", "state": {}}
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await app(plain, again(b"", asyncio.Event().wait), send)
-    start = next(message for message in sent if message["type"] == "http.response.start")
-    body = b"".join(m.get("body", b"") for m in sent if m["type"] == "http.response.body")
-    told = [(name, value) for name, value in start["headers"] if name.lower() in _HEADERS]
-    return Answer(start["status"], told, body, _root(plain) if page else b"")
+    status, sent, body = await collected(app, plain, again(b"", asyncio.Event().wait))
+    told = [(name, value) for name, value in sent if name.lower() in _HEADERS]
+    return Answer(status, told, body, _root(plain) if page else b"")
 
 
 def _root(scope: Any) -> bytes:

@@ -41,6 +41,8 @@ class Limits:
     results: int = _limit(4, "results files of all visitors that are on their way in or wait")
     questions_per_visitor: int = _limit(64, "questions of one address to the laboratories that wait")
     head_seconds: int = _limit(15, "seconds that a connection waits for a request's head")
+    stalled_seconds: int = _limit(20, "seconds that a client may take nothing of an answer")
+    unsent_bytes: int = _limit(33_554_432, "bytes of computed answers that one address has not taken yet")
     connections_per_visitor: int = _limit(1024, "connections of one address; a class may share one")
     units: int = _limit(
         80_000, "units that one address may use at once (a page: 200, a file: 1, an event: 5)"

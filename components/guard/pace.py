@@ -15,9 +15,13 @@ from components.guard import limits
 from components.guard.bodies import Refused
 
 REFUSED = 40
-"""What a refusal costs: whoever uses the page is never refused."""
+"""What an answer of 400 or above costs: whoever uses the page rarely gets one."""
 FAILED = 2000
-"""What an answer of 500 or above costs: Gradio writes some 9 kB about each into the server's log."""
+"""What an answer of 500 or above costs: it leaves a line in the server's log, and Gradio may write more."""
+SECOND = 10_000
+"""What a second of computing costs."""
+UNIT_BYTES = 16_384
+"""So many bytes of an answer cost a unit."""
 LONGEST = 5.0
 """Seconds that a request waits at most."""
 _ADDRESSES = 4096

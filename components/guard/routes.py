@@ -16,6 +16,10 @@ SESSION = r"[A-Za-z0-9_-]{1,64}"
 """A tab's name for itself; Gradio keeps it."""
 MOST_QUERY = 32_768
 """Bytes of an address's query: the set-up of the page is in it."""
+MOST_FIELDS = 300
+"""Fields of a query."""
+LONGEST_PATH = 1000
+"""Characters of a path."""
 LONGEST_NAME = 200
 """Characters of a part of a path; the disk takes no name much longer."""
 API = "/gradio_api"

@@ -45,6 +45,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
     most = limits.current()
     connections.allow_many()
+    connections.install()
     os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn believes nobody: see `addresses`
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
     # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
@@ -84,7 +85,8 @@ def _head() -> str:
 async def _guarded(app: Any) -> AsyncIterator[None]:
     """Put the guard around the app when its server starts; Gradio puts its own middleware around others."""
     fresh = tuple(f"/{unquote(file_url(path))}" for path in (MAIN, *FOLDERS))
-    app.middleware_stack = guard.Guard(app.middleware_stack, fresh)
+    framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
+    app.middleware_stack = guard.Guard(app.middleware_stack, fresh, framed_by)
     watching = asyncio.create_task(connections.watch(app))
     yield
     watching.cancel()

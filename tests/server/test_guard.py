@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import os
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import httpx
 import pytest
 from gradio_client import Client
 
-from components.guard import addresses, connections, guard, hosts, limits, pace, routes
+from components.guard import addresses, bodies, guard, hosts, limits, pace, routes
 from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused
 from components.guard.line import Line
 from components.guard.pace import Purses
@@ -161,7 +162,7 @@ def test_a_stated_name_that_is_none_is_told():
 def test_pages_say_who_may_frame_them_and_what_they_may_load(site):
     page = get(site, "/")
     policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
-    assert policy["frame-ancestors"].split() == ["'self'", *guard._HUB.split()]
+    assert policy["frame-ancestors"] == "'self'"
     assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'self'"
     assert policy["object-src"] == "'none'"
     sources = " ".join(value for name, value in policy.items() if name != "frame-ancestors")
@@ -170,8 +171,15 @@ def test_pages_say_who_may_frame_them_and_what_they_may_load(site):
         assert get(site, path).headers["x-content-type-options"] == "nosniff"
 
 
+def test_only_a_space_is_shown_in_the_hubs_frames(monkeypatch):
+    monkeypatch.setenv("SPACE_ID", "someone/decoding")
+    with serving("--proxy", "1") as (address, _):
+        policy = httpx.get(address).headers["content-security-policy"]
+    assert f"frame-ancestors 'self' {guard.HUB}" in policy
+
+
 def test_a_shared_page_may_load_what_its_template_names():
-    assert guard._TUNNEL.encode() in guard._policy(shared=True)
+    assert guard._TUNNEL.encode() in guard._policy(True, "")
     import gradio
 
     template = ROOT.joinpath(gradio.__path__[0], "templates", "frontend", "share.html").read_text()
@@ -265,18 +273,29 @@ async def whole():
 
 
 @pytest.mark.parametrize("attackers", [1, 2, 7])
-def test_stalled_bodies_push_each_other_out_and_nobody_elses(attackers):
+@pytest.mark.parametrize("begins", [b"", b"x" * 20_000], ids=["late", "large"])
+def test_stalled_bodies_push_each_other_out_and_nobody_elses(attackers, begins, monkeypatch):
     """However many stall, of however many addresses, a body that arrives at once is read."""
+    bounds = replace(SMALL, size=30_000)
+    monkeypatch.setattr(bodies, "LATE", 0.1 if not begins else 60)
+
+    def stalling():
+        coming = [{"type": "http.request", "body": begins, "more_body": True}]
+
+        async def receive():
+            return coming.pop() if coming and begins else await asyncio.sleep(3600)
+
+        return receive
 
     async def run():
         arriving = Arriving()
         stalls = [
-            asyncio.ensure_future(arriving.read({"headers": []}, stalled, f"bad {n % attackers}", SMALL))
+            asyncio.ensure_future(arriving.read({"headers": []}, stalling(), f"bad {n % attackers}", bounds))
             for n in range(20)
         ]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.2)
         for visitor in ("bad 0", "good"):
-            assert await arriving.read({"headers": []}, whole, visitor, SMALL) == b"{}"
+            assert await arriving.read({"headers": []}, whole, visitor, bounds) == b"{}"
         await asyncio.sleep(0.05)
         ended = [stall for stall in stalls if stall.done()]
         assert len(stalls) - len(ended) <= SMALL.all
@@ -284,9 +303,28 @@ def test_stalled_bodies_push_each_other_out_and_nobody_elses(attackers):
         for stall in stalls:
             stall.cancel()
         await asyncio.gather(*stalls, return_exceptions=True)
-        assert arriving._bodies == {}
 
     asyncio.run(run())
+
+
+def test_a_class_whose_bodies_come_a_moment_after_their_heads_is_heard(site):
+    """Forty students of one address answer at once, over a network that sends head and body apart."""
+    head = "POST /class/answer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+    async def student(address):
+        host, port = address.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"{head}Content-Length: 2\r\n\r\n".encode())
+        await asyncio.sleep(0.05)
+        writer.write(b"{}")
+        answer = await reader.read(4096)
+        writer.close()
+        return answer[9:12]
+
+    async def run():
+        return await asyncio.gather(*(student(site.address) for _ in range(40)))
+
+    assert set(asyncio.run(run())) == {b"422"}, "each is read, and lacks its fields"
 
 
 def posted(site, path, body, **headers):
@@ -338,6 +376,48 @@ def test_an_event_with_too_few_values_is_told(site, path):
     assert told.startswith("data has 0 values; this event takes ")
 
 
+CROSS = [
+    {"sec-fetch-site": "cross-site"},
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"origin": "http://localhost:1", "sec-fetch-site": "same-site"},
+    {"origin": "https://evil.example", "x-forwarded-host": "page.example.org"},
+]
+
+
+@pytest.mark.parametrize("headers", CROSS)
+@pytest.mark.parametrize("path", ["/gradio_api/queue/join", "/gradio_api/component_server", "/class/open"])
+def test_a_strangers_page_cannot_send_anything(site, path, headers):
+    told = {"content-type": "application/json"} | headers
+    answer = httpx.post(site.address + path, content="{}", headers=told)
+    assert (answer.status_code, "own page only" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "text/plain", "multipart/form-data", "application/jsonx"]
+)
+@pytest.mark.parametrize("path", ["/gradio_api/queue/join", "/gradio_api/cancel", "/class/open"])
+def test_what_a_form_could_send_is_refused(site, path, kind):
+    answer = httpx.post(site.address + path, content="{}", headers={"content-type": kind} if kind else {})
+    assert answer.status_code == 415
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"sec-fetch-site": "same-origin", "origin": "https://some-space.hf.space"},
+        {"origin": "http://localhost:99", "host": "localhost:99"},
+        {"origin": "https://page.example.org", "x-forwarded-host": "page.example.org"},
+        {"content-type": "application/json; charset=utf-8"},
+    ],
+    ids=["a program", "behind a proxy", "a browser without encryption", "forwarded", "charset"],
+)
+def test_the_own_page_can(site, headers):
+    told = {"content-type": "application/json"} | headers
+    assert httpx.post(f"{site.address}/class/join", content='{"room": "A"}', headers=told).status_code == 404
+
+
 def test_so_is_one_in_a_query(site):
     for session in ("a" * 65, "a%20b", "", "a&session_hash=" + "b" * 65):
         assert get(site, f"/gradio_api/queue/data?session_hash={session}").status_code == 400
@@ -348,71 +428,24 @@ def test_an_address_may_hold_a_set_up_but_not_more(site):
     assert get(site, "/?prompt=" + "x" * 40_000).status_code == 414
 
 
+@pytest.mark.parametrize("query", ["a&" * 400, "session_hash=a&" * 2_000])
+def test_an_address_has_so_many_fields(site, query):
+    assert get(site, f"/gradio_api/queue/data?{query}").status_code == 414
+
+
+def test_a_path_has_a_limit(site):
+    assert get(site, f"/static{'/a' * 450}").status_code == 404
+    for path in ("/static", f"/gradio_api/file={ROOT}", ""):
+        assert get(site, path + "/a" * 3_000).status_code == 414
+
+
 def test_a_chunked_body_without_end_is_ended_by_the_server(site):
-    head = "POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = "POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    head += "Content-Type: application/json\r\n\r\n"
     chunk = b"8000\r\n" + b" " * 0x8000 + b"\r\n"
     answer = raw(site, head, *[chunk] * 12)
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"connection: close" in answer.lower()
-
-
-# ---------------------------------------------------------------- connections
-
-
-class Connection:
-    """uvicorn's view of one: it has asked for nothing yet, asks, is answered, or is kept for the next."""
-
-    def __init__(self, state, host="a"):
-        self.cycle = None if state == "new" else SimpleNamespace(response_complete=state != "asks")
-        self.timeout_keep_alive_task = "timer" if state == "kept" else None
-        self.client, self.aborted = (host, 1), []
-        self.transport = SimpleNamespace(abort=lambda: self.aborted.append(True))
-
-
-def test_connections_whose_head_does_not_come_are_ended_and_no_others(bounds):
-    bounds(head_seconds=10)
-    now = [0.0]
-    watch = connections.Watch(lambda: now[0])
-    each = {state: Connection(state) for state in ("new", "asks", "answered", "kept")}
-    for second in range(12):
-        now[0] = second
-        watch.look(set(each.values()))
-        if second < 10:
-            assert not any(c.aborted for c in each.values())
-    assert [state for state, c in each.items() if c.aborted] == ["new", "answered"]
-
-
-def test_a_connection_that_asks_in_time_begins_to_wait_anew(bounds):
-    bounds(head_seconds=10)
-    now = [0.0]
-    watch, slow = connections.Watch(lambda: now[0]), Connection("new")
-    for second in range(40):
-        now[0] = second
-        slow.cycle = SimpleNamespace(response_complete=second % 9 != 0)
-        watch.look({slow})
-    assert slow.aborted == []
-
-
-def test_an_address_has_so_many_connections_and_those_that_came_last_go(bounds, monkeypatch):
-    bounds(connections_per_visitor=3)
-    watch, open_ones = connections.Watch(), []
-    for _ in range(6):
-        open_ones += [Connection("asks"), Connection("asks", "b")]
-        watch.look(set(open_ones[:8]))
-    assert [bool(c.aborted) for c in open_ones[:6]] == [False] * 6
-    assert all(c.aborted for c in open_ones[6:8])
-    behind = [Connection("asks") for _ in range(9)]
-    monkeypatch.setattr(addresses, "_current", addresses.Proxies(1))
-    connections.Watch().look(set(behind))
-    assert not any(c.aborted for c in behind)
-
-
-def test_the_server_ends_connections_without_a_request():
-    with serving("--head-seconds", "1") as (address, _):
-        served = SimpleNamespace(address=address)
-        assert raw(served, "GET / HTTP/1.1\r\nHost: localhost\r\n") == b""
-        answer = raw(served, "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 404")
 
 
 # ---------------------------------------------------------------- turns
@@ -597,33 +630,15 @@ def test_a_file_that_was_changed_is_served_as_it_is_now(tmp_path):
 
     async def app(scope, receive, send):
         made.append(scope["path"])
-        body = (tmp_path / "a.js").read_bytes()
-        start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
-        await send(start)
-        await send({"type": "http.response.body", "body": body})
-
-    async def ask(guarded):
-        sent = []
-
-        async def send(message):
-            sent.append(message)
-
-        blocks = SimpleNamespace(share=False, custom_mount_path=None)
-        of = SimpleNamespace(get_blocks=lambda: blocks, root_path="")
-        scope = {"type": "http", "method": "GET", "path": f"/gradio_api/file={tmp_path}/a.js", "app": of}
-        scope |= {"query_string": b"", "headers": [(b"host", b"localhost")], "client": ("a", 1)}
-        await guarded(scope, whole, send)
-        return sent[1]["body"]
+        await answering(200, (tmp_path / "a.js").read_bytes())(scope, receive, send)
 
     async def run():
-        guarded = guard.Guard(app, fresh=("/x",))
-        (tmp_path / "a.js").write_text("old")
-        assert [await ask(guarded) for _ in range(2)] == [b"old"] * 2
-        (tmp_path / "a.js").write_text("new")
-        import os
-
-        os.utime(tmp_path / "a.js", ns=(1, 1))
-        assert [await ask(guarded) for _ in range(2)] == [b"new"] * 2
+        _, ask = guarded(app)
+        path = f"/gradio_api/file={tmp_path}/a.js"
+        for text in ("old", "new"):
+            (tmp_path / "a.js").write_text(text)
+            os.utime(tmp_path / "a.js", ns=(len(made), len(made)))
+            assert [await ask(path) for _ in range(2)] == [(200, text.encode())] * 2
         assert len(made) == 2
 
     asyncio.run(run())
@@ -645,25 +660,71 @@ def test_a_name_longer_than_the_disk_takes_is_not_there(site):
     assert get(site, f"/static/{'a' * 300}").status_code == 404
 
 
-def test_what_fails_costs_its_sender():
-    """A 500 leaves a traceback in the log: one address can't fill the disk with them."""
-    paid = []
+def guarded(app):
+    """A guard around an app that answers every path, and what it sends to a GET of `path`."""
+    blocks = SimpleNamespace(share=False, custom_mount_path=None)
+    served = SimpleNamespace(get_blocks=lambda: blocks, root_path="")
+    fence = guard.Guard(app, fresh=("/x",))
 
-    async def failing(scope, receive, send):
-        await send({"type": "http.response.start", "status": 500, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def ask():
-        fenced = guard.Guard(failing)
-        fenced.purses.pay = lambda visitor, units: paid.append((visitor, units))
+    async def ask(path="/gradio_api/app_id", method="GET"):
         sent = []
 
         async def send(message):
             sent.append(message)
 
-        scope = {"client": ("192.0.2.1", 1), "headers": [], "path": "/", "type": "http"}
-        await failing(scope, None, fenced._told_more(scope, send, "192.0.2.1"))
-        return sent[0]["status"]
+        scope = {"type": "http", "method": method, "path": path, "app": served, "query_string": b""}
+        scope |= {"headers": [(b"host", b"localhost")], "client": ("192.0.2.1", 1)}
+        await fence(scope, whole, send)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
-    assert asyncio.run(ask()) == 500
-    assert paid == [("192.0.2.1", pace.FAILED)]
+    return fence, ask
+
+
+def answering(status, body=b""):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("app", "price"),
+    [
+        (answering(200), 0),
+        (answering(404), pace.REFUSED),
+        (answering(500), pace.FAILED),
+        (answering(200, b"x" * 100 * pace.UNIT_BYTES), 100),
+    ],
+    ids=["answered", "refused", "failed", "large"],
+)
+def test_an_answer_costs_by_its_status_and_its_size(app, price):
+    fence, ask = guarded(app)
+    paid = []
+    fence.purses.pay = lambda visitor, units: paid.append(units) or 0.0
+    _, body = asyncio.run(ask())
+    assert sum(paid) == routes.found("GET", "/gradio_api/app_id").cost + price
+    assert len(body) in (0, 100 * pace.UNIT_BYTES)
+
+
+def test_an_error_is_one_line_of_the_log_and_no_traceback(caplog):
+    async def app(scope, receive, send):
+        raise OSError("disk\nfull " * 100)
+
+    status, body = asyncio.run(guarded(app)[1]())
+    assert status == 500
+    assert b"disk" not in body
+    [line] = caplog.messages
+    assert "\n" not in line
+    assert len(line) < 400
+    assert "GET '/gradio_api/app_id' failed: OSError: disk full" in line
+    assert "test_guard.py:" in line
+
+
+def test_an_error_after_the_answer_began_is_told_too(caplog):
+    async def app(scope, receive, send):
+        await answering(200, b"x")(scope, receive, send)
+        raise OSError("late")
+
+    assert asyncio.run(guarded(app)[1]()) == (200, b"x")
+    assert "OSError: late" in caplog.text

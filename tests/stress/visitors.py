@@ -34,11 +34,14 @@ PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "length": 32, "baseli
 
 
 @contextlib.contextmanager
-def serving(*options: str, port: int | None = None) -> Iterator[tuple[str, psutil.Process]]:
-    """The real app in a process of its own: its address and the process. port: None takes a free one."""
+def serving(
+    *options: str, port: int | None = None, log: Any = subprocess.DEVNULL
+) -> Iterator[tuple[str, psutil.Process]]:
+    """The real app in a process of its own: its address and the process. port: None takes a free one. log: a
+    file for all that it prints."""
     port = port or _free_port()
     command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         address = f"http://127.0.0.1:{port}"
         _wait_for(address, server)

@@ -10,11 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from tests.stress import forged
+from tests.stress.visitors import Site, client
 
 LARGE = 22_600_000
 _GONE = (httpx.HTTPError, OSError)
@@ -143,20 +145,46 @@ async def unused_routes(url: str, seconds: float) -> dict[str, int]:
         return await _again(seconds, 5, ask)
 
 
-async def questions(url: str, seconds: float) -> dict[str, int]:
-    """Thirty-two questions to the race laboratory at once, 10,000 races each."""
+async def _asking(
+    url: str, seconds: float, panel: str, function: str, data: Callable[[], Any]
+) -> dict[str, int]:
+    """Thirty-two questions at once to a function of a panel."""
     config = httpx.get(f"{url}/config", timeout=30).json()
-    [panel] = [c["id"] for c in config["components"] if c["props"].get("elem_id") == "race_lab"]
-    numbers = itertools.count()
-    data = {"p": [1, 2, 3, 4] * 2, "q": [4, 3, 2, 1] * 2, "races": 10_000}
+    [number] = [c["id"] for c in config["components"] if c["props"].get("elem_id") == panel]
     async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
 
         async def ask() -> str:
-            asked = data | {"seed": next(numbers)}
-            body = {"data": asked, "component_id": panel, "fn_name": "simulated", "session_hash": "a"}
+            body = {"data": data(), "component_id": number, "fn_name": function, "session_hash": "a"}
             return str((await http.post("/gradio_api/component_server", json=body)).status_code)
 
         return await _again(seconds, 32, ask)
+
+
+async def questions(url: str, seconds: float) -> dict[str, int]:
+    """Questions to the race laboratory, 10,000 races each."""
+    numbers = itertools.count()
+    weights = {"p": [1, 2, 3, 4] * 2, "q": [4, 3, 2, 1] * 2, "races": 10_000}
+    return await _asking(url, seconds, "race_lab", "simulated", lambda: weights | {"seed": next(numbers)})
+
+
+async def laws(url: str, seconds: float) -> dict[str, int]:
+    """Questions to the codecs of the most tokens, all different."""
+    numbers = itertools.count(1)
+
+    def asked() -> dict[str, Any]:
+        p = [1 + (next(numbers) % 1000) / 7] + [10.0 ** -i for i in range(19)]
+        return {"method": "greedy_rejection", "p": p, "q": p[::-1]}
+
+    return await _asking(url, seconds, "codec_lab", "laws", asked)
+
+
+async def missing_updates(url: str, seconds: float) -> dict[str, int]:
+    """All updates of a long run, asked for again and again: 150 bytes ask for megabytes."""
+    site = await asyncio.to_thread(Site, url)
+    async with client(url) as http:
+        visit = await site.generate(http, length=400, k=64, topology="batch", baseline=True)
+    run = visit.updates[0]["run"]
+    return await _asking(url, seconds, "feed", "missing", lambda: {"run": run, "seq": 0})
 
 
 def _raw(begin: bytes, drip: bytes, connections: int) -> Callable[[str, float], Awaitable[dict[str, int]]]:
@@ -208,4 +236,6 @@ ATTACKS = {
     "many-addresses": many_addresses,
     "unused-routes": unused_routes,
     "questions": questions,
+    "laws": laws,
+    "missing-updates": missing_updates,
 }
