@@ -393,9 +393,7 @@ def test_a_strangers_page_cannot_send_anything(site, path, headers):
     assert (answer.status_code, "own page only" in answer.text) == (403, True)
 
 
-@pytest.mark.parametrize(
-    "kind", [None, "text/plain", "multipart/form-data", "application/jsonx"]
-)
+@pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data", "application/jsonx"])
 @pytest.mark.parametrize("path", ["/gradio_api/queue/join", "/gradio_api/cancel", "/class/open"])
 def test_what_a_form_could_send_is_refused(site, path, kind):
     answer = httpx.post(site.address + path, content="{}", headers={"content-type": kind} if kind else {})

@@ -172,7 +172,7 @@ async def laws(url: str, seconds: float) -> dict[str, int]:
     numbers = itertools.count(1)
 
     def asked() -> dict[str, Any]:
-        p = [1 + (next(numbers) % 1000) / 7] + [10.0 ** -i for i in range(19)]
+        p = [1 + (next(numbers) % 1000) / 7] + [10.0**-i for i in range(19)]
         return {"method": "greedy_rejection", "p": p, "q": p[::-1]}
 
     return await _asking(url, seconds, "codec_lab", "laws", asked)
