@@ -11,7 +11,8 @@ from transformers.utils import logging
 from specdec.models import HFModel, load_hf_model
 from specdec.models.load import ROUNDED, checked_device, checked_dtype
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
-from specdec.models.source import Progress, Report, Source, find_source, silent
+from specdec.models.progress import Progress, Report, silent
+from specdec.models.source import Source, find_source
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting

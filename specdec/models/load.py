@@ -17,7 +17,8 @@ from transformers.utils.logging import set_tqdm_hook
 from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.memory import place
-from specdec.models.source import Progress, Report, Source, config_problem, find_source, silent
+from specdec.models.progress import Progress, Report, silent
+from specdec.models.source import Source, config_problem, find_source
 
 _reading = threading.Lock()
 """transformers has one hook for the progress of all loads, so weights are read for one model at a time."""

@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from huggingface_hub import HfApi, constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
@@ -22,6 +22,8 @@ from tqdm import tqdm
 from transformers import AutoConfig, PreTrainedConfig
 
 from specdec.models.config_entries import check_entries, check_quantisation
+from specdec.models.gguf.source import GGUFSource, is_gguf
+from specdec.models.progress import Progress, Report, silent
 from specdec.models.weight_files import ADAPTER, INDEX, check_weight_files, indexed_files
 
 TIMEOUT = 5
@@ -30,24 +32,6 @@ _UNREACHABLE: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSEr
 """What the hub's client raises without a network; the HTTP library below it differs between its versions."""
 _WEIGHTS = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
 _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
-
-
-class Progress(NamedTuple):
-    """How far the loading of a model is. done, total: bytes fetched, weights read; 0 where nothing counts."""
-
-    stage: str
-    """`asking` (the hub for a list of files), `fetching`, `reading` (weights), `checking` (the model)."""
-    name: str
-    done: int = 0
-    total: int = 0
-
-
-Report = Callable[[Progress], None]
-"""Called while something is loaded; what it raises ends the loading and reaches the caller."""
-
-
-def silent(progress: Progress) -> None:
-    """The report of nobody."""
 
 
 @runtime_checkable
@@ -77,6 +61,8 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
     name = os.fspath(name_or_path)
     if os.path.isdir(name):
         return FolderSource(name, Path(name))
+    if is_gguf(Path(name)):
+        return GGUFSource(name, Path(name))
     if _looks_like_path(name):
         raise ValueError(
             f"{name!r} is not there; give a folder with config.json and model.safetensors, or a hub id"

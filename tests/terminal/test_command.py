@@ -14,7 +14,7 @@ import pytest
 import specdec
 from specdec import loading, waiting
 from specdec.__main__ import main
-from specdec.models.source import Progress
+from specdec.models.progress import Progress
 from specdec.terminal import command
 from specdec.terminal.printing import columns, harmless, in_colours, painted
 from specdec.trace import Generation, Token

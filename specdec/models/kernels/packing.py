@@ -17,6 +17,7 @@ from specdec.models.kernels.layout import KINDS, LANES, PART
 
 STEPS = 127
 """Of an int8 weight on either side of zero."""
+_FEW_ROWS = 4
 
 
 class Packed(NamedTuple):
@@ -61,15 +62,20 @@ def side_by_side(gate: Tensor, up: Tensor) -> Tensor:
 
 def kind_of(weights: list[Tensor]) -> str:
     """The smallest kind that holds every number of these matrices exactly."""
-    kinds = [kind for kind in reversed(KINDS) if all(_holds(kind, weight) for weight in weights)]
-    return kinds[0]
+    return next(kind for kind in reversed(KINDS) if all(_holds(kind, weight) for weight in weights))
 
 
 def _holds(kind: str, weight: Tensor) -> bool:
+    # a few rows tell most matrices: a look at all of a large model takes seconds
+    return _holds_rows(kind, weight[:_FEW_ROWS]) and _holds_rows(kind, weight)
+
+
+def _holds_rows(kind: str, weight: Tensor) -> bool:
     if kind == "int8":
         steps = weight.float() / row_steps(weight)[:, None]
         return torch.equal(steps.round() * row_steps(weight)[:, None], weight.float())
-    return torch.equal(weight.to(getattr(torch, kind)).float(), weight.float())
+    dtype = getattr(torch, kind)
+    return weight.dtype == dtype or torch.equal(weight.to(dtype).float(), weight.float())
 
 
 def row_steps(weight: Tensor) -> Tensor:

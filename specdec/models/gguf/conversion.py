@@ -1,0 +1,200 @@
+"""A GGUF file as a folder that transformers loads: configuration, safetensors and tokenizer.
+
+The folder lies in a private cache. It is written under another name, with a list of its files and their
+checksums, and renamed when it is whole. A folder that does not agree with its list is made again. Matrices
+are rounded to bfloat16, unless the file holds them in 16 or 32 bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
+
+from specdec.models.gguf.header import BrokenFileError, Header, read_header
+from specdec.models.gguf.weights import CONFIGS, config_of, names_of, weights_of
+from specdec.private_cache import make_private, private_folder
+
+VERSION = 1
+"""Of the conversion: another one makes its folders anew."""
+LIST = "files.json"
+"""Names, sizes and SHA-256 of all files of a folder, written last."""
+SHARD = 1 << 30
+"""Bytes of a file of weights."""
+HASHED = 2 << 30
+"""Bytes up to which a folder's files are hashed when it is used; of larger ones the sizes are compared."""
+
+
+def read_config(path: Path) -> PreTrainedConfig:
+    """The configuration of the model in a file; BrokenFileError where it has none that is read here."""
+    header = read_header(path)
+    if header.architecture in CONFIGS:
+        return _checked_config(path, header)
+    return _transformers(lambda: AutoConfig.from_pretrained(path.parent, gguf_file=path.name), header)
+
+
+def converted(path: Path, report: Any) -> Path:
+    """The folder of a file's model, from the cache or made now. report(done, total): tensors converted.
+
+    Several processes may ask for it at once: one converts, the others wait. BrokenFileError where the
+    file does not hold what its header says.
+    """
+    from filelock import FileLock
+
+    cache = _cache()
+    folder = cache / _name(path)
+    with FileLock(folder.with_suffix(".lock"), mode=0o600):
+        if whole(folder):
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
+        try:
+            _convert(path, new, report)
+            (new / LIST).write_text(json.dumps(_listed(new)))
+            make_private(new)
+            new.rename(folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    return folder
+
+
+def whole(folder: Path) -> bool:
+    """Whether a converted folder is there and holds the very files that were written."""
+    try:
+        listed = json.loads((folder / LIST).read_text())
+        hashed = sum(size for size, _ in listed.values()) <= HASHED
+        return all(
+            (folder / name).stat().st_size == size and (not hashed or _hash(folder / name) == digest)
+            for name, (size, digest) in listed.items()
+        )
+    except (OSError, ValueError, TypeError, AttributeError):
+        return False
+
+
+def _convert(path: Path, folder: Path, report: Any) -> None:
+    """Write the files of a model into an empty folder."""
+    header = read_header(path)
+    if header.architecture in CONFIGS:
+        config = _checked_config(path, header)
+        _write_weights(folder, weights_of(path, header, config), len(header.tensors), report)
+        config.save_pretrained(folder)
+    else:
+        read = {"gguf_file": path.name, "dtype": torch.bfloat16}
+        model = _transformers(lambda: _dequantised(path.parent, read), header)
+        model.save_pretrained(folder, max_shard_size=SHARD)
+    tokenizer = _transformers(lambda: AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name), header)
+    tokenizer.save_pretrained(folder)
+
+
+def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
+    from transformers import GgufConfig
+
+    return AutoModelForCausalLM.from_pretrained(
+        folder, **options, quantization_config=GgufConfig(dequantize=True)
+    )
+
+
+def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
+    """The configuration of a file; BrokenFileError where its tensors are not those of such a model."""
+    config = config_of(path, header)
+
+    def build() -> dict[str, tuple[int, ...]]:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+        return {name: tuple(value.shape) for name, value in model.state_dict().items()}
+
+    wanted = _transformers(build, header)
+    if config.tie_word_embeddings:
+        wanted.pop("lm_head.weight", None)
+    names = names_of(header)
+    have = {names[tensor.name]: tensor.shape for tensor in header.tensors if tensor.name in names}
+    for name in sorted(wanted.keys() | have.keys()):
+        if wanted.get(name) != have.get(name):
+            raise BrokenFileError(
+                f"has {name} of shape {have.get(name)}; its keys describe a model with {wanted.get(name)}"
+            )
+    return config
+
+
+def _write_weights(
+    folder: Path, weights: Iterator[tuple[str, torch.Tensor]], count: int, report: Any
+) -> None:
+    """Write tensors to files of at most `SHARD` bytes, or of one tensor; several files get an index."""
+    shards: list[list[str]] = []
+    held: dict[str, torch.Tensor] = {}
+
+    def write() -> None:
+        save_file(held, folder / f"shard-{len(shards)}", metadata={"format": "pt"})
+        shards.append(list(held))
+        held.clear()
+
+    for number, (name, tensor) in enumerate(weights):
+        report(number, count)
+        if held and sum(each.nbytes for each in held.values()) + tensor.nbytes > SHARD:
+            write()
+        held[name] = tensor
+    write()
+    if len(shards) == 1:
+        (folder / "shard-0").rename(folder / "model.safetensors")
+        return
+    files = [f"model-{number + 1:05}-of-{len(shards):05}.safetensors" for number in range(len(shards))]
+    for number, file in enumerate(files):
+        (folder / f"shard-{number}").rename(folder / file)
+    total = sum((folder / file).stat().st_size for file in files)
+    index = {name: file for file, names in zip(files, shards, strict=True) for name in names}
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": total}, "weight_map": index})
+    )
+
+
+def _transformers(read: Any, header: Header) -> Any:
+    """What transformers reads from the file; BrokenFileError with its first line where it can't."""
+    try:
+        return read()
+    except (ImportError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise BrokenFileError(
+            f"of the architecture {header.architecture!r:.40} can't be read: {cause:.300}"
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def _cache() -> Path:
+    """The private cache; without one a folder that this process removes at its end."""
+    folder = private_folder("gguf")
+    if folder is not None:
+        return folder
+    temporary = tempfile.TemporaryDirectory(prefix="specdec-gguf-")
+    _kept.append(temporary)
+    return Path(temporary.name)
+
+
+_kept: list[Any] = []
+
+
+def _name(path: Path) -> str:
+    """The name of a file's folder: another one where the file changes."""
+    status = path.stat()
+    about = VERSION, str(path.resolve()), status.st_size, status.st_mtime_ns
+    return hashlib.sha256(repr(about).encode()).hexdigest()[:32]
+
+
+def _listed(folder: Path) -> dict[str, tuple[int, str]]:
+    files = [file for file in folder.iterdir() if file.is_file()]
+    return {file.name: (file.stat().st_size, _hash(file)) for file in files}
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,200 @@
+"""The header of a GGUF file: keys with their values, and the table of tensors.
+
+    "GGUF" | version | tensors | keys | key, type, value ... | name, shape, type, offset ... | padding | data
+
+All numbers are little-endian. Each count and length is compared with the bytes that are left before anything
+of that size is made, so that reading takes no more memory than a small multiple of the file's header. Arrays
+of arrays are refused; no model uses them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""Types of values by their number, as `struct` writes them."""
+_TEXT, _ARRAY = 8, 9
+BLOCKS = {
+    "F32": (0, 1, 4),
+    "F16": (1, 1, 2),
+    "Q4_0": (2, 32, 18),
+    "Q4_1": (3, 32, 20),
+    "Q5_0": (6, 32, 22),
+    "Q5_1": (7, 32, 24),
+    "Q8_0": (8, 32, 34),
+    "Q2_K": (10, 256, 84),
+    "Q3_K": (11, 256, 110),
+    "Q4_K": (12, 256, 144),
+    "Q5_K": (13, 256, 176),
+    "Q6_K": (14, 256, 210),
+    "BF16": (30, 1, 2),
+}
+"""Types of tensors that are read: number, values in a block, and bytes of a block."""
+_BY_NUMBER = {number: (name, values, size) for name, (number, values, size) in BLOCKS.items()}
+MOST_KEYS, MOST_TENSORS, MOST_DIMENSIONS, MOST_TEXTS, LONGEST_KEY = 1 << 16, 1 << 17, 4, 1 << 23, 1 << 10
+ALIGNMENT = 32
+"""Where the file names no other one."""
+
+
+class Tensor(NamedTuple):
+    """One tensor in the file. shape: outermost dimension first. start, nbytes: its bytes in the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    type: str
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a GGUF file says of itself. keys: values by name. tensors: all of them, within the file."""
+
+    keys: dict[str, Any]
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def architecture(self) -> str:
+        """llama.cpp's name of the architecture."""
+        return str(self.keys["general.architecture"])
+
+
+class BrokenFileError(ValueError):
+    """The file is no whole GGUF file. The message is the rest of a sentence about it."""
+
+
+def read_header(path: Path) -> Header:
+    """The header of the file at this path; BrokenFileError says what is wrong with it."""
+    with path.open("rb") as file:
+        if file.read(4) != MAGIC:
+            raise BrokenFileError("is no GGUF file: it does not begin with the letters GGUF")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _Reader(data).header()
+
+
+class _Reader:
+    """Reads a header from its first byte on. at: the place of the next byte."""
+
+    def __init__(self, data: mmap.mmap):
+        self.data, self.size, self.at = data, len(data), 4
+
+    def header(self) -> Header:
+        version, tensors, keys = self._unpack("IQQ")
+        if version not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
+            raise BrokenFileError(f"has version {version}; versions {known}, little-endian, are read")
+        if keys > MOST_KEYS or tensors > MOST_TENSORS:
+            raise BrokenFileError(f"claims {keys:,} keys and {tensors:,} tensors, more than any model has")
+        values = self._keys(keys)
+        if not isinstance(values.get("general.architecture"), str):
+            raise BrokenFileError("names no architecture (general.architecture)")
+        table = [self._tensor() for _ in range(tensors)]
+        return Header(values, self._placed(table, values.get("general.alignment", ALIGNMENT)))
+
+    def _keys(self, count: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for _ in range(count):
+            key = self._text(LONGEST_KEY)
+            if key in values:
+                raise BrokenFileError(f"holds the key {key!r} twice")
+            (kind,) = self._unpack("I")
+            values[key] = self._array(key) if kind == _ARRAY else self._value(kind, key)
+        return values
+
+    def _value(self, kind: int, key: str) -> Any:
+        if kind == _TEXT:
+            return self._text(self.size)
+        if kind not in _SCALARS:
+            raise BrokenFileError(f"has a value of the unknown type {kind} at {key!r}")
+        return self._unpack(_SCALARS[kind])[0]
+
+    def _array(self, key: str) -> list[str] | np.ndarray:
+        kind, count = self._unpack("IQ")
+        if kind == _ARRAY:
+            raise BrokenFileError(f"has an array of arrays at {key!r}")
+        if kind == _TEXT:
+            if count > MOST_TEXTS:
+                raise BrokenFileError(f"claims {count:,} texts at {key!r}, more than any model has")
+            self._need(8 * count)  # each text has a length of 8 bytes
+            return [self._text(self.size) for _ in range(count)]
+        if kind not in _SCALARS:
+            raise BrokenFileError(f"has an array of the unknown type {kind} at {key!r}")
+        dtype = np.dtype("<" + _SCALARS[kind])
+        self._need(dtype.itemsize * count)
+        numbers = np.frombuffer(self.data, dtype, count, self.at).copy()
+        self.at += numbers.nbytes
+        return numbers
+
+    def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
+        """Name, shape, type and offset in the data."""
+        name = self._text(LONGEST_KEY)
+        (dimensions,) = self._unpack("I")
+        if dimensions > MOST_DIMENSIONS:
+            raise BrokenFileError(f"has the tensor {name!r} with {dimensions:,} dimensions")
+        shape = self._unpack(f"{dimensions}Q")
+        kind, offset = self._unpack("IQ")
+        return name, tuple(reversed(shape)), kind, offset
+
+    def _placed(
+        self, table: list[tuple[str, tuple[int, ...], int, int]], alignment: Any
+    ) -> tuple[Tensor, ...]:
+        """The tensors where they lie; BrokenFileError where one lies beyond the file, or two share bytes."""
+        if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
+            raise BrokenFileError(f"has the alignment {alignment!r:.40}, which is no power of two")
+        first = self.at + -self.at % alignment
+        tensors = []
+        for name, shape, kind, offset in table:
+            if kind not in _BY_NUMBER:
+                raise BrokenFileError(f"stores {name!r} as type {kind}; {', '.join(BLOCKS)} are read")
+            type_name, values, size = _BY_NUMBER[kind]
+            # a row is stored in whole blocks
+            if not shape or 0 in shape or shape[-1] % values:
+                raise BrokenFileError(f"has {name!r} with the shape {shape}, which {type_name} can't store")
+            tensors.append(Tensor(name, shape, type_name, first + offset, prod(shape) // values * size))
+        end = first
+        for tensor in sorted(tensors, key=lambda tensor: tensor.start):
+            if tensor.start < end:
+                raise BrokenFileError(f"has tensors that share bytes, {tensor.name!r} with another one")
+            end = tensor.start + tensor.nbytes
+            if end > self.size:
+                raise BrokenFileError(
+                    f"is cut off: {tensor.name!r} ends at byte {end:,}, and the file has {self.size:,}"
+                )
+        if len({tensor.name for tensor in tensors}) < len(tensors):
+            raise BrokenFileError("holds two tensors of one name")
+        return tuple(tensors)
+
+    def _text(self, most: int) -> str:
+        (length,) = self._unpack("Q")
+        if length > most:
+            raise BrokenFileError(f"has a name of {length:,} bytes at byte {self.at:,}")
+        self._need(length)
+        text = self.data[self.at : self.at + length]
+        self.at += length
+        try:
+            return text.decode()
+        except UnicodeDecodeError as error:
+            raise BrokenFileError(f"has a text at byte {self.at - length:,} that is not UTF-8") from error
+
+    def _unpack(self, form: str) -> tuple[Any, ...]:
+        size = struct.calcsize("<" + form)
+        self._need(size)
+        values = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += size
+        return values
+
+    def _need(self, count: int) -> None:
+        """BrokenFileError where fewer bytes are left."""
+        if count > self.size - self.at:
+            raise BrokenFileError(
+                f"is cut off at byte {self.size:,}: {count:,} bytes should follow byte {self.at:,}"
+            )

@@ -1,0 +1,60 @@
+"""A GGUF file as a `Source`: what `load_pair` and the commands take for a target or a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from specdec.models.gguf.conversion import converted, read_config
+from specdec.models.gguf.header import MAGIC, BrokenFileError
+from specdec.models.progress import Progress, Report, silent
+
+
+class GGUFSource:
+    """A model in a GGUF file. name: what was asked for. ValueError where the file can't be read."""
+
+    def __init__(self, name: str, path: Path):
+        self.name, self._path = name, path.resolve()
+
+    def config(self) -> PreTrainedConfig:
+        """Its architecture; ValueError where the header is broken, or describes no known model."""
+        with _named(self.name):
+            return read_config(self._path)
+
+    def fetch(self, report: Report = silent) -> Path:
+        """The folder into which the file is converted, once; ValueError where it is broken."""
+
+        def tell(done: int, total: int) -> None:
+            report(Progress("converting", self.name, done, total))
+
+        with _named(self.name):
+            return converted(self._path, tell)
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether this is a file that says it is GGUF, by its ending or its first letters."""
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".gguf":
+        return True
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+@contextmanager
+def _named(name: str) -> Iterator[Any]:
+    """Turn what is wrong with the file into a sentence about it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(
+            f"{name!r} is a GGUF file, for which `pip install gguf filelock` is needed"
+        ) from error
+    except BrokenFileError as error:
+        raise ValueError(f"{name!r} {error}") from error
+    except OSError as error:
+        raise ValueError(f"{name!r} can't be read: {error.strerror or error}") from error

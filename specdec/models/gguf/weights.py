@@ -1,0 +1,188 @@
+"""A GGUF file's tensors under the names that transformers gives them, and the configuration.
+
+For Llama, Mistral, Qwen 2 and Qwen 3, whose tensors are named here. Other architectures go through
+transformers' own reader (`conversion`), which takes ten times as long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
+
+from specdec.models.gguf.header import BrokenFileError, Header
+
+CONFIGS: dict[str, type[PreTrainedConfig]] = {
+    "llama": LlamaConfig,
+    "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+}
+"""Configurations by llama.cpp's name of the architecture; it calls Mistral "llama"."""
+_OF_MODEL = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+_OF_LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_TENSOR = re.compile(r"(?:blk\.(\d+)\.)?([a-z_]+)\.(weight|bias)")
+_TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding"}
+_ROPE_FACTORS = "rope_freqs.weight"
+_LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
+"""What Llama 3.1 and 3.2 were made with: a file holds only the factors that follow from it."""
+
+
+def config_of(path: Path, header: Header) -> PreTrainedConfig:
+    """The configuration that a file's keys describe; BrokenFileError where a key is missing or no number."""
+    keys, kind = header.keys, header.architecture
+    names = {tensor.name for tensor in header.tensors}
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    if keys.get(f"{kind}.expert_count"):
+        raise BrokenFileError("holds a mixture of experts of the Llama kind, which is not read")
+    if "token_embd.weight" not in shapes:
+        raise BrokenFileError("has no embedding (token_embd.weight)")
+
+    def number(name: str, default: Any = None) -> Any:
+        value = keys.get(f"{kind}.{name}", default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BrokenFileError(f"has {kind}.{name} = {value!r:.40}, where a number belongs")
+        return value
+
+    if number("block_count") > len(header.tensors):
+        raise BrokenFileError(
+            f"claims {number('block_count'):,} layers and has {len(header.tensors):,} tensors"
+        )
+    heads, width = number("attention.head_count"), number("embedding_length")
+    if not heads or not width:
+        raise BrokenFileError(f"has {heads} attention heads and the width {width}")
+    head_size = number("attention.key_length", number("rope.dimension_count", width // heads))
+    ids = {f"{name}_token_id": keys.get(f"tokenizer.ggml.{key}_token_id") for name, key in _TOKENS.items()}
+    entries: dict[str, Any] = dict(
+        vocab_size=shapes["token_embd.weight"][0],
+        hidden_size=width,
+        intermediate_size=number("feed_forward_length"),
+        num_hidden_layers=number("block_count"),
+        num_attention_heads=heads,
+        num_key_value_heads=number("attention.head_count_kv", heads),
+        head_dim=head_size,
+        max_position_embeddings=number("context_length"),
+        rms_norm_eps=number("attention.layer_norm_rms_epsilon"),
+        rope_parameters=_rope(path, header, number, head_size),
+        tie_word_embeddings="output.weight" not in names,
+        architectures=[CONFIGS[kind].__name__.replace("Config", "ForCausalLM")],
+        dtype=dtype_of(header),
+        **ids,
+    )
+    if kind == "llama":
+        entries["attention_bias"] = "blk.0.attn_q.bias" in names
+    return CONFIGS[kind](**entries)
+
+
+def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, Any]:
+    """The rotary embedding of a configuration; BrokenFileError where it is of a kind that is not read."""
+    base: dict[str, Any] = {"rope_type": "default", "rope_theta": float(number("rope.freq_base", 10_000.0))}
+    scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
+    if scaling == "linear":
+        return base | {"rope_type": "linear", "factor": float(number("rope.scaling.factor"))}
+    if scaling == "yarn":
+        original = int(number("rope.scaling.original_context_length"))
+        factor = float(number("rope.scaling.factor"))
+        return base | {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
+    if scaling != "none":
+        raise BrokenFileError(f"scales its positions by {scaling!r:.40}; linear and yarn are read")
+    stored = next((tensor for tensor in header.tensors if tensor.name == _ROPE_FACTORS), None)
+    if stored is None:
+        return base
+    if stored.type != "F32" or stored.shape != (head_size // 2,):
+        raise BrokenFileError(f"has {_ROPE_FACTORS} of type {stored.type} and shape {stored.shape}")
+    factors = torch.from_numpy(values(np.memmap(path, mode="r"), stored))
+    return base | _llama3(base["rope_theta"], factors)
+
+
+def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
+    """The rotary embedding of Llama 3.1 and 3.2, whose wavelengths are divided by factors, [head size / 2].
+
+    BrokenFileError where these are the factors of no such model.
+    """
+    wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors)) / len(factors))
+    low, high = 1.0, 4.0
+    for factor in _LLAMA3_FACTORS:
+        smooth = ((_LLAMA3_CONTEXT / wavelengths - low) / (high - low)).clamp(0, 1)
+        if torch.allclose(1 / ((1 - smooth) / factor + smooth), factors.float(), rtol=1e-3):
+            return {
+                "rope_type": "llama3",
+                "factor": factor,
+                "low_freq_factor": low,
+                "high_freq_factor": high,
+                "original_max_position_embeddings": _LLAMA3_CONTEXT,
+            }
+    raise BrokenFileError(f"has factors of its positions ({_ROPE_FACTORS}) that no Llama 3 has")
+
+
+def dtype_of(header: Header) -> torch.dtype:
+    """What the matrices are kept as: their own type where all have one of 16 or 32 bits, else bfloat16."""
+    types = {tensor.type for tensor in header.tensors if len(tensor.shape) > 1}
+    own = {"F32": torch.float32, "F16": torch.float16}
+    return own.get(next(iter(types)), torch.bfloat16) if len(types) == 1 else torch.bfloat16
+
+
+def names_of(header: Header) -> dict[str, str]:
+    """transformers' name of each tensor that it has, by the file's; BrokenFileError where one is unknown."""
+    named = {}
+    for tensor in header.tensors:
+        match = _TENSOR.fullmatch(tensor.name)
+        layer, name, kind = match.groups() if match else (None, "", "")
+        known = (_OF_MODEL if layer is None else _OF_LAYER).get(name)
+        if known is None and tensor.name != _ROPE_FACTORS:
+            raise BrokenFileError(
+                f"holds {tensor.name!r}, which no {header.architecture} model of transformers has"
+            )
+        if known is not None:
+            named[tensor.name] = f"{'' if layer is None else f'model.layers.{layer}.'}{known}.{kind}"
+    return named
+
+
+def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[tuple[str, torch.Tensor]]:
+    """transformers' name and value of each tensor, one after the other, in the configuration's dtype."""
+    names, data = names_of(header), np.memmap(path, mode="r")
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    for tensor in header.tensors:
+        if tensor.name not in names:
+            continue
+        value = torch.from_numpy(values(data, tensor))
+        part = tensor.name.split(".")[-2]
+        if header.architecture == "llama" and part in heads:
+            value = _halves(value, heads[part])
+        yield names[tensor.name], value.to(config.dtype).contiguous()
+
+
+def values(data: np.ndarray, tensor: Any) -> np.ndarray:
+    """A tensor's values, float32 in its shape. data: the file's bytes."""
+    raw = np.asarray(data[tensor.start : tensor.start + tensor.nbytes])
+    if tensor.type in ("F32", "F16"):
+        return raw.view("<f4" if tensor.type == "F32" else "<f2").astype(np.float32).reshape(tensor.shape)
+    import gguf
+
+    rows = raw.reshape(*tensor.shape[:-1], -1)
+    return gguf.quants.dequantize(rows, gguf.GGMLQuantizationType[tensor.type]).reshape(tensor.shape)
+
+
+def _halves(value: torch.Tensor, heads: int) -> torch.Tensor:
+    """Each head's rows in the order of transformers, which turns halves; llama.cpp's files turn neighbours.
+
+    value: [heads x head size, ...].
+    """
+    pairs = value.view(heads, value.shape[0] // heads // 2, 2, *value.shape[1:])
+    return pairs.transpose(1, 2).reshape(value.shape)

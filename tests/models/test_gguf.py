@@ -1,0 +1,254 @@
+"""Models in GGUF files: the model that a file was written from, and one sentence for a broken file."""
+
+from __future__ import annotations
+
+import random
+import struct
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+import specdec
+from specdec.models.gguf import conversion
+from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
+from specdec.models.gguf.weights import values
+
+SIZES = {
+    "vocab_size": 300,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+KINDS = {
+    "llama": (LlamaForCausalLM, LlamaConfig),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config),
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config),
+}
+IDS = list(range(40, 60))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECDEC_CACHE", str(tmp_path / "cache"))
+    conversion._cache.cache_clear()
+    yield
+    conversion._cache.cache_clear()
+
+
+def model_of(architecture, tied=True, **options):
+    torch.manual_seed(0)
+    kind, config = KINDS[architecture]
+    return kind(config(**SIZES | options, head_dim=16, tie_word_embeddings=tied)).eval()
+
+
+def tokens():
+    """Byte-level BPE: 256 bytes, and some merges."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    letters = sorted(ByteLevel.alphabet())
+    merges = [(a, b) for a in "abcdefg" for b in "stuvwx"][: SIZES["vocab_size"] - 256 - 2]
+    listed = letters + ["".join(pair) for pair in merges]
+    return ["<|end|>", "<|user|>", *listed], [" ".join(pair) for pair in merges]
+
+
+def written(path, model, architecture, kind="F32"):
+    """Write a model as llama.cpp's converter does; kind: type of all matrices."""
+    writer, config = gguf.GGUFWriter(path, architecture), model.config
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_key_length(config.head_dim)
+    if architecture == "llama":
+        writer.add_rope_dimension_count(config.head_dim)
+    listed, merges = tokens()
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(listed)
+    writer.add_token_types([3, 3, *[1] * (len(listed) - 2)])
+    writer.add_token_merges(merges)
+    writer.add_eos_token_id(0)
+    writer.add_bos_token_id(0)
+    writer.add_chat_template("{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}")
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    for name, value in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        base, suffix = name.rsplit(".", 1)
+        part = base.rsplit(".", 1)[-1]
+        if architecture == "llama" and part in heads:  # llama.cpp turns neighbours, not halves
+            halves = value.view(heads[part], 2, -1, *value.shape[1:])
+            value = halves.transpose(1, 2).reshape(value.shape)
+        array, type_ = value.float().numpy(), gguf.GGMLQuantizationType[kind if value.dim() > 1 else "F32"]
+        if type_ not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
+            writer.add_tensor(
+                f"{names.get_name(base)}.{suffix}", gguf.quants.quantize(array, type_), raw_dtype=type_
+            )
+        else:
+            half = type_ == gguf.GGMLQuantizationType.F16
+            writer.add_tensor(f"{names.get_name(base)}.{suffix}", array.astype(np.float16) if half else array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def logits(module):
+    with torch.inference_mode():
+        return module(torch.tensor([IDS])).logits[0].float()
+
+
+@pytest.mark.parametrize(("architecture", "tied"), [("llama", True), ("qwen2", True), ("qwen3", False)])
+def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, architecture, tied):
+    model = model_of(architecture, tied)
+    if architecture == "qwen2":
+        torch.nn.init.normal_(model.model.layers[0].self_attn.q_proj.bias)
+    pair = specdec.load_pair(written(tmp_path / "model.gguf", model, architecture))
+    assert torch.allclose(logits(pair.target.module), logits(model), atol=1e-5)
+    assert pair.tokenizer.decode(pair.encode("a cat, ü")) == "a cat, ü"
+    assert pair.chat_text("Hi").startswith("<|user|>Hi")
+    assert 0 in pair.eos_ids
+
+
+@pytest.mark.parametrize(
+    ("kind", "off"),
+    [("F16", 1e-2), ("BF16", 2e-2), ("Q8_0", 3e-2), ("Q4_0", 0.5), ("Q4_1", 0.5)],
+)
+def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
+    model = model_of("llama")
+    found = specdec.load_pair(written(tmp_path / "model.gguf", model, "llama", kind)).target.module
+    error = (logits(found) - logits(model)).abs().max() / logits(model).abs().max()
+    assert error < off
+    assert found.dtype == (torch.float16 if kind == "F16" else torch.bfloat16)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BLOCKS if kind != "F32"])
+def test_blocks_of_every_type_are_read_as_gguf_reads_them(kind):
+    number, count, size = BLOCKS[kind]
+    assert gguf.GGMLQuantizationType[kind] == number
+    assert gguf.constants.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]] == (count, size)
+    data = np.random.default_rng(0).integers(0, 60, 4 * 2 * size, dtype=np.uint8)
+    want = gguf.quants.dequantize(data.reshape(4, -1), gguf.GGMLQuantizationType[kind])
+    have = values(data, Tensor("x", (4, 2 * count), kind, 0, len(data)))
+    assert np.array_equal(have, want, equal_nan=True)
+
+
+def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
+    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    steps = []
+    with ThreadPoolExecutor(4) as pool:  # concurrent first starts
+        folders = {*pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n)), range(4))}
+    (folder,) = folders
+    assert steps[0] == (0, len(read_header(path).tensors))
+    assert len(steps) == len(read_header(path).tensors)
+    assert not [each for each in folder.parent.iterdir() if each.name.startswith(".new")]
+    for damage in (b"", b"x" * 100):
+        (folder / "model.safetensors").write_bytes(damage)
+        assert not conversion.whole(folder)
+        assert conversion.whole(conversion.converted(path, lambda *_: None))
+    specdec.load_pair(path)
+
+
+def test_a_gguf_draft_drafts_for_a_gguf_target(tmp_path):
+    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    pair = specdec.load_pair(path, draft=path)
+    settings = {"seed": 3, "max_new_tokens": 24}
+    plain = specdec.generate(pair, "abc", method="ar", **settings)
+    raced = specdec.generate(pair, "abc", method="ersd", topology=specdec.topology.sequence(3), **settings)
+    assert raced.token_ids == plain.token_ids
+    assert raced.block_efficiency > 2
+
+
+def refusal(path):
+    """What is wrong with a file's header; None where nothing is."""
+    try:
+        read_header(path)
+    except BrokenFileError as error:
+        return str(error)
+    return None
+
+
+def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
+    """Bytes of the header are changed, files are cut, and lengths are made huge: 400 files from one seed."""
+    original = written(tmp_path / "good.gguf", model_of("llama"), "llama", "Q8_0").read_bytes()
+    header = min(tensor.start for tensor in read_header(tmp_path / "good.gguf").tensors)
+    draw, path, refused = random.Random(0), tmp_path / "bad.gguf", 0
+    for _ in range(400):
+        data = bytearray(original)
+        kind = draw.randrange(4)
+        if kind == 0:
+            del data[draw.randrange(len(data)) :]
+        elif kind == 1:
+            at = draw.randrange(header - 8)
+            data[at : at + 8] = struct.pack("<Q", draw.choice([0, 1 << 20, 1 << 32, 1 << 63, (1 << 64) - 1]))
+        else:
+            for _ in range(draw.choice([1, 1, 4, 64])):
+                data[draw.randrange(header if kind == 2 else 64)] = draw.randrange(256)
+        path.write_bytes(data)
+        tracemalloc.start()
+        message = refusal(path)
+        refused += message is not None
+        assert "\n" not in (message or "")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 * len(original)
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"llama.block_count": 10**9}, "claims 1,000,000,000 layers"),
+        ({"llama.block_count": 1}, "keys describe a model with"),
+        ({"llama.attention.head_count": 0}, "0 attention heads"),
+        ({"llama.embedding_length": 1 << 31}, "keys describe a model with"),
+        ({"llama.attention.head_count_kv": 0}, "can't be read"),
+        ({"llama.feed_forward_length": "many"}, "where a number belongs"),
+        ({"llama.expert_count": 8}, "mixture of experts"),
+        ({"llama.rope.scaling.type": "dream"}, "linear and yarn"),
+    ],
+)
+def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, change, message):
+    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    header = read_header(path)
+    header.keys.update(change)
+    monkeypatch.setattr(conversion, "read_header", lambda _: header)
+    with pytest.raises(ValueError, match=message) as raised:
+        specdec.load_pair(path)
+    assert "model.gguf" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_unknown_architecture_is_named(tmp_path):
+    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    path.write_bytes(path.read_bytes().replace(b"llama", b"alpac"))
+    with pytest.raises(ValueError, match="'alpac' can't be read"):
+        specdec.load_pair(path)
+
+
+def test_a_folder_is_made_private(tmp_path):
+    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    folder = conversion.converted(path, lambda *_: None)
+    assert all(file.stat().st_mode & 0o077 == 0 for file in Path(folder).iterdir())
