@@ -10,8 +10,11 @@ from torch import Tensor
 
 from specdec import ModelPair
 from specdec.exactness.losslessness import chi_square
+from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 
+OTHER_RULES = tuple(rule for rule in DRAFTING if rule not in ("gsd", "ersd"))
+"""Rules that are not the paper's."""
 FALSE_ALARM = 1e-6
 """Probability with which one χ² test here fails on correct code; with fixed seeds it never changes."""
 

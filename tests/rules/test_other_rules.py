@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from specdec import algorithms, other_rules
 from specdec.methods import METHODS, Drafted
 from specdec.methods.spectr import k_seq_threshold
+from specdec.race import RoundNoise
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from tests.core.test_algorithms import (
     TABLES,
@@ -25,7 +27,7 @@ from tests.core.test_algorithms import (
     rational_table,
     tau_of,
 )
-from tests.helpers.laws import distance, enumerate_law
+from tests.helpers.laws import OTHER_RULES, distance, enumerate_law
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]
@@ -139,25 +141,16 @@ def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
 
 # ---------------------------------------------------------------- the fast ones, on the same randomness
 
-
-class ByNode:
-    """A uniform for the test of each node, by its path, and one for the last token."""
-
-    def __init__(self, tests, last):
-        self.tests, self.u = tests, last
-
-    def test(self, node, child_index):
-        return self.tests[*node, child_index]
-
-    def last(self, node):
-        return self.u
+TOPOLOGIES = [*SMALL, FULL, sequence(4), WIDE, specinfer(8), batch(7)]
 
 
 class ByDepth:
-    """Uniforms by depth: U[depth, children] for tests, u[depth] for last tokens."""
+    """Noise by depth: e[depth, Ω], U[depth, children] for tests, u[depth] for last tokens."""
 
-    def __init__(self, U, u):
-        self.U, self.u = U, u
+    def __init__(self, rng, topology):
+        depths, most = topology.depth + 1, max(map(len, topology.children))
+        self.e, self.again = rng.exponential(size=(depths, 7)), rng.exponential(size=(depths, most))
+        self.U, self.u = rng.random((depths, most)), rng.random(depths)
 
     def test(self, node, child_index):
         return self.U[len(node)][child_index]
@@ -166,23 +159,45 @@ class ByDepth:
         return self.u[len(node)]
 
 
-TOPOLOGIES = [*SMALL, FULL, sequence(4), WIDE, specinfer(8), batch(7)]
+class ByNode(ByDepth):
+    """Noise by node, by its path: e and U; one u for the last token."""
+
+    def __init__(self, rng, topology):
+        self.e = {path: rng.exponential(size=7) for path in [(), *topology.paths]}
+        self.U, self.u = {path: rng.random() for path in topology.paths}, rng.random()
+
+    def test(self, node, child_index):
+        return self.U[*node, child_index]
+
+    def last(self, node):
+        return self.u
+
+
+def drafted(Q, topology, e):
+    """A tree without replacement, as far as Q has support, and its tokens by row."""
+    x_draft = algorithms.draft((0,), Q, tau_of(topology), e)
+    tree = Topology(x_draft)
+    return tree, [0, *(x_draft[path] for path in tree.paths)], ()
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_traversal_decides_what_the_rule_decides(topology):
+@pytest.mark.parametrize("rule", OTHER_RULES)
+def test_a_rule_decides_on_the_same_noise_what_its_plain_form_decides(rule, topology):
+    plain, entry, merged = getattr(other_rules, rule), METHODS[rule], 0
     for seed in range(120):
-        rng = np.random.default_rng(seed)
         P, Q = random_pair(seed, vocab_size=7)
-        e = {path: rng.exponential(size=7) for path in [(), *topology.paths]}
-        U, u = {path: rng.random() for path in topology.paths}, rng.random()
-        x_draft = algorithms.draft((0,), Q, tau_of(topology), e)
-        tree = Topology(x_draft)
-        token_ids = [0, *(x_draft[path] for path in tree.paths)]
+        kind = ByNode if entry.noise is RoundNoise else ByDepth
+        noise = kind(np.random.default_rng(seed), topology)
+        if entry.independent:
+            tree, token_ids, draws = independently((0,), Q, topology, noise.e, noise.again)
+            merged += len(tree.paths) < len(topology.paths)
+        else:
+            tree, token_ids, draws = drafted(Q, topology, noise.e)
         log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
-        verdict = METHODS["traversal"].verify(Drafted(tree, token_ids, log_q), log_p, ByNode(U, u))
-        wanted = other_rules.traversal((0,), Q, P, tau_of(topology), e, U, u)
-        assert emitted(verdict, token_ids) == wanted
+        verdict = entry.verify(Drafted(tree, token_ids, log_q, draws), log_p, noise)
+        given = {name: getattr(noise, name) for name in signature(plain).parameters if hasattr(noise, name)}
+        assert emitted(verdict, token_ids) == plain((0,), Q, P, tau_of(topology), **given)
+    assert (merged > 20) == (entry.independent and topology.num_draft_tokens > topology.depth)
 
 
 def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_does():
@@ -193,7 +208,8 @@ def test_traversal_in_closed_form_decides_on_a_sequence_what_block_verification_
         if not all(Q[a, b] > 0 for a, b in itertools.pairwise(token_ids)):
             continue
         log_p, log_q = (log_rows(table, (0,), sequence(3), token_ids) for table in (P, Q))
-        noise = ByNode(dict.fromkeys(sequence(3).paths, 1 - 2**-53), 0.5)
+        noise = ByNode(np.random.default_rng(seed), sequence(3))
+        noise.U = dict.fromkeys(sequence(3).paths, 1 - 2**-53)
         verdict = METHODS["traversal"].verify(Drafted(sequence(3), token_ids, log_q), log_p, noise)
         w, h = 1.0, {}
         for i in range(3):
@@ -225,26 +241,6 @@ def independently(x, Q, topology, e, again):
         [x[-1], *(tokens[path] for path in tree.paths)],
         [[rows[d] for d in draws[path]] for path in rows],
     )
-
-
-@pytest.mark.parametrize("rule", ["specinfer", "spectr"])
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-def test_rules_on_independent_draws_decide_what_the_rules_decide(topology, rule):
-    decode = getattr(other_rules, rule)
-    merged = 0
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        P, Q = random_pair(seed, vocab_size=7)
-        depths, most = topology.depth + 1, max(map(len, topology.children))
-        e, again = rng.exponential(size=(depths, 7)), rng.exponential(size=(depths, most))
-        U, u = rng.random((depths, most)), rng.random(depths)
-        tree, token_ids, draws = independently((0,), Q, topology, e, again)
-        merged += len(tree.paths) < len(topology.paths)
-        log_p, log_q = (log_rows(table, (0,), tree, token_ids) for table in (P, Q))
-        drafted = Drafted(tree, token_ids, log_q, draws)
-        verdict = METHODS[rule].verify(drafted, log_p, ByDepth(U, u))
-        assert emitted(verdict, token_ids) == decode((0,), Q, P, tau_of(topology), e, again, U, u)
-    assert (merged > 20) == (most > 1)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 100])

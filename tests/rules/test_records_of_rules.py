@@ -14,9 +14,8 @@ from specdec.models import MarkovModel
 from specdec.race import PositionNoise, Races, RoundNoise, derived_seed, with_replacement
 from specdec.stats import acceptance_by_index, index_counts
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.laws import FALSE_ALARM, chi_square_p_value, markov_pair
+from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair
 
-RULES = ("traversal", "specinfer", "spectr")
 TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
@@ -26,13 +25,13 @@ def run(rule, topology=TREE, **settings):
     return specdec.generate(pair, [0, 1], method=rule, topology=topology, **settings)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_records_round_trip(rule):
     g = run(rule)
     assert specdec.Generation.from_json(g.to_json()) == g
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
     seen = set()
     for round in run(rule).rounds:
@@ -49,7 +48,7 @@ def test_tests_are_of_nodes_that_are_rejected_or_accepted_as_they_say(rule):
     assert any(depth > 1 for _, depth in seen) == (rule == "traversal")
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_what_was_not_tested_is_unvisited_or_beside_an_accepted_node(rule):
     for round in run(rule).rounds:
         status = {node.path: node.status for node in round.nodes} | {(): "accepted"}
@@ -74,7 +73,7 @@ def test_independent_draws_that_are_equal_are_one_node_with_a_test_each(rule):
                 assert len(step.trials) == 4  # all of them were rejected, equal ones too
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_the_first_child_is_the_first_arrival_under_q(rule):
     for round in run(rule).rounds:
         tokens = {node.path: node.token_id for node in round.nodes}
@@ -83,7 +82,7 @@ def test_the_first_child_is_the_first_arrival_under_q(rule):
                 assert tokens[*step.path, 0] == step.winner_q
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_detail_changes_nothing_but_the_record(rule):
     full, plain = run(rule), run(rule, detail=False)
     assert plain.token_ids == full.token_ids
@@ -93,7 +92,7 @@ def test_detail_changes_nothing_but_the_record(rule):
         ]
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_nodes_below_rejected_ones_say_nothing_of_what_a_node_accepts(rule):
     rounds = run(rule).rounds
     rates = acceptance_by_index(rounds)
@@ -105,7 +104,7 @@ def test_nodes_below_rejected_ones_say_nothing_of_what_a_node_accepts(rule):
     assert len(firsts) <= rates[0].offered <= len(firsts) + kept
 
 
-@pytest.mark.parametrize("rule", ["ar", "gsd", "ersd", *RULES])
+@pytest.mark.parametrize("rule", ["ar", "gsd", "ersd", *OTHER_RULES])
 def test_a_step_says_what_any_rule_can_accept_there(rule):
     pair, known = markov_pair(6), 0
     g = run(rule, pair=pair, max_new_tokens=60)
@@ -153,7 +152,7 @@ def test_ersd_accepts_much_of_the_optimum_and_not_more():
     assert 0.7 * sum(most) < accepted < sum(most) + spread
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_text_that_ends_in_a_tree_ends_with_its_token(rule):
     table = torch.full((3, 3), 1 / 3, dtype=torch.float64)
     pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
@@ -165,13 +164,13 @@ def test_a_text_that_ends_in_a_tree_ends_with_its_token(rule):
         assert specdec.Generation.from_json(g.to_json()) == g
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_auto_measures_a_tree_for_every_rule(rule):
     g = run(rule, topology="auto", max_new_tokens=30, detail=False)
     assert len(g.token_ids) == 30
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_many_runs_at_once_have_the_texts_of_each_alone(rule):
     prompts, settings = [[0, 1], [2], [3, 4, 5]], {"method": rule, "topology": TREE, "max_new_tokens": 60}
     pair = markov_pair(6)

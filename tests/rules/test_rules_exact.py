@@ -13,9 +13,8 @@ from specdec.race import keys, noise, races, sparse
 from specdec.topology import Topology, batch, sequence, simple
 from tests.core.test_exactness import adversarial_pair, first_tokens
 from tests.helpers.choice import law_by_choice
-from tests.helpers.laws import FALSE_ALARM, chi_square_p_value, distance, markov_pair
+from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, distance, markov_pair
 
-RULES = ("traversal", "specinfer", "spectr")
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
 
@@ -24,7 +23,7 @@ TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_has_the_targets_joint_law_by_enumeration(rule, topology, monkeypatch):
     """Two tokens, three where one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
@@ -43,7 +42,7 @@ def test_enumeration_catches_k_seq_without_its_threshold(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_end_to_end_has_the_targets_law(rule, topology):
     """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
     pair = adversarial_pair()
@@ -61,7 +60,7 @@ def checked(rule, topology, fault=None, decodes=3000, pair=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if fault.method in RULES])
+@pytest.mark.parametrize("fault", [name for name, fault in FAULTS.items() if fault.method in OTHER_RULES])
 def test_chi_square_catches_each_fault(fault):
     """First two tokens; false alarm 1e-6. Without the fault the same check passes."""
     rule = FAULTS[fault].method
@@ -91,7 +90,7 @@ def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
     assert checked("traversal", topology, decodes=4000, pair=pair) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_never_decides_twice_with_the_same_noise(rule, monkeypatch):
     drawn, real = [], noise.uniform
     monkeypatch.setattr(noise, "uniform", lambda *key: drawn.append(key) or real(*key))
@@ -105,7 +104,7 @@ def test_a_rule_never_decides_twice_with_the_same_noise(rule, monkeypatch):
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(4), TREE], ids=str)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_decoding_on_sparse_races_gives_the_same_text(rule, topology, monkeypatch):
     """Sparse races of large vocabularies, on one of sixteen tokens of which about two are early."""
     pair, settings = adversarial_pair(), {"method": rule, "topology": topology, "max_new_tokens": 200}
@@ -118,7 +117,7 @@ def test_decoding_on_sparse_races_gives_the_same_text(rule, topology, monkeypatc
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
 @pytest.mark.parametrize("topology", [*TOPOLOGIES, batch(5)], ids=str)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_where_one_token_is_left_the_text_is_the_greedy_one(rule, topology, sampling):
     pair = markov_pair(6, seed=4)
     g = specdec.generate(
@@ -141,7 +140,7 @@ LAWS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("laws", LAWS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_laws_without_support_or_residual(rule, laws):
     """χ² over two tokens on a tree with more children than the draft has tokens; false alarm 1e-6 each."""
     p, q = (torch.tensor(law, dtype=torch.float64) for law in LAWS[laws])
@@ -159,7 +158,7 @@ def test_laws_without_support_or_residual(rule, laws):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", [None, TREE], ids=["default", "tree"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
     """top_p = 0.9 for both; χ² over two tokens, false alarm 1e-6."""
     pair = adversarial_pair()

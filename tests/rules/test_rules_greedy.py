@@ -9,9 +9,9 @@ import torch
 
 import specdec
 from specdec.topology import Topology, batch
+from tests.helpers.laws import OTHER_RULES
 from tests.helpers.tiny_checkpoints import tiny_model
 
-RULES = ("traversal", "specinfer", "spectr")
 TREES = {
     "default": None,
     "batch": batch(3),
@@ -40,7 +40,7 @@ def greedy(family):
 @pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
 @pytest.mark.parametrize("sampling", SAMPLING)
 @pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_writes_what_transformers_writes(rule, tree, sampling, family):
     pair, expected = greedy(family)
     settings = {"topology": TREES[tree], "max_new_tokens": 40, "seed": 0} | SAMPLING[sampling]
@@ -48,7 +48,7 @@ def test_a_rule_writes_what_transformers_writes(rule, tree, sampling, family):
     assert g.token_ids == expected
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", OTHER_RULES)
 def test_a_rule_accepts_all_of_a_draft_that_is_the_target(rule):
     """As sure as greedy texts are: five tokens a target call of the default tree."""
     target = tiny_model("llama")

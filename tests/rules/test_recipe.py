@@ -1,0 +1,157 @@
+"""The recipe of CONTRIBUTING for a new rule: four places, and everything else knows it.
+
+A copy of the project gets a rule in these places alone. Its own tests of the catalogue, the colours and the
+distribution of texts then pass there, for the new rule too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RULE = '''"""Matching: sample the target, and accept the child that was drafted with that token."""
+
+from specdec.methods.residual import Residual
+from specdec.methods.verdict import Decision, descend
+
+
+def verify(drafted, log_p, noise):
+    """A sample of p decides at each node: a `Verifier`."""
+    topology, token_ids, _, _ = drafted
+
+    def decide(row):
+        token_id = Residual(log_p[row], None).sample(noise.last(topology.path(row)))
+        child = next((child for child in topology.children[row] if token_ids[child] == token_id), None)
+        return Decision(child, token_id)
+
+    return descend(topology, decide, "residual")
+'''
+
+ENTRY = '''    "matching": Entry(
+        name="Matching",
+        long_name="matching of a sample",
+        sentence="Sample the target, and accept the draft that equals the sample.",
+        verify=matching.verify,
+        drafts=_FIRST_ARRIVALS,
+        lossless=True,
+        drafter_invariant=False,
+        mark="star",
+        dash="longdash",
+    ),
+}
+"""All methods'''
+
+PLAIN = '''
+
+def matching(x, Q, P, tau, e, U, u):
+    """Sample the target, and accept the child that was drafted with that token."""
+    x_draft = draft(x, Q, tau, e)
+    y, j = (), ()
+    while True:
+        token = sample(given(P, x + y), u[len(j)])
+        y = (*y, token)
+        children = {drafted: path for path, drafted in x_draft.items() if path[:-1] == j}
+        if token not in children:
+            return y
+        j = children[token]
+'''
+
+CHECKS = """
+import specdec
+from specdec.exactness.losslessness import Check
+from specdec.topology import Topology
+from tests.helpers.laws import FALSE_ALARM, markov_pair
+
+pair, tree = markov_pair(3, seed=1), Topology([(0,), (1,), (0, 0), (1, 0)])
+check = Check(pair, [0], method="matching", topology=tree, length=2, seed=0)
+for _ in range(2000):
+    check.decode()
+assert check.accepting
+assert check.chi_square().p_value > FALSE_ALARM
+record = specdec.generate(pair, [0], method="matching", topology=tree, max_new_tokens=40, seed=1, detail=True)
+assert specdec.Generation.from_json(record.to_json()) == record
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the project; what the recipe does not touch of the assets is linked."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("specdec", "components", "tests"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    for path in (ROOT / "pyproject.toml", ROOT / "app.py", *(ROOT / "assets").iterdir()):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(exist_ok=True)
+        copy.symlink_to(path)
+    for path in ("assets/shared", "assets/record.d.ts"):
+        (tmp_path / path).unlink()
+    shutil.copytree(ROOT / "assets" / "shared", tmp_path / "assets" / "shared")
+    return tmp_path
+
+
+def insert(path, before, text):
+    """Replace the only occurrence of `before` by `text`."""
+    source = path.read_text()
+    assert source.count(before) == 1, before
+    path.write_text(source.replace(before, text))
+
+
+def follow_the_recipe(project):
+    """The four places."""
+    methods, sheet = project / "specdec" / "methods", project / "assets" / "shared" / "colours.css"
+    (methods / "matching.py").write_text(RULE)
+    insert(methods / "catalogue.py", '}\n"""All methods', ENTRY)
+    insert(methods / "catalogue.py", "import ersd, gsd, ", "import ersd, gsd, matching, ")
+    plain = project / "specdec" / "other_rules.py"
+    plain.write_text(plain.read_text() + PLAIN)
+    sheet.write_text(
+        sheet.read_text()
+        .replace("  --sequence: #52667a;", "  --matching: #2e2ee6;\n  --sequence: #52667a;")
+        .replace("  --sequence: #a9bccf;", "  --matching: #9494ff;\n  --sequence: #a9bccf;")
+    )
+
+
+def run(project, *arguments):
+    """The output of this Python in the copy; fails where the command does."""
+    result = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(project), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
+
+
+@pytest.mark.slow
+def test_a_new_rule_takes_four_places(project):
+    follow_the_recipe(project)
+    run(project, "-m", "components.page.catalogue")
+    run(project, "-m", "components.page.schema")
+    run(project, "-c", CHECKS)
+    plain = "on_the_same_noise and matching"
+    assert "passed" in run(project, "-m", "pytest", "tests/rules/test_other_rules.py", "-k", plain)
+    assert "passed" in run(project, "-m", "pytest", "tests/page/test_colours.py", "-k", "both_themes")
+    assert '"matching"' in (project / "assets" / "shared" / "record.js").read_text()
+    script = "from components.page.catalogue import method_menu; print(dict(method_menu())['Matching'])"
+    assert run(project, "-c", script).strip() == "matching"
+
+
+@pytest.mark.slow
+def test_a_rule_without_its_colour_is_noticed(project):
+    """Negative control: the copy's own tests of the catalogue fail where one of the places is left out."""
+    follow_the_recipe(project)
+    (project / "assets" / "shared" / "colours.css").write_text(
+        (ROOT / "assets/shared/colours.css").read_text()
+    )
+    with pytest.raises(AssertionError, match="matching"):
+        run(project, "-m", "pytest", "tests/page/test_colours.py", "-k", "both_themes")
