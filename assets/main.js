@@ -1,7 +1,7 @@
 // Mounts the panels of the page; every panel is a view of the store in store.js.
 
 import { isTeaching } from "./classroom/teaching.js";
-import { mountDrawer } from "./decode/drawer.js";
+import { mountDrawer, mountPrompts } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
 import { mountLoads, mountModels, receive as receiveLoads } from "./decode/models.js";
 import { mountRace } from "./decode/race.js";
@@ -21,6 +21,7 @@ const VIEWS = {
   feed: mountFeed,
   loads: mountLoads,
   models: mountModels,
+  prompts: mountPrompts,
   race: mountRace,
   projector: mountProjector,
   replay: mountReplay,

@@ -54,6 +54,12 @@ export interface Step {
   optimum: number | null;
 }
 
+/** One repeat in which a run and plain decoding were decoded in turns, for a fair comparison of their times. */
+export interface Timing {
+  run: number[];
+  plain: number[];
+}
+
 /** One emitted token. */
 export interface Token {
   id: number;
@@ -89,4 +95,6 @@ export interface Generation {
   rounds: Round[];
   arithmetic: string;
   draft_temperature: number | null;
+  baseline: Round[];
+  timings: Timing[];
 }

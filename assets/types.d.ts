@@ -1,9 +1,9 @@
 // Types of the page's state; those of a run's record are written from Python. For the type checker alone:
 // nothing of this is served.
 
-import type { Generation, Node, Round, Seconds, Token } from "./record.d.ts";
+import type { Generation, Node, Round, Seconds, Timing, Token } from "./record.d.ts";
 
-export type { Arrival, Generation, Node, Round, Step, Token, Trial } from "./record.d.ts";
+export type { Arrival, Generation, Node, Round, Step, Timing, Token, Trial } from "./record.d.ts";
 export type Kind = Token["kind"];
 export type Status = Node["status"];
 export type Stage = keyof Seconds;
@@ -18,7 +18,10 @@ export interface Model {
 }
 
 /** What a run was asked for, and its models. */
-export type Setup = Omit<Generation, "target" | "draft" | "prefill_seconds" | "rounds"> & {
+export type Setup = Omit<
+  Generation,
+  "target" | "draft" | "prefill_seconds" | "rounds" | "baseline" | "timings"
+> & {
   models: Model[];
   num_draft_tokens: number;
   depth: number;
@@ -32,8 +35,10 @@ export interface Run {
   setup: Setup;
   rounds: Round[];
   prefillSeconds: number;
-  /** Autoregressive decoding of the same prompt and seed, measured beside it; empty where it was not. */
+  /** Plain decoding of the same prompt and seed; empty where it was not measured. */
   baseline?: Round[];
+  /** Repeats in which the run and plain decoding were timed in turns. */
+  timings?: Timing[];
 }
 
 /** The smallest step of time: `trial` is the number of GSD's test, null without one. */
@@ -52,6 +57,7 @@ export interface State extends Run {
   early: boolean;
   message: string;
   baseline: Round[];
+  timings: Timing[];
   recorded: Record<string, any> | null;
   selected: { round: number; step: number };
   decision: number;

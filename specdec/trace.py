@@ -200,6 +200,17 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """One repeat in which a run and plain decoding were decoded in turns, for a fair comparison of their times.
+
+    run: the decoding seconds of each round; plain: those of each token of plain decoding.
+    """
+
+    run: tuple[Duration, ...]
+    plain: tuple[Duration, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
     """A whole run: its set-up, its rounds and what follows from them.
 
@@ -208,6 +219,7 @@ class Generation:
     used, also where none was given. prefill_seconds: time for the prompt without its last token.
     target, draft: the models' names. arithmetic: how their logits were computed, as `ModelPair.arithmetic`
     says it; empty in records of before it was kept. draft_temperature: where it was not the target's.
+    baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
     """
 
     method: Method
@@ -225,6 +237,8 @@ class Generation:
     rounds: tuple[Round, ...]
     arithmetic: str = ""
     draft_temperature: Number | None = None
+    baseline: tuple[Round, ...] = ()
+    timings: tuple[Timing, ...] = ()
 
     @property
     def token_ids(self) -> list[int]:
@@ -276,6 +290,8 @@ class Generation:
             where = f"rounds[{number}]."
             _must(round.number == number, f"{where}number = {round.number}: rounds are counted from 0")
             _check_round(round, where)
+        for number, round in enumerate(generation.baseline):
+            _check_round(round, f"baseline[{number}].")
         return generation
 
 

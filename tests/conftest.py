@@ -127,7 +127,7 @@ def blank(shared_tab, url):
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
     remembered.detach()
     tab.set_viewport_size(DESKTOP)
-    tab.emulate_media(reduced_motion="no-preference")
+    tab.emulate_media(reduced_motion="reduce")  # what plays has tests of its own
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
     listeners = {

@@ -1,8 +1,14 @@
 // How the run stands, and the message when something was wrong with it.
 
-import { state, subscribe } from "../shared/store.js";
+import { onFields } from "../page/setup.js";
+import { isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
+import { changedWords, mountFields } from "./fields.js";
+import { ownStory } from "./opening.js";
+import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
+
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.length, 0);
@@ -21,7 +27,7 @@ const STATUS = {
       : "Waiting for the model …",
   choosing: () => "Measuring acceptance to choose the tree …",
   running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
-  baseline: () => `Measuring plain autoregressive decoding: ${count(tokens(state.baseline), "token")}`,
+  baseline: () => "Measuring the time of this run and of plain decoding, in turns …",
   done: () =>
     `Done: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}${reason()}, seed ${state.setup.seed}.${resting()}`,
   stopped: () =>
@@ -44,18 +50,34 @@ function resting() {
     : "";
 }
 
+// A visitor's own run is played from its first round on as soon as that is there.
+function playOwn() {
+  let run = null;
+  subscribe(() => {
+    if (state.run === run || state.rounds.length === 0) return;
+    run = state.run;
+    if (state.recorded || run === "kept" || !isExpecting() || calm.matches) return;
+    play(ownStory());
+  });
+}
+
 export function mountFeed(element) {
   const status = element.querySelector(".run-status");
   const error = element.querySelector(".run-error");
-  subscribe(
-    onFrame(() => {
-      document.body.dataset.phase = state.phase;
-      document.body.dataset.method = state.setup?.method ?? "";
-      setText(status, STATUS[state.phase]());
-      // A screen reader hears how a run starts and ends, not every token or second.
-      status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
-      setText(error, state.message);
-      error.hidden = state.message === "";
-    }),
-  );
+  playOwn();
+  mountFields();
+  const draw = onFrame(() => {
+    document.body.dataset.phase = state.phase;
+    document.body.dataset.method = state.setup?.method ?? "";
+    document.body.toggleAttribute("data-lanes", passed() !== null);
+    const words = narration() || changedWords();
+    setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");
+    // A screen reader hears how a run starts and ends, not every token or second.
+    status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
+    setText(error, state.message);
+    error.hidden = state.message === "";
+  });
+  subscribe(draw);
+  onPlayer(draw);
+  onFields(draw);
 }

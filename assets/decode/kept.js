@@ -17,8 +17,8 @@ export function keptRun() {
 }
 
 function keep() {
-  const { setup, rounds, prefillSeconds, baseline } = state;
-  const text = JSON.stringify({ setup, rounds, prefillSeconds, baseline });
+  const { setup, rounds, prefillSeconds, baseline, timings } = state;
+  const text = JSON.stringify({ setup, rounds, prefillSeconds, baseline, timings });
   try {
     if (text.length <= MOST) sessionStorage.setItem(NAME, text);
     else sessionStorage.removeItem(NAME);

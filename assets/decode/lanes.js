@@ -1,110 +1,213 @@
-// Two lanes on one clock: this run and autoregressive decoding, each as far as it had written after the same measured
-// seconds. Only what was measured is shown.
+// Two lanes on one clock, plain decoding and this run: a block is a call of the large model, its width is the time that it
+// took with the guesses before it, its ticks are the tokens that it yielded.
 
-import { METHODS } from "../shared/catalogue.js";
+import { INVARIANT } from "../shared/catalogue.js";
+import { Drawing, setAll, svg } from "../shared/drawing.js";
 import { appendText } from "../shared/labels.js";
-import { lastDecision, state, subscribe } from "../shared/store.js";
+import { durations, speed, speedWords } from "../shared/speed.js";
+import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
 import { onceDrawn, onFrame, setText } from "../shared/view.js";
-import { isPlaying, onPlayer, slowness, underWay } from "./player.js";
+import { isPlaying, onPlayer, passed, slowness } from "./player.js";
 
-const TICK = 100; // milliseconds between two states of the clock: digits that change faster can't be read
+const HEIGHT = 20; // pixels of a lane
+const NARROW = 3.5; // pixels of a token without room for a tick
+const GAP = 1; // between blocks, where they are wide enough
+const AHEAD = 1.5; // the lanes have room for a plain lane so much longer than this run, until it is known
 
-// Where the rounds of a list end, in seconds and tokens; read once each.
-class Ends {
-  /** @param {import("../types.d.ts").Round[]} rounds */
-  constructor(rounds) {
-    this.rounds = rounds;
-    this.seconds = [0];
-    this.tokens = [0];
+const calls = (n) => `${n} call${n === 1 ? "" : "s"}`;
+
+// One lane: all its blocks are drawn, and a mask shows those that are over.
+class Lane {
+  blocks = []; // { x, width, guess, tokens } of each, in pixels
+
+  constructor(element, name) {
+    this.track = element.querySelector(".track");
+    this.count = element.querySelector(".count");
+    this.svg = svg("svg", { class: "calls", "aria-hidden": "true", height: HEIGHT });
+    const [blocks, ticks] = ["blocks", "ticks"].map((what) => svg("clipPath", { id: `${name}-${what}` }));
+    this.masks = [blocks, ticks].map((mask) => mask.appendChild(svg("rect", { height: HEIGHT })));
+    const masked = (what, ...paths) => {
+      const group = svg("g", { "clip-path": `url(#${name}-${what})` });
+      group.append(...paths);
+      return group;
+    };
+    const path = (name) => svg("path", { class: name });
+    this.guess = path("guess");
+    this.call = path("call");
+    this.tick = path("tick");
+    this.here = path("here");
+    this.svg.append(blocks, ticks, masked("blocks", this.call, this.guess), masked("ticks", this.tick), this.here);
+    this.track.append(this.svg);
   }
 
-  grow() {
-    for (let i = this.seconds.length - 1; i < this.rounds.length; i++) {
-      this.seconds.push(this.seconds[i] + decodingSeconds(this.rounds[i]));
-      this.tokens.push(this.tokens[i] + this.rounds[i].tokens.length);
+  // seconds: of each block; guesses: the part of it that the small model took; tokens: that it yielded.
+  layout({ seconds, guesses, tokens }, scale) {
+    let at = 0;
+    this.blocks = seconds.map((length, i) => {
+      const block = { x: at * scale, width: length * scale, guess: guesses[i] * scale, tokens: tokens[i] };
+      at += length;
+      return block;
+    });
+    const gap = (width) => (width > 4 ? GAP : width > 2 ? 0.5 : 0);
+    const ticks = ({ x, width, tokens }) =>
+      Array.from(
+        { length: width / tokens < NARROW ? 0 : tokens },
+        (_, i) => `M${(x + ((i + 0.5) / tokens) * width).toFixed(1)} 6v8`,
+      ).join("");
+    setAll(this.call, { d: this.blocks.map(({ x, width }) => box(x, width - gap(width))).join("") });
+    setAll(this.guess, { d: this.blocks.map(({ x, guess }) => (guess > 0 ? box(x, guess) : "")).join("") });
+    setAll(this.tick, { d: this.blocks.map(ticks).join("") });
+  }
+
+  // end: pixels that are over; here: the block that the other panels show, if any.
+  show(end, here) {
+    const { blocks } = this;
+    const late = blocks.findIndex(({ x, width }) => x + width > end + 1e-6);
+    const done = late < 0 ? blocks.length : late;
+    const last = blocks[done - 1];
+    setAll(this.masks[0], { width: Math.max(0, end) });
+    setAll(this.masks[1], { width: last ? last.x + last.width : 0 });
+    const marked = blocks[here];
+    setAll(this.here, { d: marked ? box(marked.x - 1, marked.width + 1) : "" });
+    setText(this.count, blocks.length > 0 ? calls(done) : "");
+  }
+}
+
+function box(x, width) {
+  const length = Math.max(width, 0.3).toFixed(2);
+  return `M${x.toFixed(2)} 0h${length}v${HEIGHT}h-${length}z`;
+}
+
+// The blocks of the run: a round's guesses take the same part of its time in every repeat.
+function ofRun(seconds) {
+  const part = (round) => round.seconds.draft / Math.max(decodingSeconds(round), 1e-12);
+  return {
+    seconds,
+    guesses: state.rounds.map((round, i) => seconds[i] * part(round)),
+    tokens: state.rounds.map((round) => round.tokens.length),
+  };
+}
+
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+// What the two lanes say, in one sentence: fewer calls, longer ones, and so the speed.
+function account(seconds) {
+  const { rounds, baseline, phase, setup } = state;
+  if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
+  const tokens = sum(rounds.map((round) => round.tokens.length));
+  const each = `${calls(rounds.length)} for ${tokens} tokens: ${(tokens / rounds.length).toFixed(2)} a call`;
+  if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
+  if (phase === "baseline") return `${each}. The time of both is being measured, in turns …`;
+  if (baseline.length === 0 || baseline.at(-1).finish === null) return `${each}. Plain decoding was not measured.`;
+  const found = speed(state);
+  const mean = (list) => sum(list) / list.length;
+  const longer = mean(seconds.run) / mean(seconds.plain);
+  const words = speedWords(found) || "how much faster: not measured often enough to say";
+  return `${each}, and each takes ${longer.toFixed(1)} times as long as a plain one: ${words}.`;
+}
+
+// ERSD and plain decoding give the same text with the same seed: whether they did.
+function drawVerdict(chip) {
+  const { rounds, baseline, setup } = state;
+  const promised = INVARIANT.includes(setup.method) && setup.method !== "ar";
+  const [run, plain] = [rounds, baseline].map((list) => list.flatMap(({ tokens }) => tokens.map(({ id }) => id)));
+  const isOver = plain.length >= run.length || baseline.at(-1)?.finish !== null;
+  chip.hidden = !promised || passed() !== null || baseline.length === 0 || !isOver;
+  const equal = run.filter((id, i) => id === plain[i]).length;
+  setText(chip, `${equal} of ${run.length} tokens equal${equal === run.length ? " ✓" : ""}`);
+}
+
+class LanesView {
+  baseline = null; // whose text is written
+
+  constructor(element) {
+    this.find = (selector) => element.querySelector(selector);
+    this.element = element;
+    this.lanes = {
+      plain: new Lane(this.find(".lane.plain"), "plain"),
+      with: new Lane(this.find(".lane.with"), "with"),
+    };
+    this.text = this.find(".plain-text");
+    this.story = this.find(".story");
+    this.written = 0;
+    this.drawing = new Drawing(this.lanes.plain.track, (width) => this.draw(width));
+  }
+
+  draw(width) {
+    const { rounds, baseline, setup } = state;
+    this.element.classList.toggle("empty", rounds.length === 0);
+    if (rounds.length === 0) return this.write(0);
+    const seconds = durations(state);
+    const scale = this.layout(seconds, width);
+    const now = Math.min(moment(seconds.run), width / scale);
+    const here = passed() === null ? state.selected.round : -1;
+    this.lanes.plain.show(now * scale, setup.method === "ar" ? here : -1);
+    this.lanes.with.show(now * scale, here);
+    let there = 0;
+    for (let at = 0; there < baseline.length; there++) if ((at += seconds.plain[there]) > now + 1e-9) break;
+    this.write(there);
+    const slowed = `${now.toFixed(2)} s, shown ${Math.max(1, Math.round(slowness()))} times slower`;
+    setText(this.find(".account .passed"), passed() === null ? "" : slowed);
+    setText(this.find(".account .sum"), account(seconds));
+    drawVerdict(this.find(".account .equal"));
+    if (passed() === null) onceDrawn(() => this.align());
+  }
+
+  // Pixels for a second; the blocks are laid out anew where they or it changed.
+  layout(seconds, width) {
+    const { baseline, phase, recorded, setup } = state;
+    const isPlain = setup.method === "ar";
+    const isOpen = !recorded && setup.baseline && !["done", "stopped", "error"].includes(phase);
+    const [own, others] = [seconds.run, seconds.plain].map(sum);
+    const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), others, 1e-9);
+    if (this.laid?.seconds === seconds && this.laid.scale === scale) return scale;
+    this.laid = { seconds, scale };
+    const plain = { seconds: seconds.plain, guesses: baseline.map(() => 0), tokens: baseline.map(() => 1) };
+    this.lanes.plain.layout(isPlain ? ofRun(seconds.run) : plain, scale);
+    this.lanes.with.layout(isPlain ? { seconds: [], guesses: [], tokens: [] } : ofRun(seconds.run), scale);
+    return scale;
+  }
+
+  // The text of plain decoding so far.
+  write(rounds) {
+    if (this.baseline !== state.baseline || rounds < this.written) {
+      this.text.replaceChildren();
+      Object.assign(this, { baseline: state.baseline, written: 0 });
     }
-    return this;
+    if (rounds === this.written) return; // the browser need not lay out anything
+    for (; this.written < rounds; this.written++) {
+      const { text } = state.baseline[this.written];
+      appendText(this.text, this.written === 0 ? text.trimStart() : text);
+    }
+    if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  get total() {
-    return this.seconds.at(-1);
-  }
-
-  // How many rounds have ended after so many seconds.
-  after(seconds) {
-    const late = this.seconds.findIndex((end) => end > seconds + 1e-9);
-    return (late < 0 ? this.seconds.length : late) - 1;
+  // Both texts scroll together.
+  align() {
+    const { text, story } = this;
+    const share = story.scrollTop / Math.max(1, story.scrollHeight - story.clientHeight);
+    text.scrollTop = share * (text.scrollHeight - text.clientHeight);
   }
 }
 
-// Seconds into the run at the moment that is shown: a round's tokens are there when it ends, its draft before. Where
-// nothing is hidden, all of the run has passed.
-function shownSeconds(ends) {
-  if (!state.veiled) return ends.total;
+// Measured seconds at the moment that is shown: all of them where nothing is hidden.
+function moment(seconds) {
+  if (passed() !== null) return passed();
+  if (!state.veiled) return Infinity;
   const { round } = state.selected;
-  const last = lastDecision(round);
-  if (state.decision === 0 && last > 0)
-    return ends.seconds[round] + Math.max(state.rounds[round].seconds.draft, underWay());
-  return ends.seconds[round + 1] + (state.decision === last ? underWay() : 0);
+  return sum(seconds.slice(0, round + Number(state.decision === lastDecision(round))));
 }
-
-function ratio(run, baseline) {
-  const times = baseline.total / baseline.tokens.at(-1) / (run.total / run.tokens.at(-1));
-  return times < 1 ? `slower here: ${times.toFixed(2)} times as fast` : `${times.toFixed(2)} times as fast`;
-}
-
-const seconds = (value) => (value < 10 ? value.toFixed(2) : value.toFixed(1));
 
 export function mountLanes(element) {
-  const box = element.querySelector(".race-of-two");
-  const [first, second] = box.querySelectorAll(".lane");
-  const text = box.querySelector(".slower-text");
-  let [run, ends, others, written, timer] = [null, new Ends([]), new Ends([]), 0, 0];
-
-  function reset() {
-    [run, ends, others, written] = [state.run, new Ends(state.rounds), new Ends(state.baseline), 0];
-    text.replaceChildren();
-    const method = state.setup?.method;
-    setText(first.querySelector(".name"), METHODS[method] ?? "");
-    first.style.setProperty("--own", `var(--${method})`);
-  }
-
-  function fill(lane, tokens, most) {
-    lane.querySelector("i").style.transform = `scaleX(${most > 0 ? tokens / most : 0})`;
-    setText(lane.querySelector(".count"), String(tokens));
-  }
-
-  function write(rounds) {
-    if (rounds === written) return; // the browser need not lay out anything
-    if (rounds < written) {
-      text.replaceChildren();
-      written = 0;
-    }
-    for (; written < rounds; written++)
-      appendText(text, written === 0 ? state.baseline[0].text.trimStart() : state.baseline[written].text);
-    onceDrawn(() => {
-      text.scrollTop = text.scrollHeight;
-    });
-  }
-
-  const draw = onFrame(() => {
-    if (state.run !== run || others.rounds !== state.baseline) reset();
-    box.hidden = state.baseline.length === 0;
-    if (box.hidden || state.rounds.length === 0) return;
-    [ends, others].map((list) => list.grow());
-    const now = shownSeconds(ends);
-    const there = others.after(now);
-    const most = Math.max(ends.tokens.at(-1), others.tokens.at(-1));
-    fill(first, ends.tokens[ends.after(now)], most);
-    fill(second, others.tokens[there], most);
-    write(there);
-    const slowed = isPlaying() ? `, shown ${Math.max(1, Math.round(slowness()))} times slower` : "";
-    setText(box.querySelector(".passed"), `${seconds(now)} s${slowed}`);
-    setText(box.querySelector(".ratio"), ratio(ends, others));
-    clearTimeout(timer);
-    if (isPlaying()) timer = setTimeout(draw, TICK);
+  const view = new LanesView(element);
+  const update = onFrame(() => view.drawing.draw());
+  subscribe(update);
+  onPlayer(update);
+  const { track } = view.lanes.with;
+  track.addEventListener("click", ({ offsetX }) => {
+    const round = view.lanes.with.blocks?.findIndex(({ x, width }) => offsetX >= x && offsetX < x + width) ?? -1;
+    if (round >= 0) select(round);
   });
-  subscribe(draw);
-  onPlayer(draw);
+  view.story.addEventListener("scroll", () => passed() === null && view.align());
 }

@@ -2,6 +2,7 @@
 // is run. A quarter of a second each, and nothing where little motion is asked for or rounds go by quickly.
 
 import { state } from "../shared/store.js";
+import { passed as playedSeconds } from "./player.js";
 
 const TOOK = 250; // milliseconds
 const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -13,7 +14,7 @@ export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();
     const passed = state.follow && seen !== null && selected.round > seen.round + 1;
-    enough = !isCalm() && !passed && now - last > TOOK;
+    enough = !isCalm() && playedSeconds() === null && !passed && now - last > TOOK;
     [seen, last] = [selected, now];
   }
   return enough;
@@ -37,13 +38,10 @@ export function settle() {
   running = [];
 }
 
-// Every bar grows at one speed, so that the first to arrive is there first: the winner's after a quarter of a second.
-export function run(bars, winner) {
-  if (!(winner > 0)) return;
-  running = bars.map(({ element, length }) => {
-    const duration = Math.min(TOOK * (length / winner), 4 * TOOK);
-    return element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], { duration, easing: "linear" });
-  });
+// All runners start together and run as long: the winner is the one that gets to the finish line.
+export function run(bars) {
+  const times = { duration: 2 * TOOK, easing: "linear" };
+  running = bars.map((element) => element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], times));
 }
 
 // A copy of a word flies from one place on the screen to another.

@@ -28,7 +28,6 @@ export function start() {
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
   const run = toRun(parse(document.getElementById("trace").textContent));
-  run.baseline = JSON.parse(document.getElementById("baseline").textContent);
   const { method, seed, models } = run.setup;
   document.body.dataset.method = method;
   const names = models.map(({ role, name }) => `${role} ${name}`).join(", ");

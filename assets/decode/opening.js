@@ -1,13 +1,15 @@
-// The story of a run's first two rounds, a sentence for each moment: guessed, checked, replaced. For who opens the page.
+// What is told of a run, a sentence for each moment: guessed, checked, replaced.
 
 import { visible } from "../shared/labels.js";
-import { decisionsOf, lastDecision, seek, state } from "../shared/store.js";
+import { decisionsOf, explain, lastDecision, seek, state } from "../shared/store.js";
 
 const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 const count = (n, word) => `${NUMBERS[n] ?? n} ${word}${n === 1 ? "" : "s"}`;
 const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
+const LANES = 6; // seconds that both lanes take in the opening
+const BOTH = "Both write the same text. With guesses, each call of the large model yields several tokens.";
 
-function kept(round) {
+function accepted(round) {
   const tokens = state.rounds[round].tokens.filter(({ kind }) => kind === "accepted");
   return tokens.length === 0 ? "none of them" : quoted(tokens.map(({ text }) => text).join(""));
 }
@@ -17,34 +19,42 @@ function end(round) {
   const { tokens } = state.rounds[round];
   const { kind, text } = tokens.at(-1);
   const own = quoted(text);
-  const gain = `${count(tokens.length, "token")} for one target call`;
-  if (kind === "bonus") return `All of a path is kept, and the target adds ${own}: ${gain}.`;
-  if (kind === "accepted") return `The target keeps ${kept(round)}: ${gain}.`;
-  return `Where no guess was right, the target writes its own ${own}: ${gain}.`;
+  const gain = `${count(tokens.length, "token")} for one slow call`;
+  if (kind === "bonus") return `All guesses of a path are right, and the large model adds ${own}: ${gain}.`;
+  if (kind === "accepted") return `The large model accepts ${accepted(round)}: ${gain}.`;
+  return `Where no guess is right, the large model writes its own ${own}: ${gain}.`;
 }
 
-// Moments for the player: { move, words, seconds }.
-export function story() {
-  const [first, second] = state.rounds;
-  if (!second || first.nodes.length === 0) return [];
-  const before = decisionsOf(0).findLastIndex(({ kind }) => kind === "accepted");
+// The moments of one round. move(round, decision): brings it into sight.
+function moments(round, move, seconds) {
+  const before = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
+  const guesses = count(state.rounds[round].nodes.length, "token");
   return [
     {
-      move: () => seek(0, 0),
-      words: `Guessed: a small draft model proposes ${count(first.nodes.length, "token")}, as a tree.`,
-      seconds: 2.6,
+      move: () => move(round, 0),
+      words: `Guessed: the small model guesses ${guesses}, as a tree.`,
+      seconds: seconds[0],
     },
     {
-      move: () => seek(0, Math.max(before, 0)),
-      words: `Checked: one call of the large target model reads them all and keeps ${kept(0)}.`,
-      seconds: 3,
+      move: () => move(round, Math.max(before, 0)),
+      words: `Checked: one call of the large model checks all of them and accepts ${accepted(round)}.`,
+      seconds: seconds[1],
     },
-    { move: () => seek(0, lastDecision(0)), words: end(0), seconds: 3.2 },
-    {
-      move: () => seek(1, 0),
-      words: `The draft guesses on from there: ${count(second.nodes.length, "token")}.`,
-      seconds: 2,
-    },
-    { move: () => seek(1, lastDecision(1)), words: end(1), seconds: 3 },
+    { move: () => move(round, lastDecision(round)), words: end(round), seconds: seconds[2] },
   ];
+}
+
+// For who opens the page: both lanes, then the round with most to see.
+export function story() {
+  const { recorded, rounds } = state;
+  const round = recorded?.round ?? 0;
+  if (rounds[round].nodes.length === 0) return [{}];
+  return [{ seconds: LANES, words: state.baseline.length > 0 ? BOTH : "" }, ...moments(round, explain, [3, 3.4, 3.4])];
+}
+
+// For who pressed Generate: its first round, then the whole run.
+export function ownStory() {
+  return state.rounds[0].nodes.length === 0
+    ? [{}]
+    : [...moments(0, seek, [1.4, 1.6, 1.4]), { words: state.setup.baseline ? BOTH : "" }];
 }

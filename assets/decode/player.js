@@ -1,78 +1,112 @@
-// The clock that plays a run, and the keys that move through it.
+// The clock that plays a run, and the keys that move through it. What is played is a list of acts: a moment that is held
+// while words explain it, or the clock, on which the run and plain decoding advance as they were measured.
 
-import { atEnd, isActive, lastDecision, moveDecision, moveRound, seek, state, subscribe } from "../shared/store.js";
-import { decodingSeconds } from "../shared/totals.js";
+import { durations } from "../shared/speed.js";
+import {
+  atEnd,
+  isActive,
+  lastDecision,
+  moveDecision,
+  moveRound,
+  seek,
+  showAll,
+  state,
+  subscribe,
+} from "../shared/store.js";
 
 // Keys belong to whatever has the focus if it uses them itself.
 const USES_KEYS =
   "input, textarea, select, [contenteditable], [role=slider], [role=listbox], [role=radio], [role=tab], [role=dialog]";
 const USES_SPACE = "button, summary, a, label, [role=button]";
 
+/** @typedef {{ move: () => void, words: string, seconds: number }} Moment */
+/** @typedef {{ seconds?: number, words?: string }} Clock */
+
 const listeners = new Set();
-let timer = null;
-let run = null;
-let begun = 0; // when the clock began to wait for the next move
-let script = []; // moments to be held before the clock goes on by itself
+let run = null; // that is played; null while nothing is
+let acts = []; // those that are still to come
 let words = ""; // what is said of the moment that is held
-let ended = () => {}; // called when it has played to the end
+let atRest = () => {}; // called when it has played to the end
+let timer = 0;
+let clock = null; // { passed, rate, last }: measured seconds, those in a second of ours, time of the last frame
 let pace = { unit: "round", perSecond: 2.5 };
 
-export const isPlaying = () => timer !== null;
+export const isPlaying = () => run !== null;
 export const narration = () => words;
 export const onPlayer = (listener) => listeners.add(listener);
+// Measured seconds into the run while the clock goes; null while it does not.
+export const passed = () => clock?.passed ?? null;
+// How many times slower than measured the clock goes.
+export const slowness = () => (clock ? 1 / clock.rate : 1);
 
 function tell() {
   for (const listener of listeners) listener();
 }
 
-function tick() {
-  if (state.run !== run) return pause();
-  if (script.length > 0) return hold(script.shift());
-  if (words) say("");
-  if (atEnd()) {
-    pause();
-    return ended();
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+// Measured seconds of the run so far, of plain decoding so far, and where each round of the run ends.
+function measured() {
+  const { run: rounds, plain } = durations(state);
+  let end = 0;
+  return { ends: rounds.map((seconds) => (end += seconds)), plain: sum(plain) };
+}
+
+/** @param {Moment | Clock} act */
+function begin(act) {
+  if ("move" in act) {
+    clock = null;
+    act.move();
+    words = act.words;
+    timer = setTimeout(next, 1000 * act.seconds);
+    return tell();
   }
-  if (pace.unit === "decision") moveDecision(1);
-  else moveRound(1);
-  wait();
+  words = act.words ?? "";
+  const { ends, plain } = measured();
+  const whole = Math.max(ends.at(-1), plain);
+  const rate = act.seconds ? whole / act.seconds : (ends.at(-1) * pace.perSecond) / ends.length;
+  const { round } = state.selected;
+  const from = state.veiled ? (ends[round - Number(!isWhole())] ?? 0) : 0;
+  clock = { passed: from, rate, last: performance.now() };
+  if (!state.veiled) seek(0, 0);
+  step();
 }
 
-// A moment of the script: { move, words, seconds }.
-function hold(moment) {
-  begun = Infinity;
-  moment.move();
-  say(moment.words);
-  timer = setTimeout(tick, 1000 * moment.seconds);
+const isWhole = () => state.decision === lastDecision(state.selected.round);
+
+function next() {
+  const act = acts.shift();
+  if (act) begin(act);
+  else finish();
 }
 
-function say(text) {
-  words = text;
+function finish() {
+  const rest = atRest;
+  pause();
+  showAll();
+  rest();
+}
+
+// A frame of the clock, or a decision where each is to be seen.
+function step() {
+  if (state.run !== run) return pause();
+  if (pace.unit === "decision") {
+    if (atEnd() && !isActive()) return next();
+    moveDecision(1);
+    timer = setTimeout(step, 1000 / pace.perSecond);
+    return tell();
+  }
+  const now = performance.now();
+  const { ends, plain } = measured();
+  const wanted = clock.passed + Math.min((now - clock.last) / 1000, 0.1) * clock.rate;
+  clock.last = now;
+  clock.passed = Math.min(wanted, Math.max(ends.at(-1), state.phase === "baseline" ? 0 : plain));
+  const late = ends.findIndex((end) => end > clock.passed + 1e-9);
+  const last = (late < 0 ? ends.length : late) - 1;
+  if (last >= 0 && (last !== state.selected.round || !isWhole())) seek(last);
   tell();
-}
-
-// How many times slower than measured rounds are played: at the pace that was chosen on average, each for as long as it took.
-export function slowness() {
-  const measured = state.rounds.reduce((sum, round) => sum + decodingSeconds(round), 0);
-  return measured > 0 ? state.rounds.length / (pace.perSecond * measured) : 1;
-}
-
-// The round that the clock goes through now: the next one, if the selected one is shown to its end.
-const coming = () => state.rounds[state.selected.round + Number(!isWithin())];
-const isWithin = () => state.decision < lastDecision(state.selected.round);
-
-function wait() {
-  const next = coming();
-  const seconds = pace.unit === "round" && next ? slowness() * decodingSeconds(next) : 1 / pace.perSecond;
-  begun = performance.now();
-  clearTimeout(timer);
-  timer = setTimeout(tick, 1000 * seconds);
-}
-
-// Measured seconds since the last round that is shown whole; 0 where the clock stands.
-export function underWay() {
-  if (!isPlaying() || pace.unit !== "round" || !coming() || begun === Infinity) return 0;
-  return Math.min((performance.now() - begun) / 1000 / slowness(), decodingSeconds(coming()));
+  if (wanted > clock.passed && !isActive()) return next();
+  timer = requestAnimationFrame(step);
 }
 
 // unit: "decision" or "round"; how many of them a second.
@@ -81,22 +115,33 @@ export function setPace(wanted) {
   if (isPlaying()) play();
 }
 
-// Plays on from where the run stands; at its end, or where a finished run rests, from the start. moments: of a script
-// that comes first; rest: called at the end, if nobody stopped it before.
-export function play(moments = [], rest = () => {}) {
+// Plays on from where the run stands; at its end, or where a finished run rests, from the start. rest: called at the end,
+// if nobody stopped it before.
+/** @param {(Moment | Clock)[]} wanted */
+export function play(wanted = [{}], rest = () => {}) {
   if (state.rounds.length === 0) return;
+  halt();
   if (atEnd() || state.follow || !state.veiled) seek(0, 0);
-  clearTimeout(timer);
-  [run, script, ended] = [state.run, moments, rest];
-  if (script.length > 0) hold(script.shift());
-  else wait();
+  [run, acts, atRest] = [state.run, [...wanted], rest];
+  next();
   tell();
 }
 
-export function pause() {
+function halt() {
   clearTimeout(timer);
-  [timer, script, words] = [null, [], ""];
+  cancelAnimationFrame(timer);
+  clock = null;
+}
+
+export function pause() {
+  halt();
+  [run, acts, words] = [null, [], ""];
   tell();
+}
+
+// To the end of what is played.
+export function skip() {
+  if (isPlaying()) finish();
 }
 
 // Whatever the visitor does to move, the clock stops.
@@ -109,7 +154,7 @@ const KEYS = {
   ArrowLeft: (shift) => (shift ? moveRound(-1) : moveDecision(-1)),
   ArrowRight: (shift) => (shift ? moveRound(1) : moveDecision(1)),
   Home: () => seek(0, 0),
-  End: () => seek(Infinity),
+  End: showAll,
 };
 
 function pressed(event) {
@@ -119,7 +164,8 @@ function pressed(event) {
   if (event.key === " ") {
     if (within(USES_SPACE)) return;
     event.preventDefault();
-    (isPlaying() ? pause : play)();
+    if (isPlaying()) pause();
+    else play();
     return;
   }
   const move = KEYS[event.key];
@@ -132,7 +178,7 @@ function pressed(event) {
 const onScreen = () => document.getElementById("stepper")?.offsetParent !== null;
 
 // Whoever touches what is shown wants to look at it.
-const TOUCHED = ".story, .figure, .steps, #stepper input";
+const TOUCHED = ".story, .figure, .steps, .calls, #stepper input";
 
 export function mountKeys() {
   document.addEventListener("keydown", pressed);

@@ -1,89 +1,79 @@
-// The race of one position: bars for e/q and e/p, the winners, and in one sentence what was decided.
+// The race of one position: runners in their lanes and the finish line; or the tests of methods that do not race.
 
-import { METHODS } from "../shared/catalogue.js";
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
-import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { fillRows, make, onFrame, setText } from "../shared/view.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 import { run, settle, timely } from "./motion.js";
 import { children, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
-const ROWS = 8;
-const PITCH = 36; // pixels that a row needs
-const FAR = 52; // and at most has
-const BAR = 13;
-const MARK = 7; // radius of a winner's mark, which stands behind its bar
-const AXIS = 38; // pixels below the last row
-const SCALED_TO = 4; // arrivals that the axis has room for
-const MOST_AHEAD = 8; // times of the winners at which it ends at the latest
-const PER_CHARACTER = 7.6;
+const LANES = 4; // at most; further runners are counted
+const PITCH = 31; // pixels that a lane needs
+const FAR = 64; // and at most has
+const BAR = 10;
+const MARK = 7; // radius of a winner's mark
+const AFTER = 52; // pixels behind the finish line, for the times
+const STRIP = 16; // height of a test's strip
+const PER_CHARACTER = 8.4;
 
-// The rows to show: both winners and the decided token always, then the first arrivals; who arrives in neither
-// race is left out. Before the target
-// has decided they stand in the draft's order, which gives nothing away.
-export function leading(step, decided, most = ROWS) {
+// The runners to show: both winners and the decided token always, then the first arrivals; who arrives in neither race is
+// left out. Before the large model has decided they stand in the draft's order, which gives nothing away.
+export function leading(step, decided, most = LANES) {
   const must = new Set(decided ? [step.winner_p, step.winner_q, step.token_id] : [step.winner_q]);
   const time = ({ arrival_p, arrival_q }) => (decided ? arrival_p : arrival_q) ?? Infinity;
-  const rows = [...step.leading].sort((a, b) => time(a) - time(b)).map((row, order) => ({ ...row, order }));
-  const running = rows.filter((row) => must.has(row.token_id) || row.arrival_p !== null || row.arrival_q !== null);
+  const running = step.leading
+    .filter((row) => must.has(row.token_id) || row.arrival_p !== null || row.arrival_q !== null)
+    .sort((a, b) => time(a) - time(b))
+    .map((row, order) => ({ ...row, order }));
   const first = running.toSorted(
     (a, b) => Number(must.has(b.token_id)) - Number(must.has(a.token_id)) || a.order - b.order,
   );
-  return first.slice(0, most).sort((a, b) => a.order - b.order);
+  return { rows: first.slice(0, most).sort((a, b) => a.order - b.order), left: Math.max(0, running.length - most) };
 }
 
-// Far arrivals would squeeze the near ones: the axis ends soon after the first few, and never so far that the winners'
-// own bars could not be seen; longer bars are cut.
-export function axisEnd(rows) {
-  const times = (name) => rows.map((row) => row[name] ?? Infinity);
-  const [q, p] = [times("arrival_q"), times("arrival_p")];
-  const won = Math.max(...[Math.min(...q), Math.min(...p)].filter(Number.isFinite), 1e-9);
-  const earlier = rows.map((_, i) => Math.min(q[i], p[i])).sort((a, b) => a - b);
-  const near = earlier[Math.min(SCALED_TO, rows.length) - 1];
-  return Math.max(1.25 * won, Math.min(1.15 * near, MOST_AHEAD * won));
-}
-
-// Three or four round numbers from 0 to the end.
-function ticks(end) {
-  const rough = end / 3;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const unit = [1, 2, 5, 10].map((factor) => factor * power).find((value) => value >= rough);
-  return Array.from({ length: Math.floor(end / unit) + 1 }, (_, i) => i * unit);
-}
-
-function tickElement() {
-  const group = svg("g", { class: "tick" });
-  group.append(svg("line", { y1: 0 }), svg("text", { "text-anchor": "middle" }));
-  return group;
-}
-
-function rowElement() {
+function laneElement() {
   const group = svg("g", { class: "row" });
-  const parts = [
+  group.append(
     svg("rect", { class: "behind" }),
     svg("text", { class: "name", "text-anchor": "end", "dominant-baseline": "central" }),
-    svg("rect", { class: "bar draft", height: BAR }),
-    svg("rect", { class: "bar target", height: BAR }),
-    svg("text", { class: "time", "dominant-baseline": "central" }),
-    svg("text", { class: "time", "dominant-baseline": "central" }),
-    svg("path", { class: "winner draft" }),
-    svg("path", { class: "winner target" }),
-  ];
-  group.append(...parts);
+    ...["draft", "target"].flatMap((model) => [
+      svg("line", { class: "track" }),
+      svg("rect", { class: `bar ${model}`, height: BAR }),
+      svg("path", { class: `runner ${model}` }),
+      svg("text", { class: "time", "dominant-baseline": "central" }),
+    ]),
+  );
   return group;
 }
 
-// One bar of a row: cut where it is longer than the axis.
-function fillBar([bar, time, mark], value, { x, y, end, scale, won, shape, shown }) {
-  const cut = value === null || value > end;
-  const width = Math.max(1, Math.min(value ?? end, end) * scale);
-  setAll(bar, { x, y: y - BAR / 2, width, display: shown ? "inline" : "none" });
-  setAll(mark, { d: shown && won ? shape(MARK) : "", transform: `translate(${x + width + MARK + 4} ${y})` });
-  setAll(time, { x: x + width + (won ? 2 * MARK + 9 : 5), y });
-  setText(time, !shown ? "" : cut ? "›" : digits(value));
+// A runner at the moment in which the first of its race is at the finish line.
+function fillRunner([track, bar, mark, time], arrival, { x, y, finish, first, shape, shown }) {
+  const display = shown ? "inline" : "none";
+  const share = arrival === null ? 0 : Math.min(1, first / arrival);
+  const at = x + share * (finish - x);
+  setAll(track, { x1: x, x2: finish, y1: y, y2: y, display });
+  setAll(bar, { x, y: y - BAR / 2, width: Math.max(1, at - x), display });
+  const won = share >= 1 - 1e-9;
+  setAll(mark, { d: shown ? (won ? shape(MARK) : SHAPES.circle(BAR / 2)) : "", transform: `translate(${at} ${y})` });
+  mark.classList.toggle("won", won);
+  setAll(time, { x: finish + MARK + 6, y });
+  setText(time, shown ? digits(arrival) : "");
+}
+
+function stripElement() {
+  const group = svg("g", { class: "row strip" });
+  group.append(
+    svg("text", { class: "name", "text-anchor": "end", "dominant-baseline": "central" }),
+    svg("rect", { class: "whole", height: STRIP, rx: 2 }),
+    svg("rect", { class: "bar draft", height: STRIP, rx: 2 }),
+    svg("path", { class: "needle" }),
+    svg("text", { class: "time needle-name", "text-anchor": "middle" }),
+    svg("text", { class: "time", "dominant-baseline": "central" }),
+  );
+  return group;
 }
 
 class RaceView {
@@ -92,88 +82,114 @@ class RaceView {
   constructor(element) {
     this.plot = element.querySelector(".figure");
     this.svg = svg("svg", { class: "drawing", "aria-hidden": "true" });
-    this.ticks = svg("g");
+    this.finish = svg("line", { class: "finish" });
     this.rows = svg("g");
-    this.title = svg("text", { class: "axis", "text-anchor": "middle" });
-    setText(this.title, "arrival time (shorter is first)");
-    this.svg.append(hatching(), this.ticks, this.title, this.rows);
+    this.left = svg("text", { class: "left-over" });
+    this.svg.append(hatching(), this.finish, this.rows, this.left);
     this.plot.append(this.svg);
     this.meaning = new WeakMap();
     this.drawing = new Drawing(this.plot, (width, height) => this.draw(width, height));
   }
 
-  // As many rows as fit.
   draw(width, height) {
-    const count = Math.min(ROWS, Math.max(2, Math.floor((height - AXIS) / PITCH)));
-    const pitch = Math.min(FAR, Math.max((height - AXIS) / count, PITCH));
-    const bottom = pitch * count;
     const round = selectedRound();
     const decision = selectedDecision();
     const step = round?.steps[decision.step];
-    const decided = isEmitted(decision);
-    const rows = step ? leading(step, decided, count) : [];
-    const length = width < 500 ? 10 : 18;
-    const names = rows.map((row) => shortened(row.text, length));
-    const left = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
-    const end = rows.length ? axisEnd(decided ? rows : rows.map((row) => ({ ...row, arrival_p: null }))) : 1;
-    const scale = (width - left - 74) / end;
-    const raced = step ? step.winner_q !== null : false;
-    setAll(this.svg, { width, height: bottom + AXIS });
-    setAll(this.title, {
-      y: bottom + AXIS - 6,
-      x: left + (width - left) / 2,
-      display: rows.length ? "inline" : "none",
-    });
-    fillMarks(this.ticks, rows.length ? ticks(end) : [], tickElement, (group, value) => {
-      setAll(group, { transform: `translate(${left + value * scale} 0)` });
-      setAll(group.firstChild, { y2: bottom + 4 });
-      setAll(group.lastChild, { y: bottom + 18 });
-      setText(group.lastChild, digits(value));
-    });
-    fillMarks(this.rows, rows, rowElement, (group, row, i) => {
-      const y = (i + 0.5) * pitch;
-      const [behind, name, draftBar, targetBar, draftTime, targetTime, draftMark, targetMark] = group.children;
-      setAll(behind, { x: 0, y: y - pitch / 2 + 1, width, height: pitch - 2, rx: 5 });
-      setAll(name, { x: left - 8, y });
-      setText(name, names[i]);
-      const [upper, lower] = raced && decided ? [y - BAR / 2 - 1, y + BAR / 2 + 1] : [y, y];
-      fillBar([draftBar, draftTime, draftMark], row.arrival_q, {
-        x: left,
-        y: upper,
-        end,
-        scale,
-        won: row.token_id === step.winner_q,
-        shape: SHAPES.diamond,
-        shown: raced,
-      });
-      fillBar([targetBar, targetTime, targetMark], row.arrival_p, {
-        x: left,
-        y: lower,
-        end,
-        scale,
-        won: row.token_id === step.winner_p,
-        shape: SHAPES.star,
-        shown: decided,
-      });
-      this.meaning.set(group, row);
-    });
+    const isRace = !step || raced(state.setup.method);
+    if (this.isRace !== isRace) this.rows.replaceChildren();
+    this.isRace = isRace;
+    setAll(this.svg, { width, height });
+    if (isRace) this.drawRace(step, isEmitted(decision), width, height);
+    else this.drawTests(round, step, decision, width, height);
     this.relight(litNow());
   }
 
-  // The race is run: its bars start at 0 together.
-  run() {
-    const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
-    const lengths = bars.map((element) => ({ element, length: Number(element.getAttribute("width")) }));
-    run(lengths, Math.min(...lengths.map(({ length }) => length)));
+  // The runners where they are when the first is at the finish line: the winner on top, as many lanes as fit.
+  drawRace(step, decided, width, height) {
+    const room = height ?? LANES * PITCH + 20;
+    const count = Math.min(LANES, Math.max(2, Math.floor((room - 20) / PITCH)));
+    const { rows, left } = step ? leading(step, decided, count) : { rows: [], left: 0 };
+    const pitch = Math.min(FAR, (room - 20) / count);
+    const names = rows.map((row) => shortened(row.text, width < 500 ? 10 : 16));
+    const x = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
+    const finish = width - AFTER;
+    const drafted = step ? step.winner_q !== null : false;
+    const first = (name) => Math.min(...rows.map((row) => row[name] ?? Infinity));
+    setAll(this.finish, {
+      x1: finish,
+      x2: finish,
+      y1: 0,
+      y2: rows.length * pitch,
+      display: rows.length ? "inline" : "none",
+    });
+    setAll(this.left, { x, y: rows.length * pitch + 14 });
+    setText(this.left, left > 0 ? `and ${left} further behind` : "");
+    fillMarks(this.rows, rows, laneElement, (group, row, i) => {
+      const y = (i + 0.5) * pitch;
+      const [behind, name, ...runners] = group.children;
+      const isWinner = row.token_id === (decided ? step.winner_p : step.winner_q);
+      group.classList.toggle("first", isWinner);
+      setAll(behind, { x: 0, y: y - pitch / 2 + 1, width, height: pitch - 2, rx: 5 });
+      setAll(name, { x: x - 10, y });
+      setText(name, names[i]);
+      const [upper, lower] = drafted && decided ? [y - BAR / 2 - 2, y + BAR / 2 + 2] : [y, y];
+      const place = { x, finish };
+      const draft = { ...place, y: upper, first: first("arrival_q"), shape: SHAPES.diamond, shown: drafted };
+      const target = { ...place, y: lower, first: first("arrival_p"), shape: SHAPES.star, shown: decided };
+      fillRunner(runners.slice(0, 4), row.arrival_q, draft);
+      fillRunner(runners.slice(4), row.arrival_p, target);
+      this.meaning.set(group, row);
+    });
   }
 
-  // The race in words, for who hears it.
+  // A test as a strip from 0 to 1: filled as far as it accepts, with the random number u as a needle.
+  drawTests(round, step, decision, width, height) {
+    const room = height ?? LANES * PITCH;
+    const known =
+      decision.kind === "draft" ? [] : step.trials.slice(0, decision.trial === null ? Infinity : decision.trial + 1);
+    const count = Math.max(1, Math.min(LANES, Math.floor(room / PITCH)));
+    const shown = known.slice(-count);
+    const pitch = Math.min(FAR, room / count);
+    const names = shown.map((trial) => shortened(tested(round, trial), 12));
+    const x = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
+    const whole = Math.max(40, width - x - 92);
+    setAll(this.finish, { display: "none" });
+    const before = known.length - shown.length;
+    setAll(this.left, { x, y: shown.length * pitch + 14 });
+    setText(this.left, before > 0 ? `${before} tested before these` : "");
+    fillMarks(this.rows, shown, stripElement, (group, trial, i) => {
+      const y = (i + 0.55) * pitch;
+      const [name, strip, filled, needle, u, verdict] = group.children;
+      const limit = Math.min(1, trial.ratio ?? 1);
+      group.classList.toggle("first", trial.accepted);
+      setAll(name, { x: x - 10, y });
+      setText(name, names[i]);
+      setAll(strip, { x, y: y - STRIP / 2, width: whole });
+      setAll(filled, { x, y: y - STRIP / 2, width: Math.max(1, limit * whole) });
+      setAll(needle, { d: `M${x + trial.u * whole} ${y - STRIP / 2 - 5}v${STRIP + 10}` });
+      setAll(u, { x: Math.max(x + 26, Math.min(x + trial.u * whole, x + whole - 26)), y: y - STRIP / 2 - 8 });
+      setText(u, `u = ${digits(trial.u)}`);
+      setAll(verdict, { x: x + whole + 8, y });
+      setText(verdict, trial.accepted ? "accepted" : "rejected");
+      const { token_id } = trial;
+      this.meaning.set(group, { token_id, text: tested(round, trial), arrival_q: null, arrival_p: null });
+    });
+  }
+
+  // The race is run: all start together, and the winner is at the line first.
+  run() {
+    const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
+    run(bars);
+  }
+
+  // The race or the tests in words, for who hears them.
   get walked() {
     const decided = isEmitted(selectedDecision());
     return [...this.rows.children].map((group) => {
       const { text, arrival_q, arrival_p } = this.meaning.get(group);
-      const target = decided ? `, in the target's at ${digits(arrival_p)}` : "";
-      return `${quoted(text)} arrives in the draft's race at ${digits(arrival_q)}${target}`;
+      if (!this.isRace) return `${quoted(text)}: ${group.lastChild.textContent}`;
+      const target = decided ? `, in the large model's at ${digits(arrival_p)}` : "";
+      return `${quoted(text)} arrives in the small model's race at ${digits(arrival_q)}${target}`;
     });
   }
 
@@ -214,32 +230,6 @@ function hatching() {
   return defs;
 }
 
-const unraced = (method) => (raced(method) ? "" : `the target's race decides nothing in ${METHODS[method]}`);
-// Of rules whose tests compare u with the quotient of p and q as they stand.
-const QUOTIENT = ["gsd", "specinfer"];
-
-// The tests so far: p, q, the limit that they give, and the uniform number that decided.
-function drawTrials(table, round, step, decision) {
-  const trials = decision?.kind === "rejected" ? step.trials.slice(0, decision.trial + 1) : (step?.trials ?? []);
-  const known = decision?.kind === "draft" ? [] : trials;
-  const method = state.setup?.method;
-  table.hidden = !method || raced(method);
-  if (table.hidden) return;
-  const limit = QUOTIENT.includes(method) ? "p / q" : "limit";
-  setText(table.querySelector("caption"), `${METHODS[method]}'s tests, in order: accept when u < ${limit}`);
-  setText(table.querySelector("thead .limit"), limit);
-  fillRows(
-    table.querySelector("tbody"),
-    known,
-    () => cells(6),
-    (row, trial) => {
-      const passed = trial.accepted ? "accepted" : "rejected";
-      const ratio = trial.ratio === null ? "∞" : digits(trial.ratio);
-      setCells(row, [visible(tested(round, trial)), digits(trial.p), digits(trial.q), ratio, digits(trial.u), passed]);
-    },
-  );
-}
-
 function stepButton() {
   const button = make("button", "step");
   button.type = "button";
@@ -270,7 +260,8 @@ function tell(find) {
   // While rounds fly by, a screen reader would only stutter.
   verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
   setText(verdict, sentence(round, decision, method));
-  setText(find(".numbers"), [numbers(round, decision), unraced(method)].filter(Boolean).join(" · "));
+  setText(find(".numbers"), numbers(round, decision));
+  document.body.toggleAttribute("data-tests", !raced(method));
   find(".figure").setAttribute("aria-label", `Arrival times. ${verdict.textContent}`);
 }
 
@@ -298,9 +289,9 @@ export function mountRace(element) {
       if (drawn === state.selected) return;
       drawn = state.selected;
       const [round, decision] = [selectedRound(), selectedDecision()];
+      element.classList.toggle("empty", !round); // a run that has begun shows nothing of the one before
       if (!round) return;
       drawSteps(find(".steps"), round, decision);
-      drawTrials(find(".trials"), round, round.steps[decision.step], decision);
       tell(find);
       settle();
       view.drawing.draw();

@@ -1,6 +1,6 @@
 // Recorded runs: chosen from the list, named by the address (/?trace=name), or opened from a file.
 
-import { copyLink, offer, writeAddress } from "../page/setup.js";
+import { copyLink, offer, onFields, writeAddress } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
 import {
   decisionsOf,
@@ -10,12 +10,14 @@ import {
   seek,
   select,
   show,
+  showAll,
   state,
   subscribe,
   unpark,
 } from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, setText } from "../shared/view.js";
+import { adopt, changedWords, readopt } from "./fields.js";
 import { keptRun, mountKept } from "./kept.js";
 import { story } from "./opening.js";
 import { isPlaying, narration, onPlayer, pause, play } from "./player.js";
@@ -58,6 +60,7 @@ class Replay {
     const draw = onFrame(() => this.draw());
     subscribe(draw);
     onPlayer(draw);
+    onFields(draw);
   }
 
   tell(message) {
@@ -119,12 +122,9 @@ class Replay {
     const asked = (this.asked += 1);
     const { run } = state;
     try {
-      const [value, baseline] = await Promise.all([
-        this.fetched(entry.name),
-        entry.baseline && this.fetched(entry.baseline),
-      ]);
+      const value = await this.fetched(entry.name);
       if (asked !== this.asked || isActive() || state.run !== run) return;
-      this.present({ ...value, baseline: baseline?.rounds }, entry, at);
+      this.present(value, entry, at);
     } catch (error) {
       this.tell(`“${entry.title}” could not be loaded: ${error.message}.`);
     }
@@ -140,11 +140,10 @@ class Replay {
   present(run, about, at) {
     pause();
     show(run, about);
-    const rest = () => select(about.round ?? Infinity, about.step);
     if (at) seek(at.round, at.decision);
-    else if (calm.matches) rest();
-    else if (about.name === this.entries[0]?.name) play(story(), rest);
-    else play();
+    else if (calm.matches) showAll();
+    else play(about.name === this.entries[0]?.name ? story() : [{}]);
+    adopt(run.setup, about === this.entries[0]);
     writeAddress();
   }
 
@@ -153,7 +152,10 @@ class Replay {
     pause();
     const entry = this.entries.find((item) => item.name === name);
     if (entry) this.load(entry);
-    if (name === OWN) unpark();
+    if (name === OWN) {
+      unpark();
+      readopt();
+    }
     this.draw();
   }
 
@@ -184,7 +186,7 @@ class Replay {
   }
 
   async copied() {
-    setText(this.link, (await copyLink()) ? "copied" : "see the address");
+    setText(this.link, (await copyLink()) ? "copied" : "Copy link");
     setTimeout(() => setText(this.link, "Copy link"), 1500);
   }
 
@@ -203,7 +205,7 @@ class Replay {
     const { recorded } = state;
     const waits = this.linked && state.run === null && state.phase === "idle";
     document.body.toggleAttribute("data-linked", Boolean(waits));
-    setText(this.look, waits ? LINKED : narration() || (recorded?.look ?? ""));
+    setText(this.look, waits ? LINKED : narration() || changedWords() || (recorded?.look ?? ""));
     this.element.querySelector(".go").hidden = !waits;
   }
 

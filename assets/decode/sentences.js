@@ -34,7 +34,7 @@ function trialSentence(round, step, number) {
 }
 
 const bonus = (token) =>
-  `${token}: all that was drafted on this path is accepted, and the target adds one of its own: bonus.`;
+  `${token}: all guesses on this path are accepted, and the large model adds one of its own: bonus.`;
 
 function gsdSentence(round, step, decision) {
   if (decision.trial !== null) return trialSentence(round, step, decision.trial);
@@ -42,7 +42,7 @@ function gsdSentence(round, step, decision) {
   if (step.kind === "bonus") return bonus(token);
   const rejected =
     step.trials.length === 1 ? "the only child is rejected" : `all ${step.trials.length} children rejected`;
-  return `${token}: ${rejected}: drawn from the residual.`;
+  return `${token}: ${rejected}: drawn from what is left (the residual).`;
 }
 
 // Of the rules whose tests are about independent draws or whole paths: they are told together.
@@ -50,7 +50,8 @@ function testsSentence(round, step, decision) {
   const token = quoted(round.tokens[decision.step].text);
   if (step.kind === "bonus") return bonus(token);
   const failed = step.trials.filter(({ accepted }) => !accepted).length;
-  if (step.kind !== "accepted") return `${token}: ${count(failed, "test")} failed: drawn from the residual.`;
+  if (step.kind !== "accepted")
+    return `${token}: ${count(failed, "test")} failed: drawn from what is left (the residual).`;
   const trial = step.trials.find(({ accepted }) => accepted);
   if (trial?.path.length !== decision.step + 1) return `${token} is on a path that is accepted as a whole.`;
   const before = failed === 0 ? "" : ` after ${count(failed, "test")} failed`;
@@ -60,12 +61,12 @@ function testsSentence(round, step, decision) {
 function raceSentence(round, step, decision) {
   const token = round.tokens[decision.step];
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
-  const first = `${quoted(token.text)} wins the target's race (e/p = ${digits(arrival?.arrival_p)})`;
+  const first = `${quoted(token.text)} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
-  if (step.kind === "bonus") return `${first}; nothing was drafted below this path: bonus.`;
-  if (step.kind === "correction") return `${first}; nobody drafted it: correction.`;
+  if (step.kind === "bonus") return `${first}; nothing was guessed beyond this path: bonus.`;
+  if (step.kind === "correction") return `${first}; nobody had guessed it: correction.`;
   const child = children(round, step).findIndex(({ token_id }) => token_id === step.token_id);
-  return `${first}; it was drafted as child ${child}: accepted.`;
+  return `${first}; the small model had guessed it (child ${child}): accepted.`;
 }
 
 /**
@@ -83,8 +84,8 @@ export function sentence(round, decision, method) {
 }
 
 function draftSentence(round, method) {
-  const checked = raced(method) ? "The target has not raced yet." : "None has been tested yet.";
-  return `${count(round.nodes.length, "token")} drafted: the draft's first arrivals. ${checked}`;
+  const checked = raced(method) ? "The large model has not raced yet." : "None has been tested yet.";
+  return `${count(round.nodes.length, "token")} guessed: the first arrivals of the small model's race. ${checked}`;
 }
 
 // The numbers of what was decided: its probabilities and its arrival times.
@@ -104,7 +105,7 @@ export function numbers(round, decision) {
   if (!found) return "";
   const draft =
     step.winner_q === null
-      ? "the draft was not asked here"
+      ? "the small model was not asked here"
       : `q = ${digits(found.q)} · e/q = ${digits(found.arrival_q)}`;
   return `p = ${digits(found.p)} · e = ${digits(found.exponential)} · e/p = ${digits(found.arrival_p)} · ${draft}`;
 }
@@ -119,11 +120,11 @@ export function numbers(round, decision) {
 export function roundSentence(round, decision, complete) {
   const name = `Round ${round.number + 1}:`;
   const drafted = round.nodes.length;
-  if (drafted === 0) return `${name} nothing drafted, so one target call yields one token.`;
-  if (decision.kind === "draft") return `${name} ${drafted} drafted, and one target call checks them all.`;
+  if (drafted === 0) return `${name} nothing guessed, so one call yields one token.`;
+  if (decision.kind === "draft") return `${name} ${drafted} guessed, and one call of the large model checks them all.`;
   const accepted = round.tokens
     .slice(0, decision.step + 1)
     .filter(({ kind }, i) => kind === "accepted" && (i < decision.step || decision.kind === "accepted")).length;
-  if (!complete) return `${name} ${drafted} drafted, ${accepted} accepted so far.`;
-  return `${name} ${drafted} drafted, ${accepted} accepted, so one target call yields ${count(round.tokens.length, "token")}.`;
+  if (!complete) return `${name} ${drafted} guessed, ${accepted} accepted so far.`;
+  return `${name} ${drafted} guessed, ${accepted} accepted, so one call yields ${count(round.tokens.length, "token")}.`;
 }

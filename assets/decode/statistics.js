@@ -1,6 +1,7 @@
 // The run in numbers; each says what it is divided by.
 
 import { percent } from "../shared/labels.js";
+import { durations } from "../shared/speed.js";
 import { shownRounds, state, subscribe } from "../shared/store.js";
 import { blockEfficiency, STAGES, Totals } from "../shared/totals.js";
 import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
@@ -14,61 +15,40 @@ const STAGE_NAMES = {
   rest: "rest (this page's records)",
 };
 
-function comparison(run, baseline) {
-  const ratio = run.speed / baseline.speed;
-  const rounded = ratio.toFixed(2);
-  if (ratio < 1)
-    return `Measured: ${rounded} times the speed of autoregressive decoding, so slower than autoregressive here.`;
-  return `Measured: ${rounded} times the speed of autoregressive decoding.`;
-}
-
-// ERSD promises the same text as autoregressive decoding with the same seed: say whether it held.
-function sameTokens() {
-  const ids = (rounds) => rounds.flatMap((round) => round.tokens.map((token) => token.id));
-  const [run, baseline] = [ids(state.rounds), ids(state.baseline)];
-  const same = run.filter((id, i) => id === baseline[i]).length;
-  return ` ERSD and autoregressive decoding agree on ${same} of ${run.length} tokens (same seed).`;
-}
-
-function compare(run, baseline) {
-  if (baseline.rounds === 0 || run.rounds === 0) return "";
-  if (state.phase === "baseline") return "Measuring the baseline …";
-  if (state.baseline.at(-1).finish === null) return "The baseline was not measured to its end.";
-  return comparison(run, baseline) + (state.setup.method === "ersd" ? sameTokens() : "");
-}
-
-function drawTiles(find, run, baseline) {
+function drawTiles(find, run) {
   setText(find(".efficiency"), blockEfficiency(run.tokens, run.rounds));
   drawAgainst(find(".against"), run);
-  setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} target calls` : "");
-  setText(find(".speed"), run.total ? run.speed.toFixed(1) : "–");
-  setText(
-    find(".speed-note"),
-    run.total ? `${run.tokens} tokens in ${run.decoding.toFixed(2)} s of drafting, evaluating, verifying` : "",
-  );
-  setText(find(".baseline"), baseline.total ? baseline.speed.toFixed(1) : "–");
-  setText(find(".baseline-note"), baselineNote(baseline));
-  setText(find(".comparison"), compare(run, baseline));
+  setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} calls of the large model` : "");
+  drawSpeed(find, "speed", state.rounds, durations(state).run, "drafting, evaluating, verifying");
+  drawSpeed(find, "baseline", state.baseline, durations(state).plain, "plain decoding");
+  if (state.baseline.length === 0) setText(find(".baseline-note"), withoutBaseline());
   const { share, note } = reachedWords(run, state.setup);
   setText(find(".optimum"), share);
   setText(find(".optimum-note"), note);
 }
 
-// The bar: autoregressive decoding's one token per target call, and this run's beside it.
+// The bar: plain decoding's one token a call, and this run's beside it.
 function drawAgainst(bar, run) {
   const mean = run.rounds ? run.tokens / run.rounds : 0;
   const whole = Math.max(4, Math.ceil(mean));
   bar.style.setProperty("--share", mean / whole);
   bar.style.setProperty("--one", 1 / whole);
-  bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens per target call; autoregressive decoding has 1`);
+  bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens a call; plain decoding has 1`);
 }
 
-function baselineNote(baseline) {
-  if (baseline.total) return `measured: ${baseline.tokens} tokens in ${baseline.decoding.toFixed(2)} s`;
+// Of the whole run, by the seconds that the lanes are drawn with.
+function drawSpeed(find, name, rounds, seconds, work) {
+  const tokens = rounds.reduce((sum, round) => sum + round.tokens.length, 0);
+  const total = seconds.reduce((sum, each) => sum + each, 0);
+  setText(find(`.${name}`), total > 0 ? (tokens / total).toFixed(1) : "–");
+  setText(find(`.${name}-note`), total > 0 ? `${tokens} tokens in ${total.toFixed(2)} s of ${work}` : "");
+}
+
+function withoutBaseline() {
   if (!state.setup) return "";
   if (state.recorded) return "not part of this recording";
-  if (state.setup?.method === "ar") return "this run is the baseline";
-  return state.setup?.baseline ? "not measured in this run" : "not measured: its box in Settings is not ticked";
+  if (state.setup.method === "ar") return "this run is plain decoding";
+  return state.setup.baseline ? "not measured in this run" : "not measured: its box in Settings is not ticked";
 }
 
 function drawAcceptance(body, run) {
@@ -161,7 +141,7 @@ const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === ro
 
 export function mountStatistics(element, props) {
   const find = (selector) => element.querySelector(selector);
-  let [id, run, baseline] = [null, new Totals(), new Totals()];
+  let [id, run] = [null, new Totals()];
   const rows = (lit) => (lit ? element.querySelectorAll("tr[data-index], tr[data-kind]") : []);
   mountMarks(
     rows,
@@ -173,10 +153,8 @@ export function mountStatistics(element, props) {
     onFrame(() => {
       const end = shownRounds();
       if (id !== state.run || end < run.rounds) [id, run] = [state.run, new Totals()];
-      if (baseline.rounds > state.baseline.length) baseline = new Totals();
       run.addAll(state.rounds, end);
-      baseline.addAll(state.baseline);
-      drawTiles(find, run, baseline);
+      drawTiles(find, run);
       drawAcceptance(find(".acceptance tbody"), run);
       drawSources(find(".sources tbody"), run);
       drawSeconds(find(".seconds tbody"), run);

@@ -1,9 +1,19 @@
 // Through the run by button, slider and key: play, pause, one decision or one round on or back.
 
-import { atEnd, decisionsOf, moveDecision, moveRound, seek, shownRounds, state, subscribe } from "../shared/store.js";
+import {
+  atEnd,
+  decisionsOf,
+  moveDecision,
+  moveRound,
+  seek,
+  showAll,
+  shownRounds,
+  state,
+  subscribe,
+} from "../shared/store.js";
 import { blockEfficiency, Totals } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
-import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace } from "./player.js";
+import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace, skip } from "./player.js";
 
 const PACES = {
   decision: { unit: "decision", perSecond: 1.25 },
@@ -40,13 +50,14 @@ export function mountStepper(element) {
     ".back": () => moveDecision(-1),
     ".forward": () => moveDecision(1),
     ".next": () => moveRound(1),
-    ".live": () => seek(Infinity),
+    ".live": showAll,
   };
   for (const [name, move] of Object.entries(buttons)) find(name).addEventListener("click", () => manually(move));
   const [toggle, slider, output, speed] = [".play", "input", "output", ".speed"].map(find);
   toggle.addEventListener("click", () => (isPlaying() ? pause() : play()));
   slider.addEventListener("input", () => manually(() => seek(Number(slider.value))));
   speed.addEventListener("change", () => setPace(PACES[speed.value]));
+  find(".skip").addEventListener("click", skip);
   mountKeys();
 
   const draw = onFrame(() => {
@@ -60,6 +71,7 @@ export function mountStepper(element) {
     for (const name of [".forward", ".next"]) find(name).disabled = count === 0 || atEnd();
     find(".live").setAttribute("aria-pressed", String(state.follow && count > 0));
     setText(find(".play .sign"), isPlaying() ? "❚❚" : "▶");
+    find(".skip").disabled = !isPlaying();
     setText(find(".play .word"), isPlaying() ? "pause" : "play");
     slider.setAttribute("aria-valuetext", place());
     setText(output, place());

@@ -10,9 +10,6 @@ import { make, onceDrawn, onFrame } from "../shared/view.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 
-const ROOM = 12; // characters of rejected tokens above the one that replaced them; the others are counted
-const SMALL = 0.64; // width of such a character, in letters of the text
-
 // What each element of the text stands for, as link.js wants it.
 const meaning = new WeakMap();
 
@@ -59,60 +56,41 @@ function rejectedElement(node, round, step) {
   element.title = `round ${round.number + 1}: drafted and rejected`;
   element.setAttribute("role", "img"); // else few screen readers say that it is out
   element.setAttribute("aria-label", `rejected: ${visible(node.text.trim() || node.text)}`);
-  appendText(element, node.text.trimStart() || node.text);
+  if (node.text.startsWith(" ")) element.classList.add("spaced");
+  appendText(element, visible(node.text.trim() || node.text));
   return element;
 }
 
-// taken: letters of the text above which rejected tokens of the round before still stand; returns the same for the next.
 /**
  * @param {Element} parent
  * @param {Round} round
- * @param {number} taken
  */
-function appendRound(parent, round, taken) {
+function appendRound(parent, round) {
   const group = make("span", "round");
   const last = round.tokens.length - 1;
-  round.tokens.slice(0, last).forEach((token, i) => group.append(tokenElement(token, round, i)));
-  const before = lengthOf(round.tokens.slice(0, last));
-  const place = placed(round, last, taken - before);
-  group.append(place.element);
-  parent.append(group);
-  return place.taken;
-}
-
-const lengthOf = (tokens) => tokens.reduce((sum, { text }) => sum + [...text].length, 0);
-const fitting = (nodes) => nodes.filter((_, i) => lengthOf(nodes.slice(0, i + 1)) <= ROOM).length;
-
-// The token that ended a round, below the drafted ones that it replaced. Where those of the round before still stand
-// above it, it keeps off, or within a word only counts its own.
-/**
- * @param {Round} round
- * @param {number} step
- * @param {number} taken
- */
-function placed(round, step, taken) {
-  const token = tokenElement(round.tokens[step], round, step);
   const rejected = replaced(round);
-  const { text } = round.tokens[step];
-  const after = (width) => Math.max(0, width - [...text].length);
-  if (rejected.length === 0) return { element: token, taken: after(taken) };
-  const spaced = text.startsWith(" ");
-  const element = make("span", spaced ? "place spaced" : "place");
-  const shown = taken > 0 && !spaced ? [] : rejected.slice(0, Math.max(1, fitting(rejected)));
-  if (spaced && taken > 0) element.style.marginLeft = `${Math.min(0.5 * taken, 3).toFixed(2)}em`;
-  element.append(stacked(round, step, rejected, shown), token);
-  return { element, taken: after(SMALL * (lengthOf(shown) + 3)) };
+  round.tokens.forEach((token, step) => {
+    const element = tokenElement(token, round, step);
+    const before = parent.lastElementChild?.lastElementChild ?? null;
+    const previous = group.lastElementChild ?? before;
+    if (token.text === "\n" && previous?.textContent.endsWith("\n")) element.classList.add("again");
+    group.append(step === last && rejected.length > 0 ? placed(element, rejected, round) : element);
+  });
+  parent.append(group);
 }
 
-function stacked(round, step, rejected, shown) {
-  const stack = make("span", "stack");
-  stack.append(...shown.map((node) => rejectedElement(node, round, step)));
-  if (shown.length < rejected.length) {
-    const more = make("span", "more-rejected", `+${rejected.length - shown.length}`);
-    more.dataset.decision = emission(decisionsOf(round.number), step);
-    stack.append(more);
-  }
-  return stack;
+// The token that ended a round, after the likeliest of the drafted ones that it replaced; the others are counted.
+/**
+ * @param {Element} token
+ * @param {Node[]} rejected
+ * @param {Round} round
+ */
+function placed(token, rejected, round) {
+  const element = make("span", "place");
+  const out = rejectedElement(rejected[0], round, round.tokens.length - 1);
+  if (rejected.length > 1) out.dataset.more = `+${rejected.length - 1}`;
+  element.append(out, token);
+  return element;
 }
 
 class TextView {
@@ -128,9 +106,7 @@ class TextView {
   draw() {
     this.showStart();
     if (state.run !== this.run) this.reset();
-    for (let i = this.tokens.childElementCount; i < state.rounds.length; i++) {
-      this.taken = appendRound(this.tokens, state.rounds[i], this.taken);
-    }
+    for (let i = this.tokens.childElementCount; i < state.rounds.length; i++) appendRound(this.tokens, state.rounds[i]);
     this.mark();
   }
 
@@ -147,7 +123,6 @@ class TextView {
     this.run = state.run;
     this.prompt.replaceChildren();
     this.tokens.replaceChildren();
-    this.taken = 0;
     if (!state.setup) return;
     appendText(this.prompt, state.setup.prompt);
     this.story.hidden = false;
@@ -165,7 +140,7 @@ class TextView {
     const later = [...group.querySelectorAll("[data-decision]")].filter(
       (element) => Number(element.dataset.decision) > state.decision,
     );
-    const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected, .more-rejected)`);
+    const current = group.querySelector(`[data-decision="${state.decision}"]:not(.rejected)`);
     const rejected = current ?? group.querySelector(`[data-decision="${state.decision}"]`);
     group.classList.add("selected");
     group.classList.toggle("partial", later.length > 0);

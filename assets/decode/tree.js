@@ -73,7 +73,7 @@ const known = (value) => (value === null || value === undefined ? "not evaluated
 // A node in words: the same for the pointer and for a screen reader.
 function described(node, status) {
   const name = `“\u2068${visible(node.text)}\u2069”`;
-  if (status === "last") return `${name}: ${node.kind}, from the target`;
+  if (status === "last") return `${name}: ${node.kind}, from the large model`;
   const word = STATUSES[status];
   return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
 }
@@ -272,6 +272,7 @@ export function mountTree(element) {
       if (drawn === state.selected) return;
       drawn = state.selected;
       const round = selectedRound();
+      element.classList.toggle("empty", !round); // a run that has begun shows nothing of the one before
       if (!round) return;
       const decision = selectedDecision();
       const all = decisionsOf(round.number);

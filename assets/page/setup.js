@@ -1,5 +1,6 @@
 // The whole set-up of the page in its address; components/page/setup.py says how a part takes part.
 
+import { observable } from "../shared/observable.js";
 import { make, setText } from "../shared/view.js";
 import { mountFields } from "./setup_controls.js";
 import { misfit, unknown, written } from "./setup_fields.js";
@@ -68,6 +69,13 @@ function strangers({ names, views, tabs }) {
   const ours = (name) => names.includes(name) || views.some((part) => name.startsWith(`${part}.`));
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
+
+// The fields of the Decode tab: assign(values, isBase) sets some, now() gives all; null before they are there.
+export let decode = null;
+const heardOf = observable();
+export const onFields = heardOf.subscribe;
+// What an address gave for these fields when the page was opened.
+export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
 
 let tab = null; // the one to open, for Gradio's event to fetch
 let select = () => {};
@@ -166,21 +174,34 @@ function messenger(box) {
 
 export const copyLink = () => copyText(link().text);
 
-// Whether the browser let an address be copied; if not, it stands in the address bar.
+// Whether the browser let an address be copied; if not, a dialog shows it, selected, in full.
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    history.replaceState(history.state, "", text);
+    showText(text);
     return false;
   }
+}
+
+function showText(text) {
+  const dialog = make("dialog", "copy-text");
+  const field = Object.assign(make("textarea"), { value: text, readOnly: true, rows: 4 });
+  const close = Object.assign(make("button", "", "Close"), { type: "button" });
+  dialog.append(make("p", "", "This browser does not let the page copy. Copy the link from here:"), field, close);
+  close.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("keydown", (event) => event.stopPropagation());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.querySelector(".gradio-container").append(dialog);
+  dialog.showModal();
+  field.select();
 }
 
 async function copied(status) {
   const { text, left } = link();
   const without = left.length > 0 ? ` Without ${left.join(", ")}: too long for a link.` : "";
-  setText(status, ((await copyText(text)) ? "Copied." : "Copy it from the address bar.") + without);
+  setText(status, ((await copyText(text)) ? "Copied." : "") + without);
   setTimeout(() => setText(status, ""), 4000);
 }
 
@@ -190,10 +211,16 @@ export function mountSetup(element, props, server, trigger) {
   select = () => trigger("select");
   following = true;
   tell([...early, ...strangers(props)]);
-  const { heard, wanted } = mountFields(props, trigger, offer);
+  const fields = mountFields(props, trigger, offer);
+  const { heard, wanted } = fields;
+  decode = {
+    assign: (values, isBase) => fields.assign(props.alone, values, isBase),
+    now: () => fields.now(props.alone),
+  };
+  heardOf.notify(null);
   // also what no visitor touched: a run sets the tree that it measured
   window.specdec.setup = {
-    heard: (values) => void [heard(values), touched()],
+    heard: (values) => void [heard(values), touched(), heardOf.notify(null)],
     wanted,
     wantedTab: () => ({ __type__: "update", selected: tab }),
   };

@@ -5,12 +5,14 @@ import { differing, readAll, written } from "./setup_fields.js";
 const same = { __type__: "update" };
 const isSet = (field, value) => written(value ?? "") !== written(field.default ?? "");
 
-// Offers every part of `fields`, { part: { name: description } }. What Gradio's events call with the values of all
-// components: heard(values), and wanted(values), which answers with those to be set.
+// Offers every part of `fields`, { part: { name: description } }. Gradio's events call heard(values) with the values of all
+// components, and wanted(values), which answers with those to be set. assign(part, values, isBase) sets some of a part;
+// values of a base stay out of the address, which names the run that they belong to. now(part) gives all of a part.
 export function mountFields({ fields, alone }, trigger, offer) {
   const places = Object.entries(fields).flatMap(([part, of]) => Object.keys(of).map((key) => [part, key]));
   const defaults = (of) => Object.fromEntries(Object.entries(of).map(([key, field]) => [key, field.default]));
   const now = Object.fromEntries(Object.entries(fields).map(([part, of]) => [part, defaults(of)]));
+  const base = {}; // values by part
   const asked = new Set();
   let opening = true; // the page is: what a visitor has set meanwhile stays, whatever the address says
 
@@ -21,6 +23,23 @@ export function mountFields({ fields, alone }, trigger, offer) {
     asked.add(part);
     trigger("submit");
     return messages;
+  }
+
+  function assign(part, values, isBase) {
+    Object.assign(now[part], values);
+    if (isBase) base[part] = values;
+    asked.add(part);
+    trigger("submit");
+  }
+
+  // What an address must say of a part: what differs from its base, or from the default where the base says nothing.
+  function get(part) {
+    const of = fields[part];
+    const based = (key) => base[part]?.[key] !== undefined;
+    const rest = Object.keys(of).filter((key) => !based(key));
+    const changed = Object.keys(of).filter((key) => based(key) && written(now[part][key]) !== written(base[part][key]));
+    const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[part][key]]));
+    return { ...differing(pick(rest), of), ...pick(changed) };
   }
 
   function wanted(values) {
@@ -40,10 +59,10 @@ export function mountFields({ fields, alone }, trigger, offer) {
   for (const [part, of] of Object.entries(fields)) {
     offer(
       part,
-      { get: () => differing(now[part], of), set: (texts) => set(part, texts) },
+      { get: () => get(part), set: (texts) => set(part, texts) },
       part === alone ? Object.keys(of) : undefined,
     );
   }
   trigger("submit"); // also without an address: what a visitor has set before this script was there
-  return { heard, wanted };
+  return { heard, wanted, assign, now: (part) => ({ ...now[part] }) };
 }

@@ -12,7 +12,7 @@ export const KINDS = {
   accepted: "accepted draft token",
   bonus: "bonus token",
   residual: "token sampled from the residual",
-  correction: "correction: the target's winner",
+  correction: "correction: the large model's winner",
   sampled: "sampled token",
 };
 export const STATUSES = {

@@ -17,7 +17,8 @@ export const TERMS = {
   bonus: "One more token of the target's own after a path of the draft that was kept whole.",
   sampled: "Written by the target alone: nothing was drafted for it.",
   path: "A way through the tree of drafted tokens, from the text so far to a leaf.",
-  baseline: "Autoregressive decoding of the same prompt and seed, measured on the same machine.",
+  plain:
+    "Autoregressive decoding: the large model (target) alone, one call for each token. Measured here with the same prompt and seed.",
   law: "The probabilities of all next tokens: P the target's, Q the draft's.",
   "child index": "Number of a drafted alternative among its siblings, from 0: the likeliest to the draft comes first.",
   acceptance: "How often a drafted token is kept; R(i) for the alternative with index i.",
@@ -48,7 +49,7 @@ const PLACES = {
   ),
   ":is(#topology, #lossless-topology) [data-testid=block-info]": "topology",
   ":is(#k, #lossless-k) label": "k",
-  "#baseline label": "baseline",
+  "#baseline label": "plain",
 };
 
 // A word that is explained where it stands.

@@ -46,6 +46,10 @@ export const RECORD = {
     kind: {enum: ["accepted", "bonus", "residual", "correction", "sampled"]},
     optimum: {type: "number", wanted: "a probability", minimum: 0, maximum: 1.000001, nullable: true, default: null},
   },
+  Timing: {
+    run: {type: "array", items: {type: "number", minimum: 0, maximum: 1000000000.0}},
+    plain: {type: "array", items: {type: "number", minimum: 0, maximum: 1000000000.0}},
+  },
   Token: {
     id: {type: "integer", minimum: 0},
     text: {type: "string"},
@@ -76,5 +80,7 @@ export const RECORD = {
     rounds: {type: "array", items: {record: "Round"}},
     arithmetic: {type: "string", default: ""},
     draft_temperature: {type: "number", minimum: 0, nullable: true, default: null},
+    baseline: {type: "array", items: {record: "Round"}, default: []},
+    timings: {type: "array", items: {record: "Timing"}, default: []},
   },
 };

@@ -17,7 +17,8 @@ const empty = () => ({
   message: "",
   setup: null,
   rounds: [],
-  baseline: [],
+  baseline: [], // rounds of plain decoding, and the times of both in repeats
+  timings: [],
   prefillSeconds: 0,
   recorded: null, // what is known of a run that was loaded, not computed: name, title, look, round, step, twin
   selected: { round: -1, step: 0 },
@@ -102,11 +103,12 @@ function apply(update) {
   if (update.setup) state.setup = update.setup;
   if (update.prefill_seconds !== undefined) state.prefillSeconds = update.prefill_seconds;
   if (update.message) state.message = update.message;
+  if (update.timings) state.timings = update.timings;
   const target = update.phase === "baseline" ? state.baseline : state.rounds;
   target.push(...update.rounds);
   if (state.phase !== "stopped" || update.phase === "error") state.phase = update.phase;
   if (state.follow && target === state.rounds && update.rounds.length > 0) selectLatest();
-  if (state.follow && state.phase === "done") restOnDraft();
+  if (state.follow && state.phase === "done") rest();
 }
 
 function selectLatest() {
@@ -114,14 +116,25 @@ function selectLatest() {
   place(round, lastDecision(round));
 }
 
-// The last rounds of a run have room for less than a whole tree. A finished run rests on the last one
-// that drafted all of it, at the last position where both models raced.
-function restOnDraft() {
-  const most = Math.max(...state.rounds.map(({ nodes }) => nodes.length));
-  if (most <= 0) return;
-  const round = state.rounds.findLastIndex(({ nodes }) => nodes.length === most);
-  const step = state.rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
+// Where a run is left to be looked at: a recorded one where there is most to see. The last rounds of any run have room for
+// less than a whole tree: another one rests on its last whole tree, at the last position where both models raced.
+function rest() {
+  const { recorded, rounds } = state;
+  state.veiled = false;
+  if (recorded?.round !== undefined) return place(recorded.round, emission(decisionsOf(recorded.round), recorded.step));
+  const most = Math.max(...rounds.map(({ nodes }) => nodes.length));
+  const round = most > 0 ? rounds.findLastIndex(({ nodes }) => nodes.length === most) : rounds.length - 1;
+  const step = rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
   place(round, emission(decisionsOf(round), Math.max(0, step)));
+}
+
+// Shows the run whole, and leaves it there; what still comes of it is followed.
+export function showAll() {
+  if (state.rounds.length === 0) return;
+  if (active()) selectLatest();
+  else rest();
+  Object.assign(state, { veiled: false, follow: true });
+  notify();
 }
 
 /**
@@ -159,10 +172,25 @@ export function select(round, step) {
  */
 export function seek(round, decision = Infinity) {
   if (state.rounds.length === 0) return;
+  at(round, decision);
+  state.follow = atEnd() && !active();
+  state.veiled = !atEnd() || active();
+  notify();
+}
+
+function at(round, decision) {
   const clamped = Math.min(Math.max(round, 0), state.rounds.length - 1);
   place(clamped, Math.min(Math.max(decision, 0), lastDecision(clamped)));
-  state.follow = atEnd();
-  state.veiled = !state.follow;
+}
+
+// To explain a decision within the whole run: selects it and hides nothing.
+/**
+ * @param {number} round
+ * @param {number} decision
+ */
+export function explain(round, decision) {
+  at(round, decision);
+  Object.assign(state, { veiled: false, follow: false });
   notify();
 }
 
@@ -206,7 +234,7 @@ export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
 // Shows a run that is known from start to end; `about` says what it is. Nothing of it is shown yet.
-export function show({ setup, rounds, prefillSeconds, baseline = [] }, about) {
+export function show({ setup, rounds, prefillSeconds, baseline = [], timings = [] }, about) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
   Object.assign(state, empty(), pending(), {
     run: `recorded ${(shown += 1)}`,
@@ -214,6 +242,7 @@ export function show({ setup, rounds, prefillSeconds, baseline = [] }, about) {
     rounds,
     prefillSeconds,
     baseline,
+    timings,
     recorded: about,
   });
   seek(0, 0);
@@ -221,9 +250,9 @@ export function show({ setup, rounds, prefillSeconds, baseline = [] }, about) {
 let shown = 0;
 
 // The visitor's own run from before the page was loaded again.
-export function restore({ setup, rounds, prefillSeconds, baseline }) {
-  Object.assign(state, empty(), { run: "kept", setup, rounds, prefillSeconds, baseline });
-  restOnDraft();
+export function restore({ setup, rounds, prefillSeconds, baseline, timings = [] }) {
+  Object.assign(state, empty(), { run: "kept", setup, rounds, prefillSeconds, baseline, timings });
+  rest();
   notify();
 }
 

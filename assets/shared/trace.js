@@ -68,8 +68,8 @@ function checkTree(paths, where) {
 }
 
 // What the panels rely on beyond the types.
-function checkRound(item, i) {
-  const where = `rounds[${i}]`;
+function checkRound(item, i, rounds = "rounds") {
+  const where = `${rounds}[${i}]`;
   must(item.number === i, `${where}.number`, item.number, `${i}: rounds are counted from 0 without gaps`);
   must(item.tokens.length > 0, `${where}.tokens`, item.tokens, "at least one token");
   const steps = item.steps.length;
@@ -120,7 +120,8 @@ export function parse(source, most = MOST_BYTES) {
   checkRecord(value, "Generation", "");
   checkTree(value.paths, (i) => `paths[${i}]`);
   must(value.rounds.length > 0, "rounds", value.rounds, "at least one round");
-  value.rounds.forEach(checkRound);
+  value.rounds.forEach((round, i) => checkRound(round, i));
+  value.baseline?.forEach((round, i) => checkRound(round, i, "baseline"));
   return value;
 }
 
@@ -130,18 +131,20 @@ export function parse(source, most = MOST_BYTES) {
  * @returns {Run}
  */
 export function toRun(value) {
-  const { rounds, prefill_seconds: prefillSeconds, target, draft, paths, ...setup } = value;
+  const { rounds, prefill_seconds: prefillSeconds, target, draft, paths, ...others } = value;
+  const { baseline = [], timings = [], ...setup } = others;
   const models = [{ role: "target", name: target }, ...(draft ? [{ role: "draft", name: draft }] : [])];
   const depth = Math.max(0, ...paths.map(({ length }) => length));
-  return { rounds, prefillSeconds, setup: { ...setup, paths, models, num_draft_tokens: paths.length, depth } };
+  const shape = { paths, num_draft_tokens: paths.length, depth };
+  return { rounds, prefillSeconds, baseline, timings, setup: { ...setup, ...shape, models } };
 }
 
-// The shown run as the file's object: fields in the order in which Python writes them.
+// The shown run as the file's object: fields in the order in which Python writes them, then plain decoding beside it.
 /**
  * @param {Run} run
  * @returns {Generation}
  */
-export function fromState({ setup, rounds, prefillSeconds }) {
+export function fromState({ setup, rounds, prefillSeconds, baseline = [], timings = [] }) {
   const name = (role) => setup.models.find((model) => model.role === role)?.name ?? "";
   const { method, paths, prompt, prompt_ids, seed, temperature, top_k, top_p, max_new_tokens } = setup;
   return {
@@ -160,5 +163,7 @@ export function fromState({ setup, rounds, prefillSeconds }) {
     rounds,
     arithmetic: setup.arithmetic ?? "",
     draft_temperature: setup.draft_temperature ?? null,
+    baseline,
+    timings,
   };
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 import gradio as gr
 
 from components.decode import models as models_panel
+from components.decode import traces
 from components.guard import limits
 from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
@@ -24,9 +26,10 @@ EXAMPLES = [
     "The hungry dog looked for",
     "A bird found a shiny key.",
 ]
+"""Prompts to try out."""
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
-BASELINE_INFO = "Afterwards, the same prompt and seed without a draft."
+BASELINE_INFO = "The same prompt and seed without a small model, timed in turns with the run."
 SEED_INFO = "Same seed, same text."
 
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
@@ -46,15 +49,16 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
     page's address.
     """
     pair = shared(pair)
+    opening = traces.opening()
     with gr.Row(elem_id="controls"):
-        prompt = gr.Textbox(EXAMPLES[0], label="Prompt", lines=1, max_lines=4, elem_id="prompt")
+        prompt = gr.Textbox(opening["prompt"], label="Prompt", lines=1, max_lines=4, elem_id="prompt")
         method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
         generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=100)
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=100)
     frame.panel("drawer", _SETTINGS)
+    frame.panel("prompts", _chips(EXAMPLES))
     with gr.Column(elem_id="settings"):
-        gr.Examples(EXAMPLES, prompt, label="Examples of prompts", api_visibility="private")
-        inputs = {"prompt": prompt, "method": method} | _decoding(method) | _sampling()
+        inputs = {"prompt": prompt, "method": method} | _decoding(method, opening) | _sampling(opening)
         models = models_panel.panel(pair, access or Access())
     updates = feed.panel()
     inputs |= {"chat": models["chat"]} | _tree(inputs, models)
@@ -62,7 +66,15 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
     return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
 
 
-def _decoding(method: gr.Radio) -> Inputs:
+def _chips(prompts: list[str]) -> str:
+    """Buttons that each set a prompt."""
+    buttons = (
+        f'<button type="button" data-prompt="{escape(text)}">{escape(text)}</button>' for text in prompts
+    )
+    return f'<p class="chips"><span>Try</span>{"".join(buttons)}</p>'
+
+
+def _decoding(method: gr.Radio, opening: dict[str, Any]) -> Inputs:
     most = limits.current()
     topology = gr.Dropdown(
         topology_menu(), value="optimal", label="Topology of the draft", elem_id="topology"
@@ -70,17 +82,20 @@ def _decoding(method: gr.Radio) -> Inputs:
     k = gr.Slider(
         1,
         most.draft_tokens,
-        min(8, most.draft_tokens),
+        min(len(opening["paths"]), most.draft_tokens),
         step=1,
         label="k: drafted tokens per round",
         elem_id="k",
     )
     length = gr.Slider(
-        1, most.new_tokens, min(64, most.new_tokens), step=1, label="Length in tokens", elem_id="length"
+        1,
+        most.new_tokens,
+        min(opening["max_new_tokens"], most.new_tokens),
+        step=1,
+        label="Length in tokens",
+        elem_id="length",
     )
-    baseline = gr.Checkbox(
-        True, label="Measure the autoregressive baseline too", info=BASELINE_INFO, elem_id="baseline"
-    )
+    baseline = gr.Checkbox(True, label="Measure plain decoding too", info=BASELINE_INFO, elem_id="baseline")
     gr.on(
         [topology.change, method.change],
         _needed,
@@ -99,10 +114,16 @@ def _needed(method: str, topology: str) -> tuple[Any, Any]:
     )
 
 
-def _sampling() -> Inputs:
+def _sampling(opening: dict[str, Any]) -> Inputs:
     with gr.Row():
         seed = gr.Number(
-            7, label="Seed", info=SEED_INFO, precision=0, minimum=0, min_width=120, elem_id="seed"
+            opening["seed"],
+            label="Seed",
+            info=SEED_INFO,
+            precision=0,
+            minimum=0,
+            min_width=120,
+            elem_id="seed",
         )
         dice = gr.Button("New seed", size="sm", min_width=90, elem_id="dice")
     temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")

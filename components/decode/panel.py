@@ -10,10 +10,13 @@ from components.decode import controls, race, replay, statistics, stepper, text,
 from components.page import setup
 from components.server.access import Access
 
+CLAIM = "A small model guesses ahead, a large one checks all guesses at once: same text, fewer slow steps."
+
 
 def panel(pair: Any, allowed: Access | None) -> setup.Fields:
     """All of it. allowed: which models may be loaded."""
     with gr.Column(elem_id="page"):
+        gr.HTML(f"<p>{CLAIM}</p>", elem_id="claim", apply_default_css=False)
         fields = controls.build(pair, allowed)
         replay.panel(list(fields))
         text.panel()

@@ -3,8 +3,8 @@
 Each entry of `WANTED` says what a recorded run must show. The prompts of `assets/prompts.txt` are decoded
 with several seeds, and of the runs that show it the one with the highest score is written to
 `assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and where to look.
-Each is timed beside autoregressive decoding, which is recorded too; `--again` times the runs that are there
-anew.
+Each is timed in turns with plain decoding, as the page times a visitor's run, and its file holds both;
+`--again` times the runs that are there anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ import torch
 import specdec
 from components.decode import traces
 from components.page import assets
+from components.server.timing import Repeats
 from specdec import Generation, Round, Topology
+from specdec.decoding.auto import Steps
+from specdec.trace import Timing
 
 PROMPTS = assets.ASSETS / "prompts.txt"
 MOST_BYTES = 1_000_000
 """No recorded run is larger: a page plays it within a second of being opened."""
-REPEATS = 100
-"""How often a run is timed, each time beside autoregressive decoding of the same prompt and seed. The
-quickest of both are kept: the page shows them on one clock."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,6 @@ class Wanted:
     def names(self) -> list[str]:
         """Names of the files, one per method."""
         return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
-
-    @property
-    def baseline(self) -> str:
-        """Name of the file with the autoregressive run, which all methods share."""
-        return f"{self.name}-baseline"
 
 
 def telling(run: Generation) -> Moment | None:
@@ -232,25 +228,24 @@ def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Ge
         topology=wanted.topology,
         max_new_tokens=wanted.max_new_tokens,
         seed=seed,
-        detail=method != "ar",  # a baseline shows its text and its seconds alone,
     )
-    return replace(run, target="tiny/target", draft="tiny/draft" if method != "ar" else "")
+    return replace(run, target="tiny/target", draft="tiny/draft")
 
 
-def quickest(pair: Any, wanted: Wanted, runs: list[Generation]) -> tuple[list[Generation], Generation]:
-    """The quickest of each of these runs, decoded again in turn, and of as many autoregressive ones."""
-    prompt, seed = runs[0].prompt, runs[0].seed
-    turns = [
-        [record(pair, prompt, method, wanted, seed) for method in (*wanted.methods, "ar")]
-        for _ in range(REPEATS)
-    ]
-    *timed, baseline = (min(same, key=decoding_seconds) for same in zip(*turns, strict=True))
-    return timed, baseline
+def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
+    """The run and plain decoding of the same prompt and seed, decoded in turns several times."""
 
+    def beginning(method: Any, topology: Topology | None) -> Steps[Any]:
+        sampled: dict[str, Any] = {"max_new_tokens": wanted.max_new_tokens, "seed": run.seed, "detail": False}
+        yield
+        return specdec.stream(pair, run.prompt, method=method, topology=topology, **sampled)
 
-def decoding_seconds(run: Generation) -> float:
-    """What decoding took, without what is collected for the page."""
-    return sum(r.seconds.draft + r.seconds.evaluate + r.seconds.verify for r in run.rounds)
+    repeats = Repeats(
+        partial(beginning, run.method, wanted.topology), partial(beginning, "ar", None), alone=lambda: True
+    )
+    for _ in repeats.steps():
+        pass
+    return repeats
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
@@ -280,32 +275,33 @@ def ends_well(runs: list[Generation]) -> bool:
 
 
 def write(
-    wanted: Wanted,
-    moment: Moment,
-    runs: list[Generation],
-    baseline: Generation,
-    folder: Path,
+    wanted: Wanted, moment: Moment, runs: list[tuple[Generation, Repeats]], folder: Path
 ) -> list[dict[str, Any]]:
-    """Write the runs and their baseline, and return the runs' entries of the index."""
+    """Write the runs with their times, and return their entries of the index.
+
+    ValueError where a run is too large.
+    """
     entries = []
-    _write_run(folder, wanted.baseline, baseline)
-    for name, method, run in zip(wanted.names(), wanted.methods, runs, strict=True):
-        _write_run(folder, name, run)
+    for name, method, (run, repeats) in zip(wanted.names(), wanted.methods, runs, strict=True):
+        text = with_times(run, repeats)
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
+        _write(folder / f"{name}.json", text)
         twin = next((other for other in wanted.names() if other != name), None)
         title = wanted.title if twin is None else f"{wanted.title} ({method.upper()})"
         entry = {"name": name, "title": title, "look": wanted.look, "twin": twin, **asdict(moment)}
         entry.pop("score")
-        entry["baseline"] = wanted.baseline
         entries.append(entry)
     return entries
 
 
-def _write_run(folder: Path, name: str, run: Generation) -> None:
-    """ValueError where a run is too large."""
-    text = run.to_json()
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"{name} has {len(text):,} bytes, more than {MOST_BYTES:,}: record fewer tokens")
-    _write(folder / f"{name}.json", text)
+def with_times(run: Generation, repeats: Repeats) -> str:
+    """The run's JSON with plain decoding and the seconds of all repeats."""
+    seconds = (
+        {name: tuple(round(s, 6) for s in each) for name, each in one.items()} for one in repeats.seconds
+    )
+    timings = tuple(Timing(**one) for one in seconds)
+    return replace(run, baseline=tuple(repeats.plain_rounds), timings=timings).to_json()
 
 
 def _write(path: Path, text: str) -> None:
@@ -338,8 +334,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _record(pair: Any, wanted: Wanted, moment: Moment, runs: list[Generation]) -> None:
-    runs, baseline = quickest(pair, wanted, runs)
-    _index(write(wanted, moment, runs, baseline, traces.FOLDER))
+    with_repeats = [(run, timed(pair, wanted, run)) for run in runs]
+    _index(write(wanted, moment, with_repeats, traces.FOLDER))
     print(f"{wanted.name}: seed {runs[0].seed}, {moment}, {runs[0].prompt!r}", flush=True)
 
 

@@ -24,7 +24,7 @@ def _table(name: str, caption: str, *columns: str) -> str:
 
 _OPTIMUM = f"accepted, of the {frame.term('optimum')}"
 _ACCEPTANCE = f"{frame.term('acceptance', 'Acceptance')} by {frame.term('child index')}"
-_EFFICIENCY = frame.term("block efficiency", "tokens per target call")
+_EFFICIENCY = frame.term("block efficiency", "tokens per call of the large model")
 _TEMPLATE = f"""
 <section aria-labelledby="statistics-title">
   <h2 id="statistics-title" class="visually-hidden">Statistics</h2>
@@ -33,11 +33,10 @@ _TEMPLATE = f"""
     <div class="against" role="img" aria-label="Against one token per target call"><i></i></div>
     <p class="note"><span class="efficiency-note"></span> <a href="?lesson=faster">Why is it faster?</a></p>
   </div>
-  <p class="comparison" role="status"></p>
   <details class="all"><summary>All statistics</summary>
     <dl class="tiles">
       {_tile("tokens per second, this run", "speed")}
-      {_tile(f"tokens per second, {frame.term('baseline', 'autoregressive')}", "baseline")}
+      {_tile(f"tokens per second, {frame.term('plain')}", "baseline")}
       {_tile(_OPTIMUM, "optimum")}
     </dl>
     <div class="columns">

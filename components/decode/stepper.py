@@ -7,11 +7,12 @@ import gradio as gr
 from components.page import frame
 from components.server.standalone import alone
 
-_EFFICIENCY = f"{frame.term('block efficiency', 'tokens')} per {frame.term('call', 'target call')}"
+_EFFICIENCY = f"{frame.term('block efficiency', 'tokens')} per {frame.term('call', 'slow call')}"
 _TEMPLATE = f"""
 <section><nav aria-label="Through the run">
   <button type="button" class="play" title="Space" disabled
     ><span class="sign" aria-hidden="true">▶</span> <span class="word">play</span></button>
+  <button type="button" class="skip" title="To the end" disabled>Skip</button>
   <span class="moves">
     <button type="button" class="first" aria-label="First round" title="To the start (Home)"
       disabled>|◀</button>

@@ -24,27 +24,29 @@ def _entry(kind: str) -> str:
     return f"<li>{word} {meaning.sentence}</li>"
 
 
-_BASELINE = frame.term("baseline", "autoregressive")
+_BLOCK = (
+    "A block is one call of the large model: its width is the time, its ticks are the tokens. "
+    "The amber part is the small model's guessing."
+)
+_PLAIN = frame.term("plain")
 _TEMPLATE = f"""
 <section aria-labelledby="text-title">
+  <p class="lane plain"><span class="name">{_PLAIN}</span><span class="track"></span>
+    <span class="count"></span></p>
+  <p class="lane with"><span class="name">with guesses</span><span class="track" title="{_BLOCK}"></span>
+    <span class="count"></span></p>
+  <p class="account"><span class="passed"></span> <a class="sum" href="?lesson=faster"></a>
+    <span class="equal" hidden></span></p>
   <header>
     <h2 id="text-title">Text</h2>
     {legend()}
     <label class="switch"><input type="checkbox" class="show-rejected" checked> rejected tokens</label>
   </header>
-  <p class="hint">A small draft model proposes tokens, the target model checks them all in one go, and the
-    text grows here. Choose a recorded run, or write a prompt and press <b>Generate</b>.</p>
-  <div class="lanes">
+  <p class="hint">Choose a recorded run, or write a prompt and press <b>Generate</b>: the text grows here.</p>
+  <div class="texts">
     <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
       hidden><span class="prompt"></span><span class="tokens"></span></div>
-    <aside class="race-of-two" aria-label="This run and autoregressive decoding on one clock" hidden>
-      <p class="lane"><span class="name"></span><span class="track"><i class="this-run"></i></span>
-        <span class="count"></span></p>
-      <p class="lane"><span class="name">{_BASELINE}</span><span class="track"><i></i></span>
-        <span class="count"></span></p>
-      <div class="slower-text" aria-hidden="true"></div>
-      <p class="clock"><span class="passed"></span> · <a class="ratio" href="?lesson=faster"></a></p>
-    </aside>
+    <div class="plain-text" aria-hidden="true"></div>
   </div>
 </section>
 """

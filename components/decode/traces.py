@@ -19,6 +19,11 @@ gr.set_static_paths([FOLDER])  # the browser loads a run as a file: nobody waits
 
 
 def entries() -> list[dict[str, Any]]:
-    """The index: name, title, where to look (round and step count from 0), and the names of the twin and of
-    the measured baseline, null where there is none."""
+    """The index: name, title, where to look (round and step count from 0), and the twin's name or null."""
     return json.loads(INDEX.read_text()) if INDEX.exists() else []
+
+
+def opening() -> dict[str, Any]:
+    """The run that the page opens with; its settings are the page's defaults."""
+    run: dict[str, Any] = json.loads((FOLDER / f"{entries()[0]['name']}.json").read_text())
+    return run

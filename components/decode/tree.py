@@ -18,14 +18,14 @@ _TEMPLATE = f"""
     </span>
     <button type="button" class="swap" data-other="race">Race ›</button>
   </header>
-  <p class="verdict">One {frame.term("call", "target call")} checks all drafted tokens of the tree.</p>
+  <p class="verdict">One {frame.term("call", "call of the large model")} checks all guesses of the tree.</p>
   <div class="figure" role="img" tabindex="0" aria-label="Draft tree"></div>
   <ul class="legend marks" aria-label="Marks">
     <li><i class="node accepted">●</i>accepted</li>
     <li><i class="node rejected">✖</i>rejected</li>
     <li><i class="node unvisited">○</i>not used</li>
-    <li><i class="node last">◆</i>the target's own</li>
-    <li><i class="thick"></i>thicker: likelier to the draft</li>
+    <li><i class="node last">◆</i>the large model's own</li>
+    <li><i class="thick"></i>thicker: likelier</li>
   </ul>
   <p class="note inspected" aria-live="polite"
     >Point at a node of a {frame.term("path")}, or tap it: its numbers.</p>

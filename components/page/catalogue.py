@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from components.page.assets import ASSETS
 from specdec.figures.topologies import TOPOLOGIES
-from specdec.methods import DRAFTING, METHODS
+from specdec.methods import METHODS
 from specdec.methods.catalogue import Entry
 
 SCRIPT = ASSETS / "shared" / "catalogue.js"
@@ -29,25 +29,26 @@ class Meaning(NamedTuple):
 
 
 KINDS = {
-    "accepted": Meaning("accepted draft token", "drafted, kept by the target", "✓"),
-    "bonus": Meaning("bonus token", "the target's own, after a whole path", "+"),
-    "residual": Meaning("token sampled from the residual", "the target's own, after a rejection", "◆"),
-    "correction": Meaning("correction: the target's winner", "the target's own winner, not drafted", "▲"),
-    "sampled": Meaning("sampled token", "the target alone", "●"),
+    "accepted": Meaning("accepted draft token", "guessed, and right", "✓"),
+    "bonus": Meaning("bonus token", "the large model's own, on top", "+"),
+    "residual": Meaning("token sampled from the residual", "the large model's own instead", "◆"),
+    "correction": Meaning("correction: the large model's winner", "the large model's own instead", "▲"),
+    "sampled": Meaning("sampled token", "the large model alone", "●"),
 }
 """Kinds of emitted tokens, `specdec.trace.Kind`."""
 
 STATUSES = {
-    "accepted": Meaning("accepted", "drafted, kept by the target", "✓"),
-    "rejected": Meaning("rejected", "drafted, replaced", "✗"),
-    "unvisited": Meaning("not used", "drafted, never tested", "○"),
+    "accepted": Meaning("accepted", "guessed, and right", "✓"),
+    "rejected": Meaning("rejected", "guessed, and wrong", "✗"),
+    "unvisited": Meaning("not used", "guessed, never checked", "○"),
 }
 """What became of drafted tokens, `specdec.trace.Status`."""
 
 
 def method_menu() -> list[tuple[str, str]]:
-    """(label, value) of every method: ERSD, the others that draft, autoregressive decoding."""
-    return [(METHODS[name].name, name) for name in dict.fromkeys(("ersd", *DRAFTING, *METHODS))]
+    """(label, value) of every method: ERSD, GSD and plain decoding, which all see, then the others."""
+    names = dict.fromkeys(("ersd", "gsd", "ar", *METHODS))
+    return [("plain" if name == "ar" else METHODS[name].name, name) for name in names]
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:

@@ -23,7 +23,6 @@ _PAGE = """<!doctype html>
 <header class="introduction"><h1>Speculative decoding, a recorded run</h1><p class="about"></p></header>
 {panels}</main></div>
 <script type="application/json" id="trace"></script>
-<script type="application/json" id="baseline"></script>
 <script>(() => {{
 {script}
 start();
@@ -34,7 +33,7 @@ start();
 
 @cache
 def empty() -> str:
-    """The page without a run; the page's own Save fills in what is in the elements `trace` and `baseline`."""
+    """The page without a run; the page's own Save fills in the element `trace`."""
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
         panels=PANELS.read_text(encoding="utf-8"),
@@ -42,13 +41,12 @@ def empty() -> str:
     )
 
 
-def page(trace: str, baseline: str = "[]", framed: bool = False) -> str:
+def page(trace: str, framed: bool = False) -> str:
     """The page with a run.
 
-    trace: the JSON of a `Generation`. baseline: that of the rounds of autoregressive decoding beside it.
-    framed: in a notebook, where nothing plays by itself.
+    trace: the JSON of a `Generation`. framed: in a notebook, where nothing plays by itself.
     """
-    found = _filled(_filled(empty(), "trace", trace), "baseline", baseline)
+    found = _filled(empty(), "trace", trace)
     return found.replace("<body>", "<body data-framed>", 1) if framed else found
 
 

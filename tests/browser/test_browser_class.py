@@ -78,7 +78,7 @@ def decode_controls(page):
         "topology": page.locator("#topology input").input_value().split(":")[0],
         "k": page.locator("#k input[type=number]").input_value(),
         "length": page.locator("#length input[type=number]").input_value(),
-        "baseline": str(int(page.get_by_label("Measure the autoregressive baseline too").is_checked())),
+        "baseline": str(int(page.get_by_label("Measure plain decoding too").is_checked())),
         "temperature": number("Temperature"),
         "top-p": number("Top-p"),
         "top-k": page.locator("#top-k input").input_value(),
@@ -93,7 +93,7 @@ def test_a_copied_link_opens_the_same_set_up(visit, elsewhere):
     for name in ("k", "length"):
         enter(page.locator(f"#{name} input[type=number]"), DECODE[name])
     pick(page.locator("#topology input"), "batch")
-    choose(page.get_by_label("Measure the autoregressive baseline too"), False)
+    choose(page.get_by_label("Measure plain decoding too"), False)
     for label in ("Temperature", "Top-p"):
         enter(page.get_by_label(f"number input for {label}"), DECODE[label.lower()])
     for name in ("top-k", "seed"):

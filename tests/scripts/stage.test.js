@@ -1,41 +1,76 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { story } from "../../assets/decode/opening.js";
-import { axisEnd } from "../../assets/decode/race.js";
+import { leading } from "../../assets/decode/race.js";
 import { thinned } from "../../assets/decode/tree.js";
+import { durations, speed, speedWords } from "../../assets/shared/speed.js";
 import { show, state } from "../../assets/shared/store.js";
 import { runs } from "./recorded.js";
 
-const steps = () => Object.values(runs).flatMap(({ rounds }) => rounds.flatMap((round) => round.steps));
-
-test("a race's axis shows its winners and ends soon after the first arrivals, however late the others are", () => {
-  for (const { leading } of steps()) {
-    const winners = ["arrival_q", "arrival_p"].map((name) => Math.min(...leading.map((row) => row[name] ?? Infinity)));
-    const won = Math.max(...winners.filter(Number.isFinite));
-    const end = axisEnd(leading);
-    assert.ok(end >= 1.2 * won && end <= 8 * won, `${end} for winners at ${winners}`);
+test("the winner of a race runs on top, both winners run, and the others are counted", () => {
+  const all = Object.values(runs).flatMap(({ rounds }) => rounds.flatMap((round) => round.steps));
+  for (const step of all) {
+    const { rows, left } = leading(step, true);
+    assert.equal(rows[0].token_id, step.winner_p);
+    assert.ok(rows.length <= 4 && rows.length + left <= step.leading.length);
+    const shown = rows.map(({ token_id }) => token_id);
+    if (step.winner_q !== null) assert.ok(shown.includes(step.winner_q));
+    assert.ok(shown.includes(step.token_id));
   }
 });
 
-test("the opening's story is told of its first two rounds, in order, without holes", () => {
-  const opening = runs["opening.json"];
-  show(opening, { name: "opening" });
-  const moments = story();
-  const told = moments.map(({ words }) => words).join(" ");
+test("the opening plays both lanes, then tells of one round in order, without holes", () => {
+  show(runs["opening.json"], { name: "opening", round: 0, step: 3 });
+  const [lanes, ...moments] = story();
+  assert.equal(lanes.seconds, 6);
+  const words = moments.map((moment) => moment.words).join(" ");
   assert.match(
-    told,
-    /^Guessed: .* six tokens.*Checked: .*“.*She had a.*”.*target writes its own “.*toy.*”: four tokens/s,
+    words,
+    /^Guessed: .* six tokens.*Checked: .*“.*She had a.*”.*large model writes its own “.*toy.*”: four/s,
   );
-  assert.doesNotMatch(told, /undefined|NaN|null|␣/);
+  assert.doesNotMatch(words, /undefined|NaN|null|␣/);
   const places = moments.map(({ move }) => {
     move();
-    return [state.selected.round, state.decision];
+    return [state.selected.round, state.decision, state.veiled];
   });
-  assert.deepEqual(
-    places,
-    places.toSorted(([a, b], [c, d]) => a - c || b - d),
-  );
-  assert.deepEqual([places[0], places.at(-1)[0]], [[0, 0], 1]);
+  assert.deepEqual(places, [
+    [0, 0, false],
+    [0, 3, false],
+    [0, 4, false],
+  ]);
+});
+
+// A run of two rounds with two tokens each, beside four tokens of plain decoding.
+const timedRun = (...pairs) => {
+  const round = (tokens) => ({
+    tokens: Array(tokens).fill({}),
+    seconds: { draft: 1, evaluate: 1, verify: 0, rest: 5 },
+  });
+  const timings = pairs.map(([run, plain]) => ({ run: [run, run], plain: Array(4).fill(plain) }));
+  return { rounds: [round(2), round(2)], baseline: Array.from({ length: 4 }, () => round(1)), timings };
+};
+
+test("a speed is told with its interval, after three repeats, and not where they are far apart", () => {
+  assert.equal(speed(timedRun([2, 1], [2, 1])), null);
+  const words = (...pairs) => speedWords(speed(timedRun(...pairs)));
+  assert.equal(words([2, 1.2], [2, 1.3], [2, 1.4]), "1.3 times as fast (1.2 to 1.4)");
+  assert.equal(words([2, 0.8], [2, 0.7], [2, 0.8]), "slower here: 0.8 times as fast (0.7 to 0.8)");
+  assert.equal(words([2, 0.999], [2, 1.0], [2, 1.1]), "about as fast as plain here (1.0 to 1.1)");
+  assert.equal(words([2, 1], [2, 3], [2, 1.2]), "how much faster: too busy to say");
+  const outliers = [1.2, 1.3, 1.4, 9, 0.1].map((plain) => [2, plain]);
+  assert.equal(words(...outliers), "1.3 times as fast (1.2 to 1.4)");
+});
+
+test("the lanes have the very ratio that is told, also where only the beginning was repeated", () => {
+  const run = timedRun([2, 1.2], [2, 1.3], [2, 1.4]);
+  run.timings[1].run.pop();
+  run.timings[1].plain.length = 2;
+  const total = (list) => list.reduce((sum, seconds) => sum + seconds, 0);
+  const drawn = durations(run);
+  assert.equal(drawn.run.length, 2);
+  assert.equal(drawn.plain.length, 4);
+  const told = speed(run).times;
+  assert.ok(Math.abs(told - total(drawn.plain.slice(0, 2)) / drawn.run[0]) < 1e-12);
 });
 
 test("labels of a tree keep off each other by their own widths, and what decides the round has its label", () => {

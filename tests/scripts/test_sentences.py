@@ -11,7 +11,7 @@ from specdec.methods import METHODS
 from specdec.trace import Generation
 from tests.scripts.test_scripts import ROOT, node, run  # noqa: F401 - a fixture
 
-RACED = "wins the target's race"
+RACED = "wins the large model's race"
 TELL = f"""
 import {{ readFileSync }} from "node:fs";
 import {{ parse, toRun }} from "{ROOT.as_uri()}/assets/shared/trace.js";

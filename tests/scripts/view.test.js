@@ -57,8 +57,8 @@ test("there is motion for the next round, not for one of several that come with 
 
 test("a race that still runs is stilled before the next one", () => {
   const cancelled = [];
-  const bar = (name) => ({ element: { animate: () => ({ cancel: () => cancelled.push(name) }) }, length: 10 });
-  startRace([bar("draft"), bar("target")], 10);
+  const bar = (name) => ({ animate: () => ({ cancel: () => cancelled.push(name) }) });
+  startRace([bar("draft"), bar("target")]);
   settle();
   settle();
   assert.deepEqual(cancelled, ["draft", "target"]);

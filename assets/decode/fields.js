@@ -1,0 +1,79 @@
+// The fields that a run is begun with: a recorded run sets them, and what was changed since a run is told.
+
+import { decode, onFields, openedWith } from "../page/setup.js";
+import { state, subscribe } from "../shared/store.js";
+import { onFrame } from "../shared/view.js";
+
+const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
+const ASIDE = ["tree", "baseline"]; // the tree follows from the others, and plain decoding changes no text
+
+let shown = null; // the fields of the run that is shown
+let own = null; // those of the visitor's own run, while a recorded one is shown
+
+// A tree as an address has it: the number of children of each node in level order.
+function written(paths) {
+  const ordered = [[], ...paths].sort((a, b) => a.length - b.length);
+  const children = (path) =>
+    paths.filter((other) => other.length === path.length + 1 && path.every((index, i) => other[i] === index)).length;
+  const counts = ordered.map(children);
+  return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
+}
+
+// Sets the fields as a recorded run has them, but those that the address gave. isFirst: of the run that the page opens
+// with, whose fields are the defaults.
+export function adopt(setup, isFirst) {
+  const values = {
+    prompt: setup.prompt,
+    method: setup.method,
+    topology: "optimal",
+    k: setup.paths.length,
+    length: setup.max_new_tokens,
+    temperature: setup.temperature,
+    "top-k": setup.top_k,
+    "top-p": setup.top_p,
+    seed: setup.seed,
+    tree: isFirst ? "" : written(setup.paths),
+  };
+  for (const name of openedWith(Object.keys(values))) if (first) delete values[name];
+  first = false;
+  decode?.assign(values, true);
+  shown = decode?.now() ?? null;
+}
+let first = true; // run: nobody has chosen another one yet
+
+// The visitor's own run is shown again.
+export function readopt() {
+  if (own) decode.assign(own, false);
+  shown = own;
+}
+
+export const setPrompt = (prompt) => decode?.assign({ prompt }, false);
+
+// Names of the fields that differ from those of the run that is shown.
+function changed() {
+  const now = decode?.now();
+  if (!now || !shown || state.rounds.length === 0) return [];
+  const isSame = (name) => String(now[name] ?? "") === String(shown[name] ?? "");
+  return Object.keys(shown).filter((name) => !ASIDE.includes(name) && !isSame(name));
+}
+
+// What a visitor reads of them; empty where nothing was changed.
+export function changedWords() {
+  const names = changed().map((name) => WORDS[name] ?? name);
+  if (names.length === 0 || !["idle", "done", "stopped", "error"].includes(state.phase)) return "";
+  return `You changed ${names.join(", ")}. What is shown is from before: press Generate.`;
+}
+
+export function mountFields() {
+  let { phase } = state;
+  const draw = onFrame(() => document.body.toggleAttribute("data-changed", changedWords() !== ""));
+  subscribe(() => {
+    if (state.phase === "waiting" && phase !== "waiting") shown = own = decode?.now() ?? null;
+    phase = state.phase;
+    draw();
+  });
+  onFields(() => {
+    if (shown === null && state.run !== null) shown = decode?.now();
+    draw();
+  });
+}

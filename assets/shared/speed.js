@@ -1,0 +1,72 @@
+// How much faster a run was than plain decoding, from repeats in which both were timed in turns.
+
+/** @import { Round, Timing } from "../types.d.ts" */
+
+import { decodingSeconds } from "./totals.js";
+
+const LEAST = 3; // repeats without which nothing is said
+const MANY = 5; // repeats from which on the lowest and the highest are left out of the interval
+const TOO_WIDE = 1.5; // highest over lowest of an interval that says nothing
+
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+// Rounds and tokens that all repeats decoded: of long runs only the beginning is repeated.
+function shared({ rounds, timings }) {
+  const calls = Math.min(...timings.map(({ run }) => run.length));
+  const tokens = sum(rounds.slice(0, calls).map((round) => round.tokens.length));
+  return { calls, tokens, plain: Math.min(tokens, ...timings.map(({ plain }) => plain.length)) };
+}
+
+// The ratio of seconds a token in each repeat.
+function ratios(run) {
+  const { calls, tokens, plain } = shared(run);
+  return run.timings.map(
+    (timing) => sum(timing.plain.slice(0, plain)) / plain / (sum(timing.run.slice(0, calls)) / tokens),
+  );
+}
+
+// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the lanes as they are drawn, and between
+// which values the repeats lie. null where it was not measured often enough; `isBusy` where they are too far apart to say.
+/** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
+export function speed(run) {
+  if (run.timings.length < LEAST || run.rounds.length === 0) return null;
+  const sorted = ratios(run).sort((a, b) => a - b);
+  const cut = sorted.length >= MANY ? 1 : 0;
+  const { calls, tokens, plain } = shared(run);
+  const drawn = durations(run);
+  const times = sum(drawn.plain.slice(0, plain)) / plain / (sum(drawn.run.slice(0, calls)) / tokens);
+  const [low, high] = [Math.min(times, sorted[cut]), Math.max(times, sorted[sorted.length - 1 - cut])];
+  return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
+}
+
+// The seconds of each round, and of each token of plain decoding: the medians of all repeats. The latest answer is
+// remembered: a playing clock asks for it in every frame.
+/** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
+export function durations({ rounds, baseline, timings }) {
+  const key = [rounds, rounds.length, baseline, baseline.length, timings];
+  const medians = (list, name) => list.map((round, i) => median(timings, name, i) ?? decodingSeconds(round));
+  if (!key.every((part, i) => part === latest.key[i]))
+    latest = { key, seconds: { run: medians(rounds, "run"), plain: medians(baseline, "plain") } };
+  return latest.seconds;
+}
+let latest = { key: [], seconds: { run: [], plain: [] } };
+
+function median(timings, name, i) {
+  const known = timings.map((timing) => timing[name][i]).filter((seconds) => seconds !== undefined);
+  return known.sort((a, b) => a - b)[Math.floor(known.length / 2)];
+}
+
+const rounded = (value) => value.toFixed(1);
+
+// The speed in words: "1.3 times as fast (1.2 to 1.4)".
+/** @param {ReturnType<typeof speed>} found */
+export function speedWords(found) {
+  if (found === null) return "";
+  const { times, low, high, isBusy } = found;
+  if (isBusy) return "how much faster: too busy to say";
+  const interval = `(${rounded(low)} to ${rounded(high)})`;
+  if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1) return `about as fast as plain here ${interval}`;
+  return times < 1
+    ? `slower here: ${rounded(times)} times as fast ${interval}`
+    : `${rounded(times)} times as fast ${interval}`;
+}
