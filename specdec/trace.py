@@ -201,7 +201,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One repeat in which a run and plain decoding were decoded in turns, for a fair comparison of their times.
+    """One repeat in which a run and plain decoding were timed in turns.
 
     run: the decoding seconds of each round; plain: those of each token of plain decoding.
     """

@@ -297,11 +297,12 @@ def write(
 
 def with_times(run: Generation, repeats: Repeats) -> str:
     """The run's JSON with plain decoding and the seconds of all repeats."""
-    seconds = (
-        {name: tuple(round(s, 6) for s in each) for name, each in one.items()} for one in repeats.seconds
-    )
-    timings = tuple(Timing(**one) for one in seconds)
+    timings = tuple(Timing(**{name: _rounded(each) for name, each in one.items()}) for one in repeats.seconds)
     return replace(run, baseline=tuple(repeats.plain_rounds), timings=timings).to_json()
+
+
+def _rounded(seconds: list[float]) -> tuple[float, ...]:
+    return tuple(round(each, 6) for each in seconds)
 
 
 def _write(path: Path, text: str) -> None:
