@@ -40,7 +40,18 @@ from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
 from components.page import frame, projector, serving, setup
 from components.race_lab import panel as race_lab
-from components.server import access, ahead, capacity, endpoint, lazy, memory, options, run, turns, zero_gpu
+from components.server import (
+    access,
+    capacity,
+    endpoint,
+    lazy,
+    memory,
+    options,
+    run,
+    scheduler,
+    turns,
+    zero_gpu,
+)
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.tree_lab import panel as tree_lab
@@ -96,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     wanted = options.parse(arguments)
     memory.share_arenas()
-    sys.setswitchinterval(ahead.SWITCH_INTERVAL)
+    sys.setswitchinterval(scheduler.SWITCH_INTERVAL)
     pair = LazyPair(partial(_load, wanted))
     try:
         limits.use(limits.from_options(wanted))

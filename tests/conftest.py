@@ -50,10 +50,10 @@ def answering(answers):
 
 def let_closed_runs_end():
     """Wait for closed runs: each ends with the round in progress, in the thread that decodes it."""
-    from components.server import ahead  # here, so that the core's tests need none of the page's packages
+    from components.server import scheduler  # here, so that the core's tests need none of the page's packages
 
     for thread in threading.enumerate():
-        if thread.name == ahead.THREAD:
+        if thread.name == scheduler.THREAD:
             thread.join(60)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from components.compare.drafts import Drafts
 from components.server import feed, run, topologies, turns
-from components.server.ahead import Ahead
 from components.server.settings import VisitorSettings, words
 
 REFERENCE = "reference"
@@ -95,13 +94,12 @@ def _decoded(
     phase = topologies.first_phase(settings)
     named: dict[str, Any] = {"column": name}
     yield log.flush(phase, **named)
-    steps = run.starting(drafts.pair_with(draft), settings, detail=False)
-    with closing(Ahead(seat, steps)) as ahead:
-        for _ in ahead.beginning(turns.TOLD_EVERY):
+    with closing(run.begin(seat, drafts.pair_with(draft), settings, detail=False)) as job:
+        for _ in job.beginning(turns.TOLD_EVERY):
             yield log.flush(phase, **named)
-        assert ahead.run is not None, "a run that has begun"
-        topology = ahead.run.topology
+        assert job.run is not None, "a run that has begun"
+        topology = job.run.topology
         tree = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth}
         yield log.flush("running", **named, tree=tree)
-        for rounds in ahead.batches(log.interval):
+        for rounds in job.batches(log.interval):
             yield log.flush("running", rounds, **named)

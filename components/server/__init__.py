@@ -5,9 +5,9 @@ settings     what a visitor asks for, checked
 capacity     how many runs are decoded at once
 turns        who has a seat
 claims       whose turn at the model is next
-ahead        a seated run, begun and told of
-together     all that have begun, decoded in one batch
-run          how a run begins, and what is told of it
+scheduler    begins and decodes all runs that have a seat, in one thread and one batch
+run          one run, and the updates that the page gets of it
+timing       how long a run takes beside plain decoding
 feed         updates on their way to the browser
 topologies   the trees that can be asked for
 lazy, loading, access, known_pairs, zero_gpu      the pair of models: which, when, and where

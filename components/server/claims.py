@@ -118,7 +118,11 @@ class Model:
 
         Of several addresses, the one that has held it least.
         """
-        return min((self._used.get(share.visitor.address, 0.0) for share in claim.shares), default=0.0)
+        return min(map(self.used_by, claim.shares), default=0.0)
+
+    def used_by(self, share: Share) -> float:
+        """Seconds for which the address of this share has held the model."""
+        return self._used.get(share.visitor.address, 0.0)
 
 
 class Claim:
@@ -148,7 +152,7 @@ class Claim:
 
         After a step of a measurement, which yields None, the model is passed on. After anything else it is
         kept for the next turn as long as all who ask come after this work: so whoever takes what is yielded
-        must ask for the next without delay (`ahead`). The work is closed when this ends.
+        must ask for the next without delay (`scheduler`). The work is closed when this ends.
         """
         kept = False
         with closing(work):

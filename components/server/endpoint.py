@@ -11,7 +11,6 @@ from anyio.to_thread import run_sync
 
 import specdec
 from components.server import feed, run, topologies, turns
-from components.server.ahead import Ahead
 from components.server.settings import VisitorSettings
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
@@ -62,11 +61,11 @@ def endpoint(pair: Pair) -> None:
 
 
 async def _rounds(pair: Pair, settings: VisitorSettings, seat: turns.Seat) -> AsyncGenerator[specdec.Round]:
-    """Rounds, decoded ahead in a thread; who waits for a seat holds none."""
+    """The rounds of a run. A run that waits for a seat holds no thread."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)
-    with closing(Ahead(seat, run.starting(pair, settings))) as ahead:
-        beginning, batches = ahead.beginning(_LOOK), ahead.batches(0)
+    with closing(await run_sync(run.begin, seat, pair, settings)) as job:
+        beginning, batches = job.beginning(_LOOK), job.batches(0)
         while not await run_sync(next, beginning, True):
             pass
         while (batch := await run_sync(next, batches, None)) is not None:

@@ -1,8 +1,7 @@
-"""A visitor's run: how it begins, and what the page is told of it.
+"""A visitor's run: settings, seat, run, and the updates that the page gets.
 
-updates     settings checked -> a seat -> the pair -> `Ahead` -> updates of `feed`
-                                                        |
-starting                    prompt -> tree -> `specdec.stream`, in a thread of its own
+updates   settings are checked ─▶ a seat ─▶ `begin` ─▶ rounds as updates of `feed` ─▶ plain decoding
+starting  prompt ─▶ tree ─▶ `specdec.stream`, in steps that the scheduler takes
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ from typing import Any
 import specdec
 from components.guard import limits
 from components.server import feed, lazy, topologies, turns, zero_gpu
-from components.server.ahead import Ahead, Decoding
+from components.server.scheduler import RUNS, Job
 from components.server.settings import VisitorSettings
 from components.server.timing import Repeats
-from specdec.decoding.auto import Steps, finished
+from components.server.zero_gpu import BorrowedJob, Decoding
+from specdec.decoding.auto import finished
 from specdec.pair import Pair
 
 
@@ -47,34 +47,43 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
     setup, phase = _setup(pair, settings), topologies.first_phase(settings)
     note: dict[str, Any] = {}
     yield log.flush(phase, setup=setup)
-    with closing(Ahead(seat, _lent_or_embedded(pair, settings, note))) as ahead:
-        for _ in ahead.beginning(turns.TOLD_EVERY):
+    try:
+        job = begin(seat, pair, settings)
+    except zero_gpu.NoGpuError as error:
+        note["message"] = f"{error} This run is by the embedded story models, on the CPU."
+        pair = zero_gpu.embedded()
+        job, setup = begin(seat, pair, settings), _setup(pair, settings)
+    with closing(job):
+        for _ in job.beginning(turns.TOLD_EVERY):
             yield log.flush(phase)  # with each update a visitor can stop it
-        run = ahead.run
-        if note:
-            setup = _setup(run.pair, settings)
+        run = job.run
+        assert run is not None, "a run that has begun"
         setup |= _tree(run.topology, topologies.has_to_measure(settings)) | {"prompt_ids": run.prompt_ids}
         yield log.flush("running", setup=setup, **note)
-        for rounds in ahead.batches(log.interval):
+        for rounds in job.batches(log.interval):
             yield log.flush("running", rounds)
-    note = {}
+    message: dict[str, Any] = {}
     if settings.baseline and settings.method != "ar":
-        note = yield from _baseline(log, seat, run, settings)
-    yield log.flush("done", prefill_seconds=run.prefill_seconds, **note)
+        message = yield from _baseline(log, seat, run, settings)
+    yield log.flush("done", prefill_seconds=run.prefill_seconds, **message)
 
 
 def _baseline(
     log: feed.Log, seat: turns.Seat, run: Decoding, settings: VisitorSettings
 ) -> Generator[str, None, dict[str, Any]]:
-    """Plain decoding beside a run that went well; a message where it could not be measured."""
+    """Plain decoding after a run: timed in turns with it, or once if other runs are decoded too.
+
+    Returns a message if plain decoding failed.
+    """
     yield log.flush("baseline")
     plain = replace(settings, method="ar")
-    if isinstance(lazy.present(run.pair), zero_gpu.Lender):  # each repeat would have to borrow a GPU
+    lent = isinstance(run.pair, zero_gpu.Lender)  # each repeat would have to borrow a GPU
+    if lent or turns.MODEL.num_seated > 1:
         try:
-            with closing(Ahead(seat, starting(run.pair, plain, False, run.prompt_ids))) as ahead:
-                for rounds in ahead.batches(log.interval):
+            with closing(begin(seat, run.pair, plain, False, run.prompt_ids)) as job:
+                for rounds in job.batches(log.interval):
                     yield log.flush("baseline", rounds)
-        except ValueError as error:  # nothing of the visitor's is wrong by now: a shared GPU was not lent
+        except ValueError as error:  # the visitor's settings are right: a shared GPU was not lent
             return {"message": f"Plain decoding could not be measured to its end. {error}"}
         return {}
     if topologies.has_to_measure(settings) and isinstance(run.topology, specdec.Topology):
@@ -96,13 +105,22 @@ def _baseline(
     return {}
 
 
-def _lent_or_embedded(pair: Pair, settings: VisitorSettings, note: dict[str, Any]) -> Steps[Decoding]:
-    """The run; by the embedded pair where no GPU is lent, of which `note` gets a message."""
-    try:
-        return (yield from starting(pair, settings))
-    except zero_gpu.NoGpuError as error:
-        note["message"] = f"{error} This run is by the embedded story models, on the CPU."
-    return (yield from starting(zero_gpu.embedded(), settings))
+def begin(
+    seat: turns.Seat,
+    pair: Pair,
+    settings: VisitorSettings,
+    detail: bool = True,
+    prompt_ids: tuple[int, ...] = (),
+) -> Job | BorrowedJob:
+    """Begin the run of checked settings for whoever has this seat; close what is returned.
+
+    `NoGpuError` if a GPU is needed and none is lent. Other errors come with the rounds.
+    """
+    pair = lazy.present(pair)
+    if isinstance(pair, zero_gpu.Lender):
+        with seat.turn():
+            return BorrowedJob(seat, pair.start(settings, detail, prompt_ids))
+    return RUNS.submit(seat, starting(pair, settings, detail, prompt_ids))
 
 
 def starting(
@@ -112,16 +130,14 @@ def starting(
     prompt_ids: tuple[int, ...] = (),
     *,
     alone: bool = False,
-) -> Steps[Decoding]:
-    """Make the run of checked settings, not begun yet, in the thread that will decode it.
+) -> topologies.KeyedSteps:
+    """Make the run of checked settings, in the thread that will decode it; nothing is decoded yet.
 
-    It may measure to choose a tree, so each step takes a turn of the model (`Ahead`). prompt_ids: of the
-    prompt where they are known. alone: it will be decoded by itself, not with those that have a seat.
-    ValueError as in `specdec.stream`, and where the prompt has more tokens than the limit.
+    It takes steps because a tree may have to be measured. prompt_ids: the prompt's, if they are known. alone:
+    the run is decoded by itself, not with those that have a seat. ValueError as in `specdec.stream`, and if
+    the prompt has more tokens than the limit.
     """
     pair = lazy.present(pair)
-    if isinstance(pair, zero_gpu.Lender):
-        return pair.start(settings, detail, prompt_ids)
     assert isinstance(pair, specdec.ModelPair), "a pair in this process"
     lazy.use_threads(pair)
     prompt_ids = prompt_ids or _prompt_ids(pair, settings)
@@ -150,7 +166,7 @@ def starting(
 
 
 def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Decoding:
-    """The run that `starting` begins, in this thread."""
+    """The run that `starting` makes, in this thread."""
     return finished(starting(pair, settings, *details, alone=True))
 
 

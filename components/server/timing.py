@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
+from typing import Any
 
-from components.server.ahead import Decoding
+from components.server.zero_gpu import Decoding
 from specdec import Round
-from specdec.decoding.auto import Steps
 
 LEAST, MOST = 3, 7
 """Repeats: at least so many where the server has no other run, at most so many."""
@@ -27,7 +27,7 @@ LONGEST = 5.0
 BLOCK = 8
 """Tokens that one of them decodes before it is the other's turn."""
 
-Beginning = Callable[[], Steps[Decoding]]
+Beginning = Callable[[], Generator[Any, None, Decoding]]
 Seconds = dict[str, list[float]]
 """Of one repeat: the decoding seconds of each round of "run" and of "plain"."""
 
@@ -45,7 +45,7 @@ class Repeats:
         self._beginnings = {"run": run, "plain": plain}
         self._alone = alone
 
-    def steps(self) -> Steps[None]:
+    def steps(self) -> Generator[Any, None, None]:
         """Decode all repeats, a step of work for each round."""
         start, most = time.monotonic(), sys.maxsize
         while len(self.seconds) < MOST:
@@ -57,7 +57,7 @@ class Repeats:
             if len(self.seconds) == 1 and now - begun > LONGEST:
                 most = max(BLOCK, int(len(self.plain_rounds) * LONGEST / (now - begun)))
 
-    def _repeat(self, most: int) -> Steps[None]:
+    def _repeat(self, most: int) -> Generator[Any, None, None]:
         """One repeat, of the first `most` tokens."""
         with ExitStack() as open_runs:
             decodings: dict[str, Decoding] = {}
@@ -65,7 +65,7 @@ class Repeats:
                 decodings[name] = open_runs.enter_context(closing((yield from begin())))
             self.seconds.append((yield from self._in_turns(decodings, most)))
 
-    def _in_turns(self, decodings: dict[str, Decoding], most: int) -> Steps[Seconds]:
+    def _in_turns(self, decodings: dict[str, Decoding], most: int) -> Generator[Any, None, Seconds]:
         seconds: Seconds = {name: [] for name in decodings}
         tokens, going, goal = dict.fromkeys(decodings, 0), list(decodings), 0
         while going:

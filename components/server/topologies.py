@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Hashable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any
@@ -13,7 +13,7 @@ import specdec
 from components.guard import limits
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
-from specdec.decoding.auto import Steps, choosing, finished, measured_as, measuring
+from specdec.decoding.auto import choosing, finished, measured_as, measuring
 from specdec.decoding.engine import RunSettings
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
@@ -30,6 +30,9 @@ serves the others next to it."""
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
 _AT_ONCE = (1, 4, 16)
 """Runs at once for which `auto` measures a tree."""
+
+KeyedSteps = Generator[Hashable, None, Any]
+"""Small steps of a measurement; the first yields its key, the others None."""
 
 
 def has_to_measure(settings: Any) -> bool:
@@ -49,8 +52,10 @@ def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
 
 def steps(
     pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, at_once: int = 1, **sampling: Any
-) -> Steps[Any]:
+) -> KeyedSteps:
     """Choose the topology of that name for `specdec.stream`, in small steps where that takes measuring.
+
+    The first step yields the key of the measurement: what it finds serves all runs with the same key.
 
     tree: for a measured topology, the very tree instead, as `written`; at_once: runs that are decoded
     together, for `auto`, where the text does not depend on the tree; sampling: temperature, top_k and top_p,
@@ -68,13 +73,15 @@ def steps(
 
 def _measured(
     pair: ModelPair, name: str, k: int, method: str, at_once: int, sampling: Sampling
-) -> Steps[Any]:
+) -> KeyedSteps:
     settings = RunSettings(method, 1, neighbour(sampling), None, False)
     if name == "auto":
-        invariant = METHODS[method].drafter_invariant
-        return (yield from choosing(pair, settings, _about(at_once) if invariant else 1))
+        at_once = _about(at_once) if METHODS[method].drafter_invariant else 1
+        yield id(pair), method, settings.sampling, at_once
+        return (yield from choosing(pair, settings, at_once))
     if shipped := _shipped(pair, settings):
         return specdec.optimal_topology(shipped, k)
+    yield id(pair), measured_as(method), settings.sampling
     trial = yield from measuring(pair, settings)
     return specdec.optimal_topology(trial.acceptance, k)
 

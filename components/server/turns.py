@@ -1,7 +1,7 @@
 """One fair queue for the model, with a visible place in it.
 
 A run first takes a seat; as many are taken at once as the model has room for (`capacity`), and the others
-wait in line, knowing their place. Seated runs are decoded together (`together`): whoever asked for 400 tokens
+wait in line, knowing their place. Seated runs are decoded together (`scheduler`): whoever asked for 400 tokens
 does not hold up the one who asked for 20. Their rounds, and everything else that runs the model, take turns:
 
     with turns.MODEL.seat(visitor) as seat:

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import gradio as gr
 
 import specdec
 from components.guard import limits
 from components.server import known_pairs, topologies
-from components.server.ahead import Decoding
+from components.server.claims import Claim
 from components.server.settings import VisitorSettings
 from specdec.decoding.auto import measured_as
 from specdec.pair import Pair
@@ -35,6 +36,25 @@ LEAST, MOST = 10, 20
 _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
 """Seconds for moving the models, for each token, and for measuring acceptance first. Not measured on ZeroGPU:
 guesses on the safe side, for 8 B parameters in bfloat16."""
+
+
+class Decoding(Protocol):
+    """A run that has begun, here or in another process; its rounds come one by one."""
+
+    topology: specdec.Topology | specdec.ContextTree
+    prompt_ids: tuple[int, ...]
+    seed: int
+    prefill_seconds: float
+
+    @property
+    def pair(self) -> Pair:
+        """The pair that decodes it."""
+
+    def __iter__(self) -> Iterator[specdec.Round]: ...
+    def __next__(self) -> specdec.Round: ...
+    def close(self) -> None:
+        """End it and free what it holds."""
+
 
 Start = Callable[..., Decoding]
 """Begins a run in this process: pair, settings, detail, prompt_ids, as `components.server.run.start`."""
@@ -172,6 +192,41 @@ class BorrowedRun(Iterator[specdec.Round]):
             return next(self._updates)
         except gr.Error as error:
             raise _in_words(error) from None
+
+
+class BorrowedJob:
+    """A borrowed run as `scheduler.Job` has its runs: whoever reads its rounds decodes them, in turns."""
+
+    def __init__(self, claim: Claim, run: BorrowedRun):
+        self.run = run
+        self._rounds = claim.turns(run)
+
+    def beginning(self, every: float) -> Iterator[None]:  # noqa: ARG002
+        """Nothing: the run has begun."""
+        return iter(())
+
+    def batches(self, interval: float) -> Iterator[list[specdec.Round]]:
+        """The rounds in lists, `interval` seconds apart; an error comes after the rounds before it."""
+        batch: list[specdec.Round] = []
+        failure: Exception | None = None
+        due = time.monotonic()
+        try:
+            for round in self._rounds:
+                batch.append(round)
+                if time.monotonic() >= due:
+                    yield batch
+                    batch, due = [], time.monotonic() + interval
+        except Exception as error:
+            failure = error
+        if batch:
+            yield batch
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """End the run and give the GPU back."""
+        self._rounds.close()
+        self.run.close()
 
 
 def _in_words(error: gr.Error) -> ValueError:

@@ -10,7 +10,7 @@ decode meanwhile. What is accepted is a function of pair, method and sampling; w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,7 +59,7 @@ _REMEMBERED = 16
 _T = TypeVar("_T")
 
 
-def finished(steps: Steps[_T]) -> _T:
+def finished(steps: Generator[object, None, _T]) -> _T:
     """Take all the steps; returns what they find."""
     while True:
         try:

@@ -157,14 +157,14 @@ def test_a_borrowed_run_is_the_same_run(lent, pairs, spaces, topology):
 
 def test_seconds_are_few_and_grow_with_the_length(lent, spaces):
     for length in (8, 120, 160):
-        run.start(lent, VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
+        lent.start(VisitorSettings("Once", max_new_tokens=length, seed=1).checked()).close()
     assert spaces.asked == sorted(spaces.asked)
     assert zero_gpu.LEAST == spaces.asked[0] < spaces.asked[-1] <= zero_gpu.MOST
 
 
 def test_acceptance_is_measured_in_the_first_run_only(lent, spaces):
     for _ in range(2):
-        updates(lent, topology="optimal", k=4)
+        updates(lent, topology="optimal", k=4, temperature=0.7)
     first, second = spaces.asked
     assert first > second
     assert lent.measurements
@@ -193,7 +193,7 @@ def test_without_a_gpu_the_embedded_pair_goes_on_and_says_so(lent, spaces):
 def test_refusals_are_told_in_plain_words(lent, spaces, title, words):
     spaces.refusal = gr.Error("why", title=title, print_exception=False)
     with pytest.raises(zero_gpu.NoGpuError, match=f"{words}.*why"):
-        run.start(lent, VisitorSettings("Once", seed=1).checked())
+        lent.start(VisitorSettings("Once", seed=1).checked())
 
 
 def test_a_run_that_is_broken_off_ends_with_a_message(lent, spaces, caplog):
@@ -234,7 +234,7 @@ def test_a_mistake_of_the_visitor_comes_back_in_full(lent, spaces):
 
 
 def test_stopping_gives_the_gpu_back(lent, spaces):
-    borrowed = run.start(lent, VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
+    borrowed = lent.start(VisitorSettings("Once", max_new_tokens=40, seed=1).checked())
     next(borrowed)
     borrowed.close()
     assert list(borrowed._updates) == []

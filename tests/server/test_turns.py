@@ -10,6 +10,7 @@ import pytest
 
 from components.server import claims
 from components.server import turns as page_turns
+from components.server.claims import Claim, Model
 from components.server.turns import Bounds, Turns, Visitor
 
 
@@ -319,3 +320,19 @@ def test_a_measurement_that_is_stopped_frees_the_model():
     assert closed == [True]
     with queue.seat() as seat, seat.turn():
         pass
+
+
+def test_the_time_of_a_step_is_shared_by_its_runs_and_they_come_first_where_one_of_them_does():
+    model = Model()
+    line = Turns(lambda: Bounds(9, 9, 9, 9), model)
+    few, many = line.seat(Visitor("few")), [line.seat(Visitor("many", n)) for n in range(3)]
+
+    class Runs(Claim):
+        shares = (few, *many)
+
+    runs, check = Runs(model), line.seat(Visitor("check"))
+    model.used(runs, 4.0)
+    assert [seat.worked for seat in (few, *many)] == [1.0] * 4
+    model.used(check, 2.0)
+    assert [model.right(claim) for claim in (few, many[0], check, runs)] == [1.0, 3.0, 2.0, 1.0]
+    assert model.right(Claim(model)) == 0.0

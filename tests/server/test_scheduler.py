@@ -1,0 +1,493 @@
+"""Visitors' runs, begun and decoded by one thread: each text is that of the run alone."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import time
+import weakref
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+import specdec
+from components.server import scheduler as page_scheduler
+from components.server.claims import Model, Visitor
+from components.server.scheduler import OF_ADDRESS, Job, Scheduler
+from components.server.turns import Bounds, Turns
+from components.server.zero_gpu import BorrowedJob
+from specdec.decoding.batch import PIECE, Batch
+from specdec.decoding.run import Run
+from specdec.topology import Topology, sequence, specinfer
+from tests.conftest import let_closed_runs_end
+from tests.helpers.laws import markov_pair
+
+PATIENCE = 60
+"""Seconds until a test gives up."""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    made = specdec.load_pair("stories")
+    made.eos_ids = frozenset()
+    return made
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+@pytest.fixture
+def scheduler(model):
+    return Scheduler(model)
+
+
+def made(run):
+    """The beginning of a run that needs no measurement."""
+    return run
+    yield
+
+
+def submitted(scheduler, beginning, address=""):
+    share = SimpleNamespace(visitor=Visitor(address), worked=0.0)
+    return scheduler.submit(share, made(beginning) if isinstance(beginning, Run) else beginning)
+
+
+def ended(*jobs):
+    """Wait for the end of each job; the rounds of the first."""
+    found = []
+    for job in jobs:
+        try:
+            found.append([round for rounds in job.batches(0) for round in rounds])
+        except Exception:
+            found.append(job.rounds)
+    return found[0] if found else []
+
+
+def token_ids(job):
+    return [token.id for round in job.rounds for token in round.tokens]
+
+
+KINDS = (
+    {"method": "ersd", "topology": sequence(4)},
+    {"method": "gsd", "topology": specinfer(8)},
+    {"method": "ar"},
+    {"method": "ersd", "topology": Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])},
+    {"method": "traversal", "topology": specinfer(6)},
+)
+PROMPTS = ("Once upon a time", "The weather that morning was", [7] * (2 * PIECE + 9))
+
+
+def asked(number):
+    """The prompt and the settings of one of many visitors."""
+    kind, prompt = KINDS[number % len(KINDS)], PROMPTS[number % len(PROMPTS)]
+    return prompt, {"seed": number, "max_new_tokens": 12 + number % 3 * 8, "detail": False, **kind}
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The runs of each step of a batch, from when `go_on` is set; `before(batch, runs)` may raise."""
+    step, noted = Batch.step, SimpleNamespace(runs=[], go_on=threading.Event(), before=lambda *_: None)
+
+    def watched(batch, runs):
+        noted.go_on.wait(PATIENCE)
+        noted.before(batch, runs)
+        noted.runs.append(list(runs))
+        return step(batch, runs)
+
+    monkeypatch.setattr(Batch, "step", watched)
+    return noted
+
+
+# ---------------------------------------------------------------- texts
+
+
+def test_texts_are_those_of_the_runs_alone_whoever_joins_and_leaves(pair, scheduler):
+    """Mixed methods, trees, prompts and lengths; every fourth visitor leaves after two rounds."""
+    jobs = []
+    for number in range(20):
+        prompt, settings = asked(number)
+        jobs.append(submitted(scheduler, specdec.stream(pair, prompt, **settings)))
+        if number % 4 == 3:
+            next(jobs[-1].batches(0))
+            jobs[-1].close()
+        if number % 5 == 4:
+            ended(jobs[number - 4])  # later ones find the others at other rounds
+    ended(*jobs)
+    for number, job in enumerate(jobs):
+        prompt, settings = asked(number)
+        alone = specdec.generate(pair, prompt, **settings).token_ids
+        assert job.state == "done"
+        assert token_ids(job) == alone[: len(token_ids(job))]
+        assert len(token_ids(job)) == len(alone) or job.closed
+
+
+def test_runs_are_decoded_in_one_batch_and_one_that_comes_later_waits_for_no_end(scheduler, steps):
+    pair = markov_pair(6)
+    runs = [specdec.stream(pair, [0], method="ar", seed=seed, max_new_tokens=30) for seed in range(7)]
+    jobs = [submitted(scheduler, run) for run in runs]
+    steps.go_on.set()
+    next(jobs[0].batches(0))
+    late = submitted(scheduler, specdec.stream(pair, [1], method="ar", max_new_tokens=2))
+    ended(*jobs, late)
+    assert max(map(len, steps.runs)) >= 6  # the first may have been advanced alone
+    assert any({late.run, runs[0]} <= set(runs_of) for runs_of in steps.runs)
+
+
+def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(scheduler, steps):
+    pairs = [markov_pair(6), markov_pair(6, seed=4)]
+    alone = [specdec.generate(pairs[n % 2], [0], seed=n, max_new_tokens=20).token_ids for n in range(6)]
+    jobs = [
+        submitted(scheduler, specdec.stream(pairs[n % 2], [0], seed=n, max_new_tokens=20)) for n in range(6)
+    ]
+    steps.go_on.set()
+    ended(*jobs)
+    assert [token_ids(job) for job in jobs] == alone
+    assert all(len({run.pair for run in runs}) == 1 for runs in steps.runs)
+    let_closed_runs_end()
+    gone = [weakref.ref(pair) for pair in pairs]
+    steps.runs.clear()
+    del jobs, pairs
+    gc.collect()
+    assert [pair() for pair in gone] == [None, None]
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, scheduler, monkeypatch):
+    prompt, settings = asked(0)
+    runs = [specdec.stream(pair, prompt, **settings | {"seed": seed}) for seed in range(4)]
+    begin = runs[1].begin
+
+    def broken():
+        engine = begin()
+        decoding = engine.decoding
+
+        def failing(number):
+            if number == 2:
+                raise MemoryError
+            return (yield from decoding(number))
+
+        engine.decoding = failing
+        return engine
+
+    monkeypatch.setattr(runs[1], "begin", broken)
+    jobs = [submitted(scheduler, run) for run in runs]
+    ended(*jobs)
+    assert [job.state for job in jobs] == ["done", "failed", "done", "done"]
+    assert isinstance(jobs[1].error, MemoryError)
+    assert len(jobs[1].rounds) == 2
+    for seed in (0, 2, 3):
+        alone = specdec.generate(pair, prompt, **settings | {"seed": seed})
+        assert token_ids(jobs[seed]) == alone.token_ids
+
+
+def test_a_run_that_can_not_begin_fails_alone(scheduler, monkeypatch):
+    pair = markov_pair(6)
+    broken, other = (specdec.stream(pair, [0], seed=seed, max_new_tokens=9) for seed in (1, 2))
+    monkeypatch.setattr(broken, "begin", lambda: (_ for _ in ()).throw(MemoryError()))
+    jobs = [submitted(scheduler, run) for run in (broken, other)]
+    ended(*jobs)
+    assert [type(job.error) for job in jobs] == [MemoryError, type(None)]
+
+
+def test_where_a_step_fails_as_a_whole_the_run_that_fails_it_is_found(pair, scheduler, steps, caplog):
+    """The others go on by themselves: their visitors get each round once, and the text of the run alone."""
+    prompt, settings = asked(0)
+    failed = []
+
+    def failing(_, runs):
+        if any(run.seed == 2 and len(run.rounds) == 3 for run in runs):
+            failed.append(len(runs))
+            raise RuntimeError("a bug")
+
+    steps.before = failing
+    runs = [specdec.stream(pair, prompt, **settings | {"seed": seed}) for seed in range(4)]
+    jobs = [submitted(scheduler, run) for run in runs]
+    steps.go_on.set()
+    ended(*jobs)
+    assert failed[0] > 1
+    assert failed[-1] == 1
+    assert str(jobs[2].error) == "a bug"
+    assert len(jobs[2].rounds) == 3
+    for seed in (0, 1, 3):
+        alone = specdec.generate(pair, prompt, **settings | {"seed": seed})
+        assert jobs[seed].error is None
+        assert token_ids(jobs[seed]) == alone.token_ids
+    assert f"a step of {failed[0]} runs failed" in caplog.text
+
+
+def test_a_run_that_differs_the_second_time_gives_nobody_a_mixed_text(scheduler, steps):
+    def failing(_, runs):
+        if len(runs) > 1 and all(run.rounds for run in runs):
+            for run in runs:
+                run.settings = run.settings._replace(method="gsd")  # what is decoded again will be this
+            raise RuntimeError("a bug")
+
+    pair, steps.before = markov_pair(6), failing
+    jobs = [submitted(scheduler, specdec.stream(pair, [0], seed=seed, max_new_tokens=200)) for seed in (5, 6)]
+    steps.go_on.set()
+    ended(*jobs)
+    for job, seed in zip(jobs, (5, 6), strict=True):
+        alone = specdec.generate(pair, [0], seed=seed, max_new_tokens=200).token_ids
+        assert token_ids(job) == alone[: len(token_ids(job))]
+        assert "another text" in str(job.error)
+
+
+def test_an_error_of_the_thread_itself_reaches_all_and_the_next_run_is_decoded(scheduler, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(page_scheduler.lazy, "use_threads", lambda _: 1 / 0)
+        job = submitted(scheduler, specdec.stream(markov_pair(6), [0]))
+        ended(job)
+        assert isinstance(job.error, ZeroDivisionError)
+        let_closed_runs_end()
+    again = submitted(scheduler, specdec.stream(markov_pair(6), [0], max_new_tokens=4))
+    ended(again)
+    assert len(token_ids(again)) == 4
+
+
+def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(scheduler, monkeypatch):
+    def no_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    pair = markov_pair(6)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="new thread"):
+            submitted(scheduler, specdec.stream(pair, [0], max_new_tokens=4))
+    again = submitted(scheduler, specdec.stream(pair, [0], max_new_tokens=4))
+    ended(again)
+    assert len(token_ids(again)) == 4
+
+
+# ---------------------------------------------------------------- addresses
+
+
+def addresses_of_steps(scheduler, steps, addresses):
+    """The runs of each step by address, while all runs were there."""
+    pair = markov_pair(6)
+    runs = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=60) for n in range(len(addresses))]
+    address_of = dict(zip(runs, addresses, strict=True))
+    there = []
+    steps.before = lambda batch, _: there.append(len(batch) == len(runs))
+    jobs = [submitted(scheduler, run, address_of[run]) for run in runs]
+    steps.go_on.set()
+    ended(*jobs)
+    return [
+        [(address_of[run], run) for run in runs]
+        for runs, complete in zip(steps.runs, there, strict=True)
+        if complete
+    ]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [
+        (["flood"] * 11 + ["one", "other", "other"], {"flood": OF_ADDRESS, "one": 1, "other": 2}),
+        (["school"] * 9 + ["college"] * 9, {"school": 9, "college": 9}),
+    ],
+    ids=["a flood beside others", "two classes of one size"],
+)
+def test_an_address_with_many_runs_has_few_in_a_step_beside_others(scheduler, steps, addresses, expected):
+    found = addresses_of_steps(scheduler, steps, addresses)
+    assert found
+    assert all(Counter(address for address, _ in step) == expected for step in found)
+
+
+def test_runs_of_an_address_take_turns_in_its_part_of_a_step(scheduler, steps):
+    found = addresses_of_steps(scheduler, steps, ["flood"] * 8 + ["one"])[:4]
+    had = Counter(run for step in found for _, run in step)
+    assert sorted(had.values()) == [2] * 8 + [4]
+
+
+# ---------------------------------------------------------------- beginnings
+
+
+class Trial:
+    """Measurements of one key, of three steps each. work: the job of each step, in order."""
+
+    def __init__(self, key):
+        self.key, self.work, self.found = key, [], False
+        self.go_on = threading.Event()
+
+    def beginning(self, number, run):
+        yield self.key
+        for _ in range(3):
+            if self.found:
+                break
+            self.go_on.wait(PATIENCE)
+            self.work.append(number)
+            yield
+        self.found = True
+        return run
+
+
+def short(seed=0):
+    return specdec.stream(markov_pair(6), [0], method="ar", seed=seed, max_new_tokens=3)
+
+
+def test_of_forty_runs_that_need_one_measurement_one_measures(scheduler):
+    trial = Trial("key")
+    trial.go_on.set()
+    jobs = [submitted(scheduler, trial.beginning(n, short(n))) for n in range(40)]
+    ended(*jobs)
+    assert trial.work == [0, 0, 0]
+    assert {job.state for job in jobs} == {"done"}
+
+
+def test_where_the_one_who_measures_leaves_the_next_one_measures(scheduler):
+    trial = Trial("key")
+    jobs = [submitted(scheduler, trial.beginning(n, short(n))) for n in range(3)]
+    time.sleep(0.05)
+    jobs[0].close()
+    trial.go_on.set()
+    ended(*jobs)
+    assert trial.work in ([0, 1, 1, 1], [1, 1, 1])
+    assert (jobs[0].run, len(jobs[1].rounds), len(jobs[2].rounds)) == (None, 3, 3)
+
+
+def test_a_failed_measurement_is_made_by_the_next(scheduler):
+    def failing():
+        yield "key"
+        raise ValueError("no draft")
+
+    trial = Trial("key")
+    trial.go_on.set()
+    jobs = [submitted(scheduler, failing()), submitted(scheduler, trial.beginning(1, short()))]
+    ended(*jobs)
+    assert "no draft" in str(jobs[0].error)
+    assert trial.work == [1, 1, 1]
+
+
+def test_whoever_needs_no_measurement_does_not_wait_for_one(scheduler):
+    def endless():
+        yield "key"
+        while True:
+            time.sleep(0.001)
+            yield
+
+    measuring = submitted(scheduler, endless(), "other")
+    job = submitted(scheduler, short())
+    ended(job)
+    assert (measuring.state, len(job.rounds)) == ("beginning", 3)
+    measuring.close()
+    ended(measuring)
+
+
+def test_the_beginning_is_told_of_until_the_run_is_there(scheduler):
+    trial, run = Trial("key"), short()
+    job = submitted(scheduler, trial.beginning(0, run))
+    told = job.beginning(0.001)
+    assert [next(told), next(told)] == [None, None]
+    trial.go_on.set()
+    list(told)
+    assert job.run is run
+    assert len(ended(job)) == 3
+
+
+def test_what_keeps_a_run_from_beginning_is_raised(scheduler):
+    job = submitted(scheduler, (1 / 0 for _ in range(3)))
+    with pytest.raises(ZeroDivisionError):
+        list(job.beginning(PATIENCE))
+
+
+def test_a_job_that_is_closed_before_it_begins_is_not_decoded(scheduler):
+    trial, run = Trial("key"), short()
+    job = submitted(scheduler, trial.beginning(0, run))
+    job.close()
+    trial.go_on.set()
+    let_closed_runs_end()
+    assert not run.rounds
+
+
+# ---------------------------------------------------------------- turns
+
+
+def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, model, scheduler):
+    line = Turns(lambda: Bounds(2, 2, 2, 2), model)
+    prompt, settings = asked(0)
+    run = specdec.stream(pair, prompt, **settings | {"max_new_tokens": 400})
+    with line.seat() as seat:
+        job = scheduler.submit(seat, made(run))
+        assert next(job.batches(0))
+        job.close()
+    let_closed_runs_end()
+    assert run.rounds[-1].finish is None
+
+
+def test_measurements_and_checks_get_their_turns_beside_the_runs(model, scheduler):
+    line = Turns(lambda: Bounds(4, 4, 4, 4), model)
+    job = submitted(scheduler, specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=4000))
+    with line.seat(Visitor("check")) as seat:
+        for _ in range(20):
+            with seat.turn():
+                time.sleep(0.001)
+    assert job.rounds
+    assert job.state == "running"
+    job.close()
+    ended(job)
+
+
+# ---------------------------------------------------------------- rounds as they are read
+
+
+def test_every_round_comes_once_in_order():
+    job = Job(None, None)
+    threading.Thread(target=lambda: [*map(job.add, range(1000)), job.end()]).start()
+    batches = list(job.batches(0))
+    assert list(itertools.chain(*batches)) == list(range(1000))
+    assert all(batches)
+
+
+def test_rounds_wait_for_their_time_but_not_beyond_the_end():
+    job = Job(None, None)
+    job.add(1)
+    batches = job.batches(3600)
+    assert next(batches) == [1]  # nobody waits for the first
+    job.add(2)
+    job.add(3)
+    job.end(ValueError("broken"))
+    assert next(batches) == [2, 3]
+    with pytest.raises(ValueError, match="broken"):
+        next(batches)
+
+
+def test_a_run_without_rounds_has_no_batches():
+    job = Job(None, None)
+    job.end()
+    assert list(job.batches(0)) == []
+
+
+class Lent:
+    """A run in another process that gives these rounds; an error is raised."""
+
+    def __init__(self, *rounds):
+        self.rounds, self.closed = iter(rounds), False
+
+    def __next__(self):
+        round = next(self.rounds)
+        if isinstance(round, Exception):
+            raise round
+        return round
+
+    def close(self):
+        self.closed = True
+
+
+def test_a_lent_run_is_read_in_the_same_way(model):
+    seat = Turns(lambda: Bounds(1, 1, 1, 1), model).seat()
+    job = BorrowedJob(seat, Lent(1, 2, 3))
+    assert list(job.beginning(0)) == []
+    assert list(job.batches(0)) == [[1], [2], [3]]
+    assert job.run.closed
+    batches = BorrowedJob(seat, Lent(1, 2, 3, ValueError("broken"))).batches(3600)
+    assert [next(batches), next(batches)] == [[1], [2, 3]]
+    with pytest.raises(ValueError, match="broken"):
+        next(batches)
+    unread = BorrowedJob(seat, Lent(1))
+    unread.close()
+    assert unread.run.closed
