@@ -1,15 +1,14 @@
-"""One fair queue for the model, with a visible place in it.
+"""The line for the model: a run waits for a seat, and knows its place meanwhile.
 
-A run first takes a seat; as many are taken at once as the model has room for (`capacity`), and the others
-wait in line, knowing their place. Seated runs are decoded together (`scheduler`): whoever asked for 400 tokens
-does not hold up the one who asked for 20. Their rounds, and everything else that runs the model, take turns:
+As many runs have a seat at once as the model has room for (`capacity`). They are decoded together
+(`scheduler`), so a run of 400 tokens does not delay one of 20. All work of the model takes turns (`claims`):
 
     with turns.MODEL.seat(visitor) as seat:
         for place in seat.wait():  # at most once a second, until the run has its seat
             yield f"place {place.number} of {place.of}"
-        with seat.turn():  # the model is this run's alone
+        with seat.turn():  # nothing else uses the model now
             tree = specdec.optimal_topology(specdec.measure_acceptance(pair), 8)
-        for round in seat.turns(specdec.stream(pair, prompt, topology=tree)):  # a turn for each step
+        for round in seat.turns(specdec.stream(pair, prompt, topology=tree)):  # a turn for each round
             yield round
 
 Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, gives the seat to the
