@@ -317,8 +317,8 @@ def test_a_file_that_is_no_acceptance_is_named(tmp_path):
 @pytest.mark.slow
 def test_the_gain_experiment_runs_resumes_and_counts(tmp_path):
     arguments = ["--smoke", "--results", str(tmp_path / "r.jsonl"), "--acceptance", str(tmp_path)]
-    experiment.main([*arguments, "--summary", str(tmp_path / "s.json")])
+    experiment.EXPERIMENT.command([*arguments, "--summary", str(tmp_path / "s.json")])
     lines = (tmp_path / "r.jsonl").read_text()
-    experiment.main(arguments)
+    experiment.EXPERIMENT.command(arguments)
     assert (tmp_path / "r.jsonl").read_text() == lines
     assert lines.count("\n") == 1 + 16

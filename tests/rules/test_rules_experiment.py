@@ -7,8 +7,7 @@ import json
 import pytest
 
 import specdec
-from specdec.experiments import Settings, draft_temperature, rules, run, summarize
-from specdec.experiments.fixed_trees import trees
+from specdec.experiments import Settings, comparison, draft_temperature, rules, run, summarize
 from specdec.experiments.store import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
@@ -25,16 +24,16 @@ def measured(tmp_path_factory):
     """A pair, its trees, and the store of all runs on eight prompts."""
     target = random_table(8, 1, 3)
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
-    shapes, store = trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
+    shapes, store = rules.EXPERIMENT.trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     store.begin(HEADER)
-    rules.measure(pair, PROMPTS, 2, 40, shapes, store)
+    rules.EXPERIMENT.measure(pair, PROMPTS, 2, 40, shapes, store)
     return pair, shapes, store
 
 
 @pytest.mark.slow
 def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
     _, shapes, store = measured
-    summary = rules.summarize(HEADER, store.read()[1])
+    summary = rules.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(rules.TEMPERATURES) * len(shapes) * len(DRAFTING)
     for row in summary["points"]:
         assert row["tokens"] == 8 * 40 * 2
@@ -47,7 +46,7 @@ def test_all_rules_decode_the_same_prompts_on_the_same_trees(measured):
 def test_of_an_unfinished_experiment_only_prompts_count_that_all_points_have(measured):
     runs = measured[2].read()[1]
     last = max(i for i, run in enumerate(runs) if run["temperature"] and run["prompt"] == 5)
-    summary = rules.summarize(HEADER, [run for i, run in enumerate(runs) if i != last])
+    summary = rules.EXPERIMENT.summarize(HEADER, [run for i, run in enumerate(runs) if i != last])
     tokens = {row["tokens"] for row in summary["points"] if row["temperature"]}
     assert tokens == {8 * 40 * 2 - 40}
 
@@ -56,32 +55,32 @@ def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_pat
     pair, shapes, _ = measured
     store, prompts = Store(tmp_path / "temperatures.jsonl"), PROMPTS
     store.begin(HEADER)
-    draft_temperature.measure(pair, prompts, 1, 40, shapes, store)
+    draft_temperature.EXPERIMENT.measure(pair, prompts, 1, 40, shapes, store)
     before = store.path.read_text()
-    draft_temperature.measure(pair, prompts, 1, 40, shapes, store)
+    draft_temperature.EXPERIMENT.measure(pair, prompts, 1, 40, shapes, store)
     assert store.path.read_text() == before
-    summary = draft_temperature.summarize(HEADER, store.read()[1])
+    summary = draft_temperature.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(shapes) * len(draft_temperature.TEMPERATURES)
     for row in summary["points"]:
         assert row["tokens"] == 8 * 40
         assert (row["gain"]["value"] == 0) or row["draft_temperature"] != draft_temperature.BESIDE
     assert len({row["value"] for row in summary["points"]}) > len(shapes)
-    assert len(draft_temperature.as_text(summary).splitlines()) == 1 + len(shapes)
+    assert len(draft_temperature.EXPERIMENT.as_text(summary).splitlines()) == 1 + len(shapes)
 
 
 def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measured, tmp_path, monkeypatch):
     pair, shapes, _ = measured
-    store, honest = Store(tmp_path / "temperatures.jsonl"), draft_temperature.generate_many
+    store, honest = Store(tmp_path / "temperatures.jsonl"), comparison.generate_many
     store.begin(HEADER)
     monkeypatch.setattr(
-        draft_temperature, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
+        comparison, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
     )
-    with pytest.raises(AssertionError, match="another text"):
-        draft_temperature.measure(pair, [[0], [1]], 1, 40, shapes, store)
+    with pytest.raises(AssertionError, match="differs from plain decoding's"):
+        draft_temperature.EXPERIMENT.measure(pair, [[0], [1]], 1, 40, shapes, store)
 
 
 def test_at_temperature_0_no_rule_gains_anything(measured):
-    points = rules.summarize(HEADER, measured[2].read()[1])["points"]
+    points = rules.EXPERIMENT.summarize(HEADER, measured[2].read()[1])["points"]
     cold = [row for row in points if row["temperature"] == 0]
     assert cold
     assert all(row["more_than_gsd"] == {"value": 0, "low": 0, "high": 0} for row in cold)
@@ -101,13 +100,13 @@ def test_a_greedy_repeat_has_a_prompt_with_one_token_less(measured):
 def test_a_finished_experiment_does_nothing_more(measured):
     pair, shapes, store = measured
     before = store.path.read_text()
-    rules.measure(pair, PROMPTS, 2, 40, shapes, store)
+    rules.EXPERIMENT.measure(pair, PROMPTS, 2, 40, shapes, store)
     assert store.path.read_text() == before
 
 
 def test_the_table_has_a_line_a_tree_and_says_what_is_apart(measured):
-    summary = rules.summarize(HEADER, measured[2].read()[1])
-    head, *lines = rules.as_text(summary).splitlines()
+    summary = rules.EXPERIMENT.summarize(HEADER, measured[2].read()[1])
+    head, *lines = rules.EXPERIMENT.as_text(summary).splitlines()
     assert "Traversal" in head
     assert len(lines) == len(rules.TEMPERATURES) * 4
     assert json.loads(json.dumps(summary)) == summary

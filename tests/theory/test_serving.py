@@ -21,7 +21,7 @@ HEADER = {"settings": {}, "pair": {}, "machine": {}}
 def measured(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
     store.begin(HEADER)
-    serving.measure(PAIR, PROMPTS, 2, 6, SHAPES, store)
+    serving.EXPERIMENT.measure(PAIR, PROMPTS, 2, 6, SHAPES, store)
     return store
 
 
@@ -37,25 +37,25 @@ def test_what_is_there_is_not_measured_again(measured, tmp_path):
     lines = measured.path.read_text().splitlines(keepends=True)
     cut = Store(tmp_path / "cut.jsonl")
     cut.path.write_text("".join(lines[:8]))
-    serving.measure(PAIR, PROMPTS, 2, 6, SHAPES, cut)
+    serving.EXPERIMENT.measure(PAIR, PROMPTS, 2, 6, SHAPES, cut)
     again = cut.path.read_text().splitlines(keepends=True)
     assert again[:8] == lines[:8]
     assert len(again) == len(lines)
 
 
 def test_rates_are_told_beside_those_without_drafts(measured):
-    summary = serving.summarize(HEADER, measured.read()[1])
+    summary = serving.EXPERIMENT.summarize(HEADER, measured.read()[1])
     assert summary["repeats"] == 2
     assert len(summary["points"]) == len(serving.AT_ONCE) * (len(SHAPES) + 1)
     for row in summary["points"]:
         assert row["low"] <= row["value"] <= row["high"]
         assert (row["tree"] != serving.PLAIN) or set(row["gain"].values()) == {1.0}
     assert json.loads(json.dumps(summary)) == summary
-    assert len(serving.as_text(summary).splitlines()) == 1 + len(serving.AT_ONCE)
+    assert len(serving.EXPERIMENT.as_text(summary).splitlines()) == 1 + len(serving.AT_ONCE)
 
 
 def test_repeats_that_were_not_finished_do_not_count(measured):
-    summary = serving.summarize(HEADER, measured.read()[1][:-1])
+    summary = serving.EXPERIMENT.summarize(HEADER, measured.read()[1][:-1])
     assert summary["repeats"] == 1
 
 
@@ -68,5 +68,5 @@ def test_another_text_ends_it(tmp_path, monkeypatch):
         return honest(*given, method=method, seeds=seeds, **also)
 
     monkeypatch.setattr(serving, "generate_many", another)
-    with pytest.raises(AssertionError, match="another text: 1 at once, tree 0, repeat 0"):
-        serving.measure(PAIR, PROMPTS, 1, 6, SHAPES, store)
+    with pytest.raises(AssertionError, match="differs from plain decoding's: 1 at once, tree 0"):
+        serving.EXPERIMENT.measure(PAIR, PROMPTS, 1, 6, SHAPES, store)

@@ -1,0 +1,214 @@
+"""What the experiments on the embedded pair share: their command, and runs at several points of one grid."""
+
+from __future__ import annotations
+
+import argparse
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from specdec.commands import Parser, to_write, write_json
+from specdec.context import ContextTree
+from specdec.decoding.batch import generate_many
+from specdec.decoding.run import measure_acceptance
+from specdec.devices import machine
+from specdec.experiments.estimates import Estimate, tokens_per_call
+from specdec.experiments.settings import read_prompts
+from specdec.experiments.store import Record, Store
+from specdec.loading import load_pair
+from specdec.optimal import optimal_topology
+from specdec.pair import ModelPair
+from specdec.race import derived_seed
+from specdec.shipped import PROMPTS
+from specdec.topology import Topology, batch, sequence
+
+AT_ONCE = 10
+"""Prompts that are decoded together. The texts are those of `generate`."""
+GROWN_FROM = "gsd"
+"""The method whose acceptance the optimal trees are grown from."""
+
+Prompt = str | Sequence[int]
+Trees = Mapping[str, Topology | ContextTree]
+Point = tuple[Any, ...]
+"""Values of an experiment's fields: the runs of one point are counted together."""
+
+
+class Experiment(ABC):
+    """One experiment on the embedded pair: `python -m specdec.experiments.NAME`.
+
+    about: one sentence for `--help`. repeats: how often every prompt is decoded, each time with another seed.
+    length: the most new tokens of one text.
+    """
+
+    name: str
+    about: str
+    repeats = 2
+    length = 200
+
+    @abstractmethod
+    def measure(
+        self,
+        pair: ModelPair,
+        prompts: Sequence[Prompt],
+        repeats: int,
+        length: int,
+        trees: Trees,
+        store: Store,
+    ) -> None:
+        """Do the runs that the results file lacks."""
+
+    @abstractmethod
+    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+        """The results as plain data. Of an unfinished experiment, only what all points have counts."""
+
+    @abstractmethod
+    def as_text(self, summary: Record) -> str:
+        """The summary as a table for a terminal."""
+
+    def trees(self, pair: ModelPair) -> dict[str, Topology]:
+        """The trees by name: sequence(4), batch(4), and the optimal trees of 8 and 16 tokens."""
+        acceptance = measure_acceptance(pair, method=GROWN_FROM)
+        optimal = {f"optimal({k})": optimal_topology(acceptance, k) for k in (8, 16)}
+        return {"sequence(4)": sequence(4), "batch(4)": batch(4)} | optimal
+
+    def prepared(
+        self, pair: ModelPair, prompts: Sequence[Prompt], options: argparse.Namespace
+    ) -> tuple[Sequence[Prompt], Trees]:
+        """The prompts to decode, and the trees."""
+        return prompts[:2] if options.smoke else prompts, self.trees(pair)
+
+    def command(self, arguments: Sequence[str] | None = None) -> None:
+        """Measure the embedded pair, then print the summary and write it."""
+        options = self.parser().parse_args(arguments)
+        torch.set_num_threads(1)
+        if options.smoke:
+            options.repeats, options.max_new_tokens = 1, 12
+        pair, store = load_pair("stories"), Store(options.results)
+        prompts, trees = self.prepared(pair, read_prompts(PROMPTS), options)
+        paths = {name: [list(path) for path in getattr(tree, "paths", ())] for name, tree in trees.items()}
+        settings = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts), "trees": paths}
+        names = {"target": pair.target.name, "draft": pair.drafting.name}
+        header = {"settings": settings, "pair": names, "machine": machine(pair.target.device)}
+        store.begin(header)
+        self.measure(pair, prompts, options.repeats, options.max_new_tokens, trees, store)
+        summary = self.summarize(header, store.read()[1])
+        print(self.as_text(summary))
+        if options.summary:
+            write_json(options.summary, summary)
+
+    def parser(self) -> argparse.ArgumentParser:
+        """The options of the command."""
+        program = f"python -m specdec.experiments.{self.name}"
+        parser = Parser(prog=program, description=self.about)
+        results = "JSON lines, to which runs are appended (default: %(default)s)"
+        parser.add_argument("--results", type=Path, default=Path(f"{self.name}.jsonl"), help=results)
+        parser.add_argument("--summary", type=to_write, help="the file for the summary")
+        repeats = "decode every prompt so often, with other seeds (default: %(default)s)"
+        parser.add_argument("--repeats", type=int, default=self.repeats, help=repeats)
+        parser.add_argument("--max-new-tokens", type=int, default=self.length, help="default: %(default)s")
+        smoke = "run every stage in seconds; the numbers mean nothing"
+        parser.add_argument("--smoke", action="store_true", help=smoke)
+        return parser
+
+
+class Comparison(Experiment):
+    """An experiment that decodes the same prompts with the same seeds at every point.
+
+    fields: the names of a point's values, of which one is "tree". seed: of all runs. same_text: whether every
+    text must equal that of plain decoding with its seed; AssertionError ends the experiment if one differs.
+    """
+
+    fields: tuple[str, ...]
+    seed: int
+    same_text = False
+
+    @abstractmethod
+    def points(self, trees: Sequence[str]) -> list[Point]:
+        """All points for trees of these names."""
+
+    @abstractmethod
+    def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of `generate_many` at a point, without its tree."""
+
+    @abstractmethod
+    def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
+        """What a row of the summary says beside the point's own tokens per target call."""
+
+    def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:  # noqa: ARG002
+        """The prompt of one repeat at a point: the same for all, unless an experiment says otherwise."""
+        return prompt
+
+    def measure(
+        self,
+        pair: ModelPair,
+        prompts: Sequence[Prompt],
+        repeats: int,
+        length: int,
+        trees: Trees,
+        store: Store,
+    ) -> None:
+        """Do the runs that the results file lacks: all points of ten prompts, then the next ten."""
+        done = {self._key(run) for run in store.read()[1]}
+        firsts = [(repeat, first) for repeat in range(repeats) for first in range(0, len(prompts), AT_ONCE)]
+        for repeat, first in tqdm(firsts, unit=f"{AT_ONCE} prompts", mininterval=1):
+            numbers = range(first, min(first + AT_ONCE, len(prompts)))
+            common: dict[str, Any] = {"seeds": seeds(self.seed, repeat, numbers), "max_new_tokens": length}
+            plain: list[list[int]] = []
+            for point in self.points(list(trees)):
+                values = dict(zip(self.fields, point, strict=True))
+                runs = [values | {"prompt": number, "repeat": repeat} for number in numbers]
+                if all(self._key(run) in done for run in runs):
+                    continue
+                asked = [self.prompt(prompts[number], values, repeat) for number in numbers]
+                if self.same_text and not plain:
+                    plain = [g.token_ids for g in generate_many(pair, asked, method="ar", **common)]
+                texts = generate_many(
+                    pair, asked, topology=trees[values["tree"]], **self.settings(values), **common
+                )
+                same = not self.same_text or [g.token_ids for g in texts] == plain
+                assert same, (
+                    f"a text differs from plain decoding's: {values}, prompts {first} to {numbers[-1]}"
+                )
+                for run, g in zip(runs, texts, strict=True):
+                    if self._key(run) not in done:
+                        store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
+
+    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
+        """A row for each point: tokens, tokens per target call with a 95% interval, and differences."""
+        runs = finished(runs, "prompt", "repeat")
+        by_point: dict[Point, list[Record]] = {}
+        for run in runs:
+            by_point.setdefault(self.point_of(run), []).append(run)
+        measured = {point: tokens_per_call(some) for point, some in by_point.items()}
+        rows = [
+            dict(zip(self.fields, point, strict=True))
+            | {"tokens": sum(run["tokens"] for run in by_point[point])}
+            | estimate.to_json()
+            | {name: more.to_json() for name, more in self.differences(point, measured).items()}
+            for point, estimate in measured.items()
+        ]
+        return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
+
+    def point_of(self, run: Record) -> Point:
+        """The point of a run, or of a row of the summary."""
+        return tuple(run[name] for name in self.fields)
+
+    def _key(self, run: Record) -> Point:
+        return *self.point_of(run), run["prompt"], run["repeat"]
+
+
+def seeds(seed: int, repeat: int, prompts: range) -> list[int]:
+    """A seed for each prompt."""
+    return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in prompts]
+
+
+def finished(runs: Sequence[Record], *fields: str) -> list[Record]:
+    """The runs that every point has, where `fields` tell the runs of one point apart."""
+    counts = Counter(tuple(run[name] for name in fields) for run in runs)
+    most = max(counts.values(), default=0)
+    return [run for run in runs if counts[tuple(run[name] for name in fields)] == most]
