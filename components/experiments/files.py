@@ -98,8 +98,9 @@ class _Bounds(Strict):
 class _Finding(Strict):
     name: str
     statement: str
+    place: str
     found: bool | None
-    numbers: dict[str, Any]
+    words: str
 
 
 class _Summary(Strict):

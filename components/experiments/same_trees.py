@@ -13,8 +13,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from components.experiments import figures
-from components.experiments.words import interval, listed, number, table
+from components.experiments.words import table
 from components.page.assets import ASSETS
+from specdec.experiments.phrases import interval, listed, number
 from specdec.figures.looks import BOUND, axes, colour, skeleton
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import DRAFTING, METHODS

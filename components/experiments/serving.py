@@ -12,8 +12,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from components.experiments.figures import Look, measured
-from components.experiments.words import interval, listed, number, table
+from components.experiments.words import table
 from components.page.assets import ASSETS
+from specdec.experiments.phrases import interval, listed, number
 from specdec.figures.looks import INK, axes, colour, marks, skeleton
 
 SERVING = ASSETS / "results" / "serving.json"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.experiments import figures, files, findings, same_trees, serving, words
+from components.experiments import figures, files, same_trees, serving, words
 from components.page.questions import Answer, Question, answers
+from specdec.experiments.findings import VERDICTS
 from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
 
@@ -53,7 +54,11 @@ def view(summary: words.Summary) -> View:
         "note": "" if summary["complete"] else _NOT_WHOLE,
         "methods": [[method, METHODS[method].name] for method in methods],
         "figures": [*of_method, _acceptance(summary), *([_difference(summary)] if len(methods) > 1 else [])],
-        "findings": findings.findings(summary),
+        "findings": [
+            {name: finding[name] for name in ("found", "statement", "words", "place")}
+            | {"verdict": VERDICTS[finding["found"]]}
+            for finding in summary["findings"]
+        ],
     }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from specdec.experiments.phrases import interval, listed, number
 from specdec.experiments.settings import STRATEGIES
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
@@ -158,29 +158,8 @@ def _measured(strategy: str, k: str, row: Mapping[str, Any]) -> list[str]:
 # ---------------------------------------------------------------- phrases
 
 
-def interval(row: Mapping[str, Any]) -> str:
-    """Low to high, in numbers."""
-    if row["low"] is None or row["high"] is None:
-        return "–"
-    return f"{number(row['low'])} to {number(row['high'])}"
-
-
-def number(value: float | None) -> str:
-    """Three significant digits at least, two decimals; a true minus sign."""
-    if value is None:
-        return "–"
-    digits = 2 if abs(value) >= 1 else min(6, 2 - math.floor(math.log10(abs(value)))) if value else 0
-    return f"{value:.{digits}f}".replace("-", "−")
-
-
 def _percent(rate: float) -> str:
     return f"{100 * rate:.1f}%"
-
-
-def listed(parts: Sequence[str], between: str = ", ") -> str:
-    """Parts of a sentence, the last after "and"."""
-    *most, last = parts or ["nothing"]
-    return f"{between.join(most)}{' and ' if between == ', ' else between}{last}" if most else last
 
 
 def _sentence(text: str) -> str:

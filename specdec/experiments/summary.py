@@ -1,10 +1,11 @@
-"""From a results file to the numbers of the paper's figures: one compact JSON object.
+"""From a results file to the numbers of the paper's figures: one JSON object.
 
 acceptance   by method: R as used (`by_index`), its counts with intervals, entropies in bits
 points       by method, strategy and k: measured tokens per target call, interval, prediction
+increments   the change per additional drafted token between neighbouring k
 differences  GSD minus ERSD at each strategy and k, paired
 bounds       by method and k: the lemma's bound, minimal and with m fixed, and the theorem's
-findings     the paper's statements, found or not, with their numbers
+findings     the paper's statements, found or not, with their numbers in a sentence
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _point(plan: Plan, item: Planned, runs: Sequence[Record], estimates: Estimat
     tokens, rounds = (sum(run[name] for run in runs) for name in ("tokens", "rounds"))
     return item.point._asdict() | {
         "depth": item.topology.depth,
-        **_with_interval(estimate),
+        **estimate.to_json(),
         "standard_error": estimate.standard_error,
         "prediction": theory.expected_tokens(plan.acceptance[item.point.method], item.topology),
         "tokens": tokens,
@@ -84,7 +85,7 @@ def _differences(settings: Settings, estimates: Estimates) -> list[dict[str, Any
         other = point._replace(method="ersd")
         if point.method == "gsd" and point in estimates and other in estimates:
             row = {"strategy": point.strategy, "k": point.k}
-            rows.append(row | _with_interval(estimates[point] - estimates[other]))
+            rows.append(row | (estimates[point] - estimates[other]).to_json())
     return rows
 
 
@@ -104,7 +105,7 @@ def _increments(points: Sequence[Mapping[str, Any]], estimates: Estimates) -> li
             "from": before["k"],
             "to": after["k"],
         }
-        rows.append(row | _with_interval(change) | {"prediction": predicted})
+        rows.append(row | change.to_json() | {"prediction": predicted})
     return rows
 
 
@@ -146,14 +147,9 @@ def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
         "positions": positions,
         "by_index": mean.tolist(),
         "entropy_of_mean": theory.entropy_of_rates(mean),
-        "mean_entropy": _with_interval(bits) if bits else None,
-        "kl": _with_interval(kl) if kl else None,
+        "mean_entropy": bits.to_json() if bits else None,
+        "kl": kl.to_json() if kl else None,
     }
-
-
-def _with_interval(estimate: Estimate) -> dict[str, float]:
-    low, high = estimate.interval
-    return {"value": estimate.value, "low": low, "high": high}
 
 
 # ---------------------------------------------------------------- bounds

@@ -306,7 +306,10 @@ def test_every_finding_is_stated_with_its_numbers(summary):
     findings = summary["findings"]
     assert len({finding["name"] for finding in findings}) == len(findings) == 13
     assert {finding["found"] for finding in findings} <= {True, False, None}
-    assert all(finding["numbers"] for finding in findings)
+    for finding in findings:
+        assert finding["words"].startswith("Missing") == (finding["found"] is None)
+        assert finding["words"].endswith(".")
+        assert not set(finding["words"]) & set("{}_")
     missing = [finding["name"] for finding in findings if finding["found"] is None]
     assert missing == ["batch_3", "specinfer_level"]  # batch ends at 2 here, specinfer has two points
 
