@@ -9,6 +9,7 @@ at the same place, with a tree of the same shape.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -30,6 +31,8 @@ LONGEST = 96
 """Tokens after which the text is long enough."""
 _MOST_TOKENS = 6
 """Of one proposal, and of the rest of a word that the target began."""
+_MARKS = 2
+"""Combining marks on a letter; no language that is written with a phone needs more."""
 _SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]
@@ -94,8 +97,17 @@ class Drafting:
 
 
 def written(text: str) -> str:
-    """A proposal without what its writer did not mean: spaces around it, and what is not printed."""
-    return " ".join("".join(c for c in text if c.isprintable()).split())[:MOST_CHARACTERS]
+    """A proposal as the class may see it.
+
+    Spaces around it and characters that are not printed are left out. So are combining marks beyond `_MARKS`
+    on a letter: a stack of them covers the lines above on the projector.
+    """
+    marks, shown = 0, []
+    for character in unicodedata.normalize("NFC", "".join(filter(str.isprintable, text))):
+        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        if marks <= _MARKS:
+            shown.append(character)
+    return " ".join("".join(shown).split())[:MOST_CHARACTERS]
 
 
 def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], seed: int) -> Checked:

@@ -57,7 +57,7 @@ def panel(settings: Sequence[str] = ()) -> gr.HTML:
         folder=assets.file_url(traces.FOLDER),
         entries=entries,
         mostBytes=limits.current().trace_bytes,
-        player=assets.file_url(assets.empty_player()),
+        player=assets.empty_player(),
         settings=list(settings),
     )
 

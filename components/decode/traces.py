@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import gradio as gr
-
 from components.page import assets
 
 FOLDER = assets.ASSETS / "traces"
 INDEX = FOLDER / "index.json"
 
-gr.set_static_paths([FOLDER])  # the browser loads a run as a file: nobody waits for the model
+assets.publish(*FOLDER.glob("*.json"))  # the browser loads a run as a file: nobody waits for the model
 
 
 def entries() -> list[dict[str, Any]]:

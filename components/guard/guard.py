@@ -60,12 +60,10 @@ _RANGE = re.compile(rb"bytes=(\d{1,15}-\d{0,15}|-\d{1,15})")
 
 
 class Guard:
-    """ASGI middleware around a Gradio app. fresh: beginnings of paths that browsers ask for again each time,
-    so that new scripts never meet old ones. framed_by: other hosts that may show the page in a frame.
-    """
+    """ASGI middleware around a Gradio app. framed_by: other hosts that may show the page in a frame."""
 
-    def __init__(self, app: Any, fresh: tuple[str, ...] = (), framed_by: str = ""):
-        self.app, self.fresh, self.framed_by = app, fresh, framed_by
+    def __init__(self, app: Any, framed_by: str = ""):
+        self.app, self.framed_by = app, framed_by
         self.kept = Kept(app)
         self.arriving = {"json": Arriving(), "results": Arriving()}
         self.questions = Line(AT_ONCE)
@@ -111,7 +109,7 @@ class Guard:
         # a single one is answered with the whole, as every server may
         scope["headers"] = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
         if route.kept:
-            await self.kept.serve(scope, send, route.kept == "page")
+            await self.kept.serve(scope, send, route)
         elif route.body:
             await self._posted(route, scope, receive, send, visitor)
         else:
@@ -167,7 +165,7 @@ class Guard:
             more.append(
                 (b"content-security-policy", _policy(scope["app"].get_blocks().share, self.framed_by))
             )
-        if scope["path"].startswith(self.fresh):
+        if scope["path"].startswith(routes.FILES):
             more.append((b"cache-control", b"no-cache"))
         return more
 

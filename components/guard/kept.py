@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from fastapi import Request
 from gradio import route_utils
 
 from components.guard.bodies import Refused, again, collected
+from components.guard.routes import Route
 
 MOST_BYTES = 64 * 2**20
 LARGEST = 8 * 2**20
@@ -61,11 +61,13 @@ class Kept:
         self._bytes = 0
         self._making, self._packing = asyncio.Lock(), asyncio.Lock()
 
-    async def serve(self, scope: Any, send: Any, page: bool) -> None:
+    async def serve(self, scope: Any, send: Any, route: Route) -> None:
         """Answer a GET or HEAD. `Refused` where no page can be made for such an address."""
+        page = route.kept == "page"
         root = _root(scope) if page else b""
-        key = (scope["path"].rstrip("/"), _version(scope))
-        answer = self._answers.get(key) or await self._made(scope, key, page)
+        version = route.changed(scope["path"]), scope["app"].get_blocks().share
+        key = (scope["path"].rstrip("/"), version)
+        answer = self._answers.get(key) or await self._made(route.answers or self._app, scope, key, page)
         if answer.header(b"etag") and _header(scope, b"if-none-match") == answer.header(b"etag"):
             await _send(send, 304, answer.headers, b"", None)
             return
@@ -79,11 +81,11 @@ class Kept:
         sent = b"" if scope["method"] == "HEAD" else body
         await _send(send, answer.status, [*answer.headers, *told], sent, len(body))
 
-    async def _made(self, scope: Any, key: Key, page: bool) -> Answer:
+    async def _made(self, app: Any, scope: Any, key: Key, page: bool) -> Answer:
         async with self._making:
             if key in self._answers:
                 return self._answers[key]
-            answer = await _made(self._app, scope, page)
+            answer = await _made(app, scope, page)
             if answer.status == 200 and self._fits(answer.body):
                 self._answers[key] = answer
             return answer
@@ -108,15 +110,6 @@ class Kept:
         fits = len(body) <= LARGEST and self._bytes + len(body) <= MOST_BYTES
         self._bytes += len(body) if fits else 0
         return fits
-
-
-def _version(scope: Any) -> Any:
-    """What is the same as long as an answer is right: a file's time, and whether the page is shared."""
-    _, of_file, path = scope["path"].partition("/file=")
-    try:
-        return os.stat(path).st_mtime_ns if of_file else scope["app"].get_blocks().share
-    except (OSError, ValueError):
-        return None
 
 
 async def _made(app: Any, scope: Any, page: bool) -> Answer:

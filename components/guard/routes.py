@@ -23,6 +23,8 @@ LONGEST_PATH = 1000
 LONGEST_NAME = 200
 """Characters of a part of a path; the disk takes no name much longer."""
 API = "/gradio_api"
+FILES = "/files"
+"""The page's own files lie below it. Browsers ask for them again each time, so that no script is old."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Route:
     until the server ends (`kept`): "page" where the server's own address stands in it, "file"
     where not. body: of a POST, "json" or "results". asks: it computes something, in turn (`line`).
     answers: an ASGI app, where it is not Gradio's. price: its cost, where it is not that of its kind.
-    within: tells of a request whether it comes from within a room.
+    within: tells of a request whether it comes from within a room. changed: of a path whose answer is kept, a
+    value that is another one when the answer is another one.
     """
 
     methods: tuple[str, ...]
@@ -42,6 +45,7 @@ class Route:
     answers: Any = None
     price: int = 0
     within: Callable[[Any], bool] | None = None
+    changed: Callable[[str], Any] = lambda _: None
 
     @property
     def cost(self) -> int:
@@ -64,8 +68,6 @@ ROUTES = [
     _get(r"/(assets|static)/.+", kept="file"),
     _get(rf"({API})?/theme\.css", kept="file"),
     _get(r"/(manifest\.json|favicon\.ico|robots\.txt)", kept="file"),
-    # absolute paths only: no address of another server
-    _get(rf"{API}/file=(/|[A-Za-z]:[/\\]).+", kept="file"),
     _get(f"{API}/(startup-events|app_id|queue/status)"),
     _get(f"{API}/queue/data"),
     _get(f"{API}/heartbeat/{SESSION}"),
@@ -75,6 +77,13 @@ ROUTES = [
     _post(f"{API}/call(/v2)?/generate/?"),
     _get(f"{API}/call(/v2)?/generate/{SESSION}"),
 ]
+
+
+def add_files(answers: Any, changed: Callable[[str], Any]) -> None:
+    """Answer paths below `FILES` by an ASGI app. changed: a value that is another one after the file of a
+    path has been changed."""
+    path = re.compile(f"{FILES}/.+")
+    ROUTES.append(Route(("GET", "HEAD"), path, "file", answers=answers, changed=changed))
 
 
 def add(

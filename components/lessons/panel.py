@@ -67,7 +67,7 @@ _BAR = """
 def bar() -> gr.HTML:
     """The lesson that is going on; it stays in sight whatever tab it opens. To be placed before the tabs."""
     file = assets.made("lessons.json", json.dumps(lessons()))  # fetched with the lessons' tab
-    return frame.panel("lesson", _BAR, lessons=assets.file_url(file))
+    return frame.panel("lesson", _BAR, lessons=file)
 
 
 def panel(pair: Pair) -> gr.HTML:

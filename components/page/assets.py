@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
+import mimetypes
+import zlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-import gradio as gr
 import plotly
+from fastapi.responses import FileResponse, Response
 
+from components.guard import routes
 from specdec.notebook import bundle, player
 
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
@@ -32,47 +33,31 @@ SHEETS = [*_NAMED, *sorted({*ASSETS.glob("*/style.css")} - {*_NAMED})]
 """The style sheets of the page in the order of the cascade; the `style.css` of another panel comes last."""
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-# What is listed here becomes public: scripts, styles, a file of plotly; no weights.
-gr.set_static_paths([MAIN, *FOLDERS, PLOTLY])
+_FILES = routes.FILES.removeprefix("/")  # no address tells where the server keeps its files
+_public: dict[str, Path | bytes] = {}
+
+
+def publish(*files: Path) -> None:
+    """Make files public: a browser finds them by `file_url`. No other file of the disk can be asked for."""
+    _public.update({_address(file): file for file in files})
+
+
+def made(name: str, text: str) -> str:
+    """Make a text public as a file of this name; its address, relative to the page."""
+    address = f"{_FILES}/made/{name}"
+    _public[address] = text.encode()
+    return address
 
 
 @cache
-def _made_folder() -> Path:
-    """A new public folder, which is removed when the server ends."""
-    folder = Path(tempfile.mkdtemp(prefix="specdec-page-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    gr.set_static_paths([folder])
-    return folder
-
-
-def remove_made() -> None:
-    """Remove the files that were written; for an end at which Python calls no exit function."""
-    if _made_folder.cache_info().currsize:
-        shutil.rmtree(_made_folder(), ignore_errors=True)
-
-
-def made(name: str, text: str) -> Path:
-    """Write a public file for the time of this server; its path. ValueError where the disk is full."""
-    try:
-        path = _made_folder() / name
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ValueError(
-            f"{name} could not be written to the temporary folder: {error.strerror or error}. Free some "
-            "space there, or name another folder in the variable TMPDIR"
-        ) from None
-    return path
-
-
-@cache
-def empty_player() -> Path:
-    """The page that plays a run offline, without one: Save fills it in."""
+def empty_player() -> str:
+    """The address of the page that plays a run offline, without a run: Save fills it in."""
     return made("player.html", player.empty())
 
 
 @cache
-def style() -> Path:
-    """All style sheets of the page in one file."""
+def style() -> str:
+    """The address of all style sheets of the page in one file."""
     return made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
 
 
@@ -81,5 +66,33 @@ OPENING = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]
 
 
 def file_url(path: Path) -> str:
-    """Where the browser finds a file of the static paths, relative to the page."""
-    return f"gradio_api/file={quote(path.as_posix())}"
+    """The address of a public file, or of a folder of them, relative to the page."""
+    return quote(_address(path))
+
+
+def _address(path: Path) -> str:
+    return f"{_FILES}/{path.name if path == PLOTLY else path.relative_to(ASSETS).as_posix()}"
+
+
+def changed(path: str) -> float | None:
+    """When the file at this path of the server was changed last; None where it is none, or was made."""
+    file = _public.get(path.removeprefix("/"))
+    return file.stat().st_mtime if isinstance(file, Path) and file.is_file() else None
+
+
+async def _answer(scope: Any, receive: Any, send: Any) -> None:
+    file = _public.get(scope["path"].removeprefix("/"))
+    kind = mimetypes.guess_type(scope["path"])[0]
+    response: Response
+    if isinstance(file, bytes):
+        response = Response(file, media_type=kind, headers={"etag": f'"{zlib.crc32(file):x}"'})
+    elif file is not None and file.is_file():
+        response = FileResponse(file)
+    else:
+        response = Response(status_code=404)
+    await response(scope, receive, send)
+
+
+routes.add_files(_answer, changed)
+# scripts, styles and a file of plotly; no weights
+publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))

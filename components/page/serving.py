@@ -7,14 +7,13 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import unquote
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
 
 from components.guard import connections, events, guard, limits
 from components.page import questions
-from components.page.assets import FOLDERS, MAIN, OPENING, file_url, style
+from components.page.assets import OPENING, file_url, style
 
 
 def theme() -> gr.themes.Base:
@@ -78,15 +77,14 @@ def _head() -> str:
     """The page's style sheet, and its scripts, fetched beside Gradio's and not one after the other."""
     # Gradio would rewrite the selectors of css_paths; a linked file stays as it is
     scripts = (f'<link rel="modulepreload" href="{file_url(script)}">' for script in OPENING)
-    return "".join([f'<link rel="stylesheet" href="{file_url(style())}">', *scripts])
+    return "".join([f'<link rel="stylesheet" href="{style()}">', *scripts])
 
 
 @asynccontextmanager
 async def _guarded(app: Any) -> AsyncIterator[None]:
     """Put the guard around the app when its server starts; Gradio puts its own middleware around others."""
-    fresh = tuple(f"/{unquote(file_url(path))}" for path in (MAIN, *FOLDERS))
     framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
-    app.middleware_stack = guard.Guard(app.middleware_stack, fresh, framed_by)
+    app.middleware_stack = guard.Guard(app.middleware_stack, framed_by)
     watching = asyncio.create_task(connections.watch(app))
     yield
     watching.cancel()

@@ -23,8 +23,6 @@ def _end(number: int, _: Any) -> None:
         signal.signal(other, signal.SIG_IGN)  # an impatient second Ctrl+C
     sys.stdout.flush()
     os.write(sys.stdout.fileno(), f"\nThe server was ended by {signal.Signals(number).name}.\n".encode())
-    if made := sys.modules.get("components.page.assets"):
-        made.remove_made()
     tunneling = sys.modules.get("gradio.tunneling")
     for tunnel in tunneling.CURRENT_TUNNELS if tunneling else ():
         tunnel.kill()

@@ -316,12 +316,12 @@ def test_the_opening_fetches_its_own_scripts_and_one_style_sheet(tab):
     page = tab((1280, 720))
     page.wait_for_timeout(500)
     fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
-    ours = [name.split("/assets/")[-1] for name in fetched if "file=" in name and name.endswith(".js")]
+    ours = [name.split("/files/")[-1] for name in fetched if "/files/" in name and name.endswith(".js")]
     assert len(ours) == len(set(ours)) > 30
     folders = {name.split("/")[0] for name in ours if "/" in name}
     assert folders == {"decode", "page", "shared", "classroom"}
     assert [name for name in ours if name.startswith("classroom/")] == ["classroom/teaching.js"]
-    assert sum("file=" in name and name.endswith(".css") for name in fetched) == 1
+    assert sum("/files/" in name and name.endswith(".css") for name in fetched) == 1
 
 
 def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):

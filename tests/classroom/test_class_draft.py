@@ -96,3 +96,18 @@ def test_one_guess_a_round_and_none_when_it_is_over(text):
     text.checking = True
     with pytest.raises(Refused, match="over"):
         text.propose(1, 1, "late")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("x\u0301\u0302\u0303\u0304\u0305word", "x\u0301\u0302word"),
+        ("a\u0489\u0488\u20dd\u20dd", "a\u0489\u0488"),
+        ("e\u0301te\u0301", "été"),
+        ("Vie\u0323\u0302t", "Việt"),
+        ("ผู้หญิง", "ผู้หญิง"),
+        ("a\u202e\u0300 b ", "à b"),
+    ],
+)
+def test_marks_do_not_climb_over_the_projectors_sentence(said, shown):
+    assert drafting.written(said) == shown

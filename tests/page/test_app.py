@@ -13,7 +13,6 @@ import weakref
 from pathlib import Path
 
 import pytest
-from gradio.utils import is_static_file
 
 import app
 import specdec
@@ -228,10 +227,11 @@ def test_no_template_evaluates_data(blocks):
 
 
 def test_scripts_are_public_and_weights_are_not():
-    assert is_static_file(assets.MAIN)
-    assert is_static_file(assets.PLOTLY)
-    for private in (assets.ASSETS / "tiny" / "target" / "config.json", ROOT / "app.py", assets.PLOTLY.parent):
-        assert not is_static_file(private), private
+    assert all(
+        assets.changed(f"/{assets.file_url(path)}") for path in (assets.MAIN, assets.PLOTLY, *assets.OPENING)
+    )
+    private = (assets.ASSETS / "tiny" / "target" / "config.json", assets.ASSETS / "results", assets.ASSETS)
+    assert not any(assets.changed(f"/{assets.file_url(path)}") for path in private)
 
 
 def test_where_a_model_lies_is_not_shown(pair):

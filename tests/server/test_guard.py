@@ -19,6 +19,7 @@ from components.guard import addresses, bodies, guard, hosts, limits, pace, rout
 from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused
 from components.guard.line import Line
 from components.guard.pace import Purses
+from components.page.assets import ASSETS, PLOTLY, file_url
 from tests.stress.visitors import ROOT, Site, client, serving
 
 SMALL = Bounds(size=1000, seconds=5, each=3, all=5)
@@ -95,7 +96,7 @@ def test_every_route_of_the_table_is_one_that_gradio_has_or_ours(site):
     paths = [
         *("/", "/config", "/gradio_api/info", "/theme.css", "/gradio_api/theme.css", "/manifest.json"),
         *("/favicon.ico", "/robots.txt", "/gradio_api/startup-events", "/gradio_api/app_id"),
-        *("/gradio_api/queue/status", f"/gradio_api/file={ROOT}/assets/main.js"),
+        *("/gradio_api/queue/status", "/files/main.js"),
         *(re.findall(r'"\.?(/(?:assets|static)/[^"]+)"', get(site, "/").text)[:2]),
     ]
     assert {path: get(site, path).status_code for path in paths} == dict.fromkeys(paths, 200)
@@ -187,7 +188,7 @@ def test_a_shared_page_may_load_what_its_template_names():
 
 
 def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_same(site):
-    path = f"/gradio_api/file={ROOT}/assets/main.js"
+    path = "/files/main.js"
     first = get(site, path)
     assert first.headers["cache-control"] == "no-cache"
     again = get(site, path, **{"if-none-match": first.headers["etag"]})
@@ -203,7 +204,7 @@ def test_browsers_ask_again_for_our_own_scripts_and_are_told_when_they_are_the_s
     ],
 )
 def test_more_than_one_range_is_refused_and_one_gets_the_whole(site, asked, status):
-    for path in ("/theme.css", f"/gradio_api/file={ROOT}/assets/main.js", "/gradio_api/queue/status"):
+    for path in ("/theme.css", "/files/main.js", "/gradio_api/queue/status"):
         answer = raw(
             site,
             f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: ".encode()
@@ -433,7 +434,7 @@ def test_an_address_has_so_many_fields(site, query):
 
 def test_a_path_has_a_limit(site):
     assert get(site, f"/static{'/a' * 450}").status_code == 404
-    for path in ("/static", f"/gradio_api/file={ROOT}", ""):
+    for path in ("/static", "/files", ""):
         assert get(site, path + "/a" * 3_000).status_code == 414
 
 
@@ -601,7 +602,7 @@ def test_no_address_can_write_into_the_page(site, forged):
 )
 def test_pages_and_files_come_packed_as_the_visitor_can_take_them(site, accepted, encoding):
     unpack = {"br": brotli.decompress, "gzip": gzip.decompress, None: bytes}[encoding]
-    for path in ("/", "/config", "/theme.css", f"/gradio_api/file={ROOT}/assets/main.js"):
+    for path in ("/", "/config", "/theme.css", "/files/main.js"):
         plain = get(site, path, **{"accept-encoding": "identity"})
         with httpx.stream("GET", site.address + path, headers={"accept-encoding": accepted}) as answer:
             packed = b"".join(answer.iter_raw())
@@ -622,24 +623,26 @@ def test_the_page_is_what_gradio_writes(site):
     assert get(site, "/?page=nothing&deep_link=x&__theme=dark").text == page_of(site).text
 
 
-def test_a_file_that_was_changed_is_served_as_it_is_now(tmp_path):
+def test_a_file_that_was_changed_is_served_as_it_is_now(site):
     """Whoever works on a script needs no new server."""
-    made = []
+    script = ASSETS / "page" / "setup.js"
+    before = script.stat()
+    path = f"/{file_url(script)}"
+    first = get(site, path)
+    try:
+        os.utime(script, (before.st_atime, before.st_mtime - 100))
+        assert get(site, path).headers["etag"] != first.headers["etag"]
+    finally:
+        os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert get(site, path).headers["etag"] == first.headers["etag"]
 
-    async def app(scope, receive, send):
-        made.append(scope["path"])
-        await answering(200, (tmp_path / "a.js").read_bytes())(scope, receive, send)
 
-    async def run():
-        _, ask = guarded(app)
-        path = f"/gradio_api/file={tmp_path}/a.js"
-        for text in ("old", "new"):
-            (tmp_path / "a.js").write_text(text)
-            os.utime(tmp_path / "a.js", ns=(len(made), len(made)))
-            assert [await ask(path) for _ in range(2)] == [(200, text.encode())] * 2
-        assert len(made) == 2
-
-    asyncio.run(run())
+def test_no_answer_tells_where_the_server_lies(site):
+    for path in ("/", "/config", "/class", "/gradio_api/info", "/files/made/page.css"):
+        answer = get(site, path)
+        assert answer.status_code == 200
+        assert str(ROOT) not in answer.text
+        assert str(PLOTLY.parent) not in answer.text
 
 
 def test_many_pages_at_once_are_one_page_made(site):
@@ -662,7 +665,7 @@ def guarded(app):
     """A guard around an app that answers every path, and what it sends to a GET of `path`."""
     blocks = SimpleNamespace(share=False, custom_mount_path=None)
     served = SimpleNamespace(get_blocks=lambda: blocks, root_path="")
-    fence = guard.Guard(app, fresh=("/x",))
+    fence = guard.Guard(app)
 
     async def ask(path="/gradio_api/app_id", method="GET"):
         sent = []

@@ -165,7 +165,7 @@ class Fuzzer:
 
     async def file(self) -> None:
         """A file that is nobody's business."""
-        path = f"/gradio_api/file={quote(self.random.choice(PATHS))}"
+        path = f"/{self.random.choice(['gradio_api/file=', 'files/'])}{quote(self.random.choice(PATHS))}"
         answer = await self.http.get(path)
         self.found.judge("file", str(answer.status_code), answer.text, path)
         if answer.status_code == 200:

@@ -163,7 +163,7 @@ class Site:
         """Open the page with a recorded run: seconds until everything that it needs is there."""
         start = time.monotonic()
         html = (await http.get("/")).raise_for_status().text
-        files = set(re.findall(r"gradio_api/file=[^\"'\\]+\.(?:css|js)\b", html))
+        files = set(re.findall(r"files/[^\"'\\]+\.(?:css|js)\b", html))
         for path in [*files, f"{self.traces}/{name}.json"]:
             (await http.get(f"/{path}")).raise_for_status()
         return time.monotonic() - start

@@ -104,9 +104,7 @@ async def arrivals(url: str, seconds: float) -> dict[str, int]:
     """Thirty browsers that open the page with all its scripts and styles, again and again."""
     async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
         text = (await http.get("/")).text
-        files = sorted(
-            {*re.findall(r"(?:\./)?((?:assets|static|gradio_api/file=)[^\"'\\ ]+\.(?:js|css))", text)}
-        )
+        files = sorted({*re.findall(r"(?:\./)?((?:assets|static|files)/[^\"'\\ ]+\.(?:js|css))", text)})
         rounds = itertools.cycle(["", *files])
 
         async def ask() -> str:

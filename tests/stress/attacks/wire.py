@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-import plotly
-
 MEGABYTE = 1_000_000
 Attack = Callable[[str, float], Awaitable[dict[str, int]]]
 
@@ -78,8 +76,7 @@ def writing(begin: bytes, again: bytes, rate: float, connections: int = 4) -> At
 async def unread_files(url: str, seconds: float) -> dict[str, int]:
     """Eight hundred connections that ask for the largest script and read nothing of it."""
     parts, end, got = urlsplit(url), time.monotonic() + seconds, Counter[str]()
-    path = f"/gradio_api/file={plotly.__path__[0]}/package_data/plotly.min.js"
-    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    request = _get("/files/plotly.min.js")
 
     async def connection() -> None:
         while time.monotonic() < end:
