@@ -1,8 +1,13 @@
-"""What decoding needs of a language model: `Model`, and `Session`, the cache of one run."""
+"""What decoding needs of a language model: `Model`, and `Session`, the cache of one run.
+
+`PreparedModel` is a model of transformers after its self-check, and `SessionKind` one way to open sessions on
+it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
@@ -15,12 +20,12 @@ if TYPE_CHECKING:
     from specdec.models.lean import LeanDecoder
 
 Capability = Literal["tree", "sequence", "ar"]
-"""What a model's cache and attention can do, from the self-check at load: score a tree of
+"""What a model's cache and attention can do, as the self-check at load found: score a tree of
 continuations in one forward, score one sequence of them, or only go on token by token."""
 
 
 class Session(Protocol):
-    """The cache of one run: a committed prefix, and a tree of pending nodes hanging from its end.
+    """The cache of one run: a committed prefix, and a tree of pending nodes at its end.
 
     Pending nodes are numbered from 0 in the order in which they were added since the last `keep`.
     """
@@ -37,14 +42,14 @@ class Session(Protocol):
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes and return their logits.
 
-        token_ids: int64 [n]. parents: for each, the number of an earlier pending node, or -1 for
-        the end of the prefix; may refer to nodes of the same call. Returns logits [n, vocabulary] in
-        the model's dtype, or wider, and on its device: row i scores what follows node i.
+        token_ids: int64 [n]. parents: for each node the number of an earlier pending node, also one of the
+        same call, or -1 for the end of the prefix. Returns logits [n, vocabulary] in the model's dtype or a
+        wider one, on the model's device: row i scores what follows node i.
         """
         ...
 
     def keep(self, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
+        """Commit these pending nodes, each a child of the one before, and drop all others."""
         ...
 
 
@@ -62,19 +67,57 @@ class Model(Protocol):
         ...
 
 
-class Wrapped(Protocol):
-    """A model of transformers as the sessions over it see it."""
+@dataclass(frozen=True)
+class SessionKind:
+    """One way to run a model of transformers.
+
+    open: opens a session. control: opens a session with a wrong mask, which a check has to notice; None where
+    there is no mask. decoder: builds the forward of ours that the sessions run on; it raises where it does
+    not fit the module. None where sessions call the module.
+    """
 
     name: str
-    device: torch.device
-    context_length: int
+    capability: Capability
+    open: Callable[[PreparedModel], Session]
+    control: Callable[[PreparedModel], Session] | None = None
+    decoder: Callable[[PreTrainedModel], LeanDecoder | CompiledDecoder] | None = None
+
+    def on(self, model: PreparedModel) -> PreparedModel:
+        """The model with this kind of session; raises what building its decoder raises."""
+        return replace(model, kind=self, decoder=self.decoder and self.decoder(model.module))
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """A model of transformers and what its self-check found; sessions are opened on it.
+
+    It never changes: changed weights make another one, and sessions that are open stay with theirs.
+    config: of the text decoder. device: of the input tokens and the logits. vocab_size: the width of the
+    logits. capability_reason: a sentence for the user. note: what else a user has to know, or "".
+    """
+
+    name: str
     module: PreTrainedModel
     config: PretrainedConfig
+    device: torch.device
     dtype: torch.dtype
-    capability_reason: str
-    lean: LeanDecoder | None
-    compiled: CompiledDecoder | None
+    vocab_size: int
+    context_length: int
+    kind: SessionKind
+    decoder: LeanDecoder | CompiledDecoder | None = None
+    capability_reason: str = ""
+    note: str = ""
 
-    def check_room(self, last_position: int) -> None:
-        """ValueError where the context has no such position."""
-        ...
+    @property
+    def capability(self) -> Capability:
+        """What its sessions can score."""
+        return self.kind.capability
+
+    def session(self) -> Session:
+        """A new empty cache."""
+        return self.kind.open(self)
+
+    def check_room(self, position: int) -> None:
+        """ValueError where a position lies beyond the context."""
+        if position >= self.context_length:
+            raise ValueError(f"{self.name} has a context of {self.context_length} tokens, which is full")

@@ -1,8 +1,8 @@
 """The key-value cache of one run, and the masks that make a forward over it attend along a tree.
 
-Every layer keeps one buffer: first the committed prefix, then the pending nodes in the order in
-which they came. Attention gets views of it, nothing is copied per forward, and `keep` moves the
-accepted nodes down to the prefix in place.
+Every layer has one buffer: first the committed prefix, then the pending nodes in the order in which they were
+added. Attention gets views of it, so nothing is copied per forward, and `keep` moves the accepted nodes to
+the end of the prefix in place.
 
     buffer   [ committed prefix ........ | pending nodes ... | free ...... ]
                                          ^ committed         ^ used        ^ capacity
@@ -23,10 +23,49 @@ from transformers.cache_utils import Cache, DynamicLayer
 from specdec.devices import upload
 
 CHUNK = 256
-"""Tokens of room that a buffer gets beyond its need. Growing copies it once in so many tokens, next to
-attention, which reads all of it for every token."""
+"""Tokens of room that a buffer gets beyond its need, so that it is copied once in so many tokens."""
 LARGEST_STACK = 1 << 28
-"""Bytes of one stack of layers; restacking takes as much again for a moment."""
+"""Bytes of one stack of layers; making a stack takes as much again for a moment."""
+
+
+def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
+    """Where committed nodes go: the first place, and the places of the nodes that have to move there.
+
+    Nodes that are numbered 0, 1, ... lie right behind the prefix already.
+    """
+    in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
+    return prefix + in_place, [prefix + node for node in nodes[in_place:]]
+
+
+class StackedCache:
+    """Keys and values of all layers in one buffer [layers, 2 x heads, capacity, head size].
+
+    shape: (layers, 2 x heads, head size). chunk: tokens of room that the buffer gets beyond its need.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, chunk: int):
+        layers, heads, size = shape
+        self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
+        self._chunk = chunk
+
+    def reserved(self, used: int, end: int) -> Tensor:
+        """The places of the first `end` tokens, of which `used` are filled; the buffer grows if need be."""
+        if end > self.buffer.shape[2]:
+            layers, heads, _, size = self.buffer.shape
+            larger = self.buffer.new_empty(layers, heads, end + self._chunk, size)
+            larger[:, :, :used] = self.buffer[:, :, :used]
+            self.buffer = larger
+        return self.buffer[:, :, :end]
+
+    def keep(self, prefix: int, nodes: Sequence[int]) -> None:
+        """Move these pending nodes to the end of a prefix of so many tokens."""
+        first, rows = _moved(prefix, nodes)
+        if rows:
+            indices = upload(rows, self.buffer.device)
+            self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
+
+    def commit(self, length: int) -> None:
+        """Do nothing: tokens behind the prefix are overwritten."""
 
 
 class BufferLayer(DynamicLayer):
@@ -109,9 +148,9 @@ class TreeCache(Cache):
 
     def keep(self, prefix: int, nodes: Sequence[int]) -> None:
         """Commit these pending nodes after a prefix of so many tokens, and drop all others."""
-        in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
-        if in_place < len(nodes):
-            self._gather(prefix + in_place, [prefix + node for node in nodes[in_place:]])
+        first, rows = _moved(prefix, nodes)
+        if rows:
+            self._gather(first, rows)
         self.commit(prefix + len(nodes))
 
     def commit(self, length: int) -> None:
@@ -160,24 +199,24 @@ class TreeCache(Cache):
 class Masks:
     """How the last n of m pending nodes attend, whatever the length of the prefix.
 
-    Counted from the prefix end, what a node sees does not depend on that length. So a mask is built
-    once, right-aligned, and a forward only fits it to its prefix.
+    A mask that is counted from the end of the prefix does not depend on its length. So it is built once,
+    right-aligned, and a forward only fits it to its prefix.
 
           prefix columns | pending nodes (m of them)
         .. 0 0 0 0 0 0 0 | 0 x x        x = finfo.min
         .. x 0 0 0 0 0 0 | 0 x 0        (here a window hides the prefix from deeper nodes)
     """
 
-    offsets: Tensor
-    """int64 [1, n]: depths, which are positions relative to the prefix end."""
+    depths: Tensor
+    """int64 [1, n]: positions relative to the end of the prefix."""
     depth: int
     """The largest of them."""
     pending: int
     """m."""
     by_window: Mapping[int | None, Tensor | None]
     """For each window its additive mask, [1, 1, n, prefix columns + m] in the model's dtype. Without a
-    window it has no prefix columns; it is None where the one node sees everything, so that attention
-    can go the fastest way."""
+    window it has no prefix columns. It is None for a single node that sees everything: attention is
+    fastest without a mask."""
 
     def at(self, length: int, window: int | None) -> Tensor | None:
         """The mask [1, 1, n, visible prefix + m] behind a prefix of `length` tokens."""
@@ -196,31 +235,31 @@ def tree_masks(
     windows: Iterable[int | None],
     dtype: torch.dtype,
     device: torch.device,
-    lines: bool = True,
+    ancestors_only: bool = True,
 ) -> Masks:
     """Masks of the pending nodes first, first + 1, ... of a tree given by its parents.
 
-    columns: the longest prefix that windowed masks serve. lines=False lets every node see all nodes
-    before it, the wrong mask that the self-check uses as its control.
+    columns: the longest prefix that windowed masks serve. ancestors_only=False lets every node see all nodes
+    before it: the wrong mask that the self-check uses as its control.
     """
-    depths, visible = _depths_and_lines(parents)
-    if not lines:
+    depths, visible = _depths_and_ancestors(parents)
+    if not ancestors_only:
         visible = torch.ones_like(visible).tril()
     by_window = {}
     for window in windows:
-        seen = _seen(depths, visible, first, columns, window)
+        seen = _windowed(depths, visible, first, columns, window)
         mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
         by_window[window] = None if len(seen) == 1 and seen.all() else mask[None, None].to(device)
-    deepest = int(depths[first:].max())  # before they are on a device, which nobody has to wait for
+    deepest = int(depths[first:].max())  # on the CPU, so that no device is waited for
     return Masks(depths[None, first:].to(device), deepest, len(parents), by_window)
 
 
 cached_tree_masks = lru_cache(maxsize=64)(tree_masks)
-"""`tree_masks`, remembered: a decoder asks for the same few shapes in every round."""
+"""`tree_masks`, remembered: decoding uses the same few shapes in every round."""
 
 
-def _depths_and_lines(parents: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Depths [m], and bool [m, m]: which nodes lie on the line from the prefix to each."""
+def _depths_and_ancestors(parents: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Depths [m], and bool [m, m]: whether node j is node i or an ancestor of it."""
     depths: list[int] = []
     visible = torch.eye(len(parents), dtype=torch.bool)
     for node, parent in enumerate(parents):
@@ -231,8 +270,8 @@ def _depths_and_lines(parents: Sequence[int]) -> tuple[Tensor, Tensor]:
     return torch.tensor(depths), visible
 
 
-def _seen(depths: Tensor, visible: Tensor, first: int, columns: int, window: int | None) -> Tensor:
-    """Bool [n, prefix columns + m]: what the nodes from `first` see through a window."""
+def _windowed(depths: Tensor, visible: Tensor, first: int, columns: int, window: int | None) -> Tensor:
+    """Bool [n, prefix columns + m]: what the nodes from `first` on see through a window."""
     if window is None:
         return visible[first:]
     # A node is depth + 1 positions behind the last prefix token; positions `window` behind are hidden.

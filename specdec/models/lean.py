@@ -1,13 +1,13 @@
 """Llama-like decoders without their overhead: the same mathematics on the same weights in fewer calls.
 
-At a handful of tokens a forward of a small model is mostly the calling of modules. `LeanDecoder` takes the
-weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about twenty
-operations per layer. It is never trusted by its looks: the self-check compares it with the model's own
-forwards like every other session, and where it can't be built or fails, the model's own forward is used.
+A forward of a small model over a few tokens spends most of its time in calls of modules. `LeanDecoder` takes
+the weights of a Llama, Mistral, Qwen 2 or Qwen 3 of transformers and scores pending nodes with about twenty
+operations per layer. The self-check compares it with the model's own forwards like every other session. Where
+it can't be built or fails, the model's own forward is used.
 
 On a CPU the matrices are packed for oneDNN, query, key and value as one: a forward over five tokens then
-costs little more than one over one. A call of oneDNN's costs some 15 microseconds however small its matrix:
-small ones of float32 are only transposed. Either copy takes the memory of the weights once more, so it is
+costs little more than one over one. A call of oneDNN costs some 15 microseconds for a matrix of any size, so
+small matrices of float32 are only transposed. Either copy takes the memory of the weights once more, so it is
 left out for models above `LARGEST_PACKED`. It does not follow later changes of the model's weights: `HFModel`
 notices them and packs again.
 """
@@ -28,8 +28,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from specdec.devices import upload
-from specdec.models.together.attention import Attention, Heads, Rows
+from specdec.models.attention import Attention, Heads, TextRows
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
@@ -40,13 +39,13 @@ LARGEST_PACKED = 4 << 30
 PACKED_DTYPES = ("float32", "bfloat16")
 """What oneDNN multiplies packed; bfloat16 where the processor does."""
 LARGEST_TRANSPOSED = 1 << 20
-"""Numbers of a matrix: above, a call's own cost is nothing."""
+"""Entries of a matrix up to which the cost of a call counts."""
 
 Project = Callable[[Tensor], Tensor]
 
 
 class LeanLayer(NamedTuple):
-    """One block: norms, projections and what is particular to its attention."""
+    """One block: its norms, its projections and the norms of queries and keys (Qwen 3)."""
 
     attention_norm: Project
     qkv: Project
@@ -60,15 +59,15 @@ class LeanLayer(NamedTuple):
 
 
 class LeanDecoder:
-    """A decoder's weights, and its forward over nodes that see what their mask says.
+    """A decoder's weights, and its forward over nodes under a mask.
 
-    kv_shape: (layers, 2 x key-value heads, head size), what a cache holds per token. packed: whether it has
-    copies of the weights in oneDNN's order, or transposed: pack=False leaves them out.
-    Raises ValueError where the model is not one of `KNOWN`, or in parts not as its class makes it.
+    kv_shape: (layers, 2 x key-value heads, head size), the shape of a token in the cache. packed: whether it
+    has copies of the weights, in oneDNN's order or transposed.
+    Raises ValueError where the model is not one of `KNOWN`, or has parts that its class does not make.
     """
 
-    def __init__(self, model: PreTrainedModel, pack: bool = True):
-        _check(model)
+    def __init__(self, model: PreTrainedModel):
+        check_known(model)
         config = model.config
         decoder: Any = model.model  # its parts are those of `KNOWN`, which have no types
         attention = decoder.layers[0].self_attn
@@ -77,33 +76,27 @@ class LeanDecoder:
         self.kv_shape = (config.num_hidden_layers, 2 * self.kv_heads, self.size)
         self._embedding: Tensor = decoder.embed_tokens.weight
         self._rotary = decoder.rotary_emb
-        self._turns = self._embedding.new_empty(0, 2, 1, self.size)
-        pack = self.packed = pack and _packs(model)
+        self._rotation = self._embedding.new_empty(0, 2, 1, self.size)
+        pack = self.packed = _packs(model)
         self._norm = _norm(decoder.norm, pack)
         self._layers = [_lean_layer(layer, pack) for layer in decoder.layers]
         self._head = _projection([model.lm_head], pack)
 
-    def hidden(
-        self, token_ids: Tensor, kv: Tensor, places: slice, turns: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        """Hidden states [n, width] of one text's new tokens; arguments as for `hidden_of` and `Rows`."""
-        return self.hidden_of(token_ids, turns, [Rows(len(token_ids), kv, places, mask)])
+    def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
+        """Hidden states [n, width] of the new tokens of several texts, text after text.
 
-    def hidden_of(self, token_ids: Tensor, turns: Tensor, texts: Sequence[Rows]) -> Tensor:
-        """Hidden states [n, width] of the new tokens of several texts, one text's after the other's.
-
-        Each product with a matrix is one for all rows, attention each text's own; keys and values are written
-        to the caches. token_ids: [n]. turns: [n, 2, 1, head size], `turned` by their positions.
+        All rows share each product with a matrix; each text has its own attention. Keys and values are
+        written to the caches. token_ids: [n]. rotation: [n, 2, 1, head size], as the method gives it.
         """
         n, width = len(token_ids), self.heads + self.kv_heads
-        cos, sin = turns.unbind(1)
+        cos, sin = rotation.unbind(1)
         x = F.embedding(token_ids, self._embedding)
         attention = Attention(Heads(self.heads, self.kv_heads, self.size, self.scale), texts)
         for number, layer in enumerate(self._layers):
             qkv = layer.qkv(layer.attention_norm(x)).view(n, -1, self.size)
-            turned = _normed(layer, qkv, self.heads, width)
-            # rotated by halves: the sine's first half carries the minus sign
-            torch.addcmul(turned * cos, turned.roll(self.size // 2, -1), sin, out=qkv[:, :width])
+            normed = _normed(layer, qkv, self.heads, width)
+            # Rotation by halves: the first half of the sines carries the minus sign.
+            torch.addcmul(normed * cos, normed.roll(self.size // 2, -1), sin, out=qkv[:, :width])
             x = x + layer.out(attention(number, qkv.transpose(0, 1)).reshape(n, -1))
             gate, up = layer.gate_up(layer.mlp_norm(x)).chunk(2, -1)
             x = x + layer.down(layer.act(gate) * up)
@@ -113,49 +106,18 @@ class LeanDecoder:
         """[n, vocabulary] of hidden states [n, width]."""
         return self._head(self._norm(hidden))
 
-    def turned(self, positions: Tensor, last: int) -> Tensor:
+    def rotation(self, positions: Tensor, last: int) -> Tensor:
         """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
-        if last >= len(self._turns):
-            self._turns = self._all_turns(max(512, 1 << last.bit_length()))
-        return self._turns.index_select(0, positions)
+        if last >= len(self._rotation):
+            self._rotation = self._all_rotations(max(512, 1 << last.bit_length()))
+        return self._rotation.index_select(0, positions)
 
-    def _all_turns(self, count: int) -> Tensor:
+    def _all_rotations(self, count: int) -> Tensor:
         device = self._embedding.device
         cos, sin = self._rotary(self._embedding[:1], torch.arange(count, device=device)[None])
         sign = torch.ones(self.size, dtype=sin.dtype, device=device)
         sign[: self.size // 2] = -1
         return torch.stack([cos[0], sin[0] * sign], 1)[:, :, None]
-
-
-class LeanCache:
-    """Keys and values of all layers in one buffer [layers, 2 x heads, capacity, head size].
-
-    shape: what it holds per token, as `LeanDecoder.kv_shape`.
-    """
-
-    def __init__(self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, chunk: int):
-        layers, heads, size = shape
-        self.buffer = torch.empty(layers, heads, 0, size, dtype=dtype, device=device)
-        self._chunk = chunk
-
-    def seen(self, used: int, end: int) -> Tensor:
-        """The places of the first `end` tokens, of which `used` are there, in a buffer with room for them."""
-        if end > self.buffer.shape[2]:
-            layers, heads, _, size = self.buffer.shape
-            larger = self.buffer.new_empty(layers, heads, end + self._chunk, size)
-            larger[:, :, :used] = self.buffer[:, :, :used]
-            self.buffer = larger
-        return self.buffer[:, :, :end]
-
-    def keep(self, prefix: int, nodes: Sequence[int]) -> None:
-        """Move these pending nodes to the end of a prefix of so many tokens."""
-        in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
-        if rows := [prefix + node for node in nodes[in_place:]]:
-            first, indices = prefix + in_place, upload(rows, self.buffer.device)
-            self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
-
-    def commit(self, length: int) -> None:
-        """Nothing to do: what lies behind the prefix is overwritten."""
 
 
 def _norm(module: Any, pack: bool) -> Project:
@@ -171,7 +133,8 @@ def _norm(module: Any, pack: bool) -> Project:
     return lambda x: (x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(floor)).mul_(scaled)
 
 
-def _check(model: PreTrainedModel) -> None:
+def check_known(model: PreTrainedModel) -> None:
+    """ValueError where a model is not one of `KNOWN`, or has parts that its class does not make."""
     if type(model) not in KNOWN:
         raise ValueError(f"{type(model).__name__} has no lean forward")
     config = model.config
@@ -180,7 +143,7 @@ def _check(model: PreTrainedModel) -> None:
         raise ValueError(f"rotary embedding {rope!r} changes with the length of the text")
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
     strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding)]
-    # hooks, and forwards of one object only
+    # Hooks, and forwards that belong to one module alone.
     changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
     if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:
         raise ValueError("the model has modules that are not its class's own")
@@ -189,7 +152,7 @@ def _check(model: PreTrainedModel) -> None:
 
 
 def _packs(model: PreTrainedModel) -> bool:
-    """Whether the weights are to be packed for oneDNN."""
+    """Whether the weights are packed for oneDNN."""
     weight = model.lm_head.weight
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
@@ -217,7 +180,7 @@ def _lean_layer(layer: Any, pack: bool) -> LeanLayer:
 
 
 def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
-    """All of them applied to one input, their outputs side by side."""
+    """All of these layers applied to one input, their outputs side by side."""
     if not pack:
         return linears[0] if len(linears) == 1 else lambda x: torch.cat([each(x) for each in linears], -1)
     weight = torch.cat([each.weight for each in linears]).detach()
@@ -228,9 +191,9 @@ def _projection(linears: Sequence[nn.Linear], pack: bool) -> Project:
 def better_transposed(shape: Sequence[int], dtype: torch.dtype) -> bool:
     """Whether a matrix of this shape is only transposed, not packed: a few tokens are multiplied faster so.
 
-    By shape and dtype alone: whatever is measured comes out differently now and then, and with it the last
-    bits of the logits. Measured once for all, with AVX2 and AVX-512, on one thread and two, for 1 and 5
-    tokens: in float32 0.9 to 12 times as fast up to this size, in bfloat16 0.3 to 1 times (64 x 64: 1.5).
+    It depends on shape and dtype alone: a choice by measurement would vary, and with it the last bits of the
+    logits. Measured with AVX2 and AVX-512, on one thread and two, for 1 and 5 tokens: in float32 0.9 to 12
+    times as fast up to this size, in bfloat16 0.3 to 1 times (64 x 64: 1.5).
     """
     return dtype == torch.float32 and shape[0] * shape[1] <= LARGEST_TRANSPOSED
 

@@ -19,9 +19,10 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig
 
 from specdec.models import lean
+from specdec.models.kernels import CompiledDecoder
 
 if TYPE_CHECKING:
-    from specdec.models.base import Wrapped
+    from specdec.models.hf import HFModel
 
 TOKENS = 2048
 """Tokens of prompt and answer to have room for."""
@@ -119,10 +120,10 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     )
 
 
-def need_of_run(model: Wrapped, vocab_size: int) -> int:
+def need_of_run(model: HFModel, vocab_size: int) -> int:
     """Bytes that one more run takes of a model that is loaded: its cache, and what a round needs."""
     cached = _cached_per_token(model.module.config.get_text_config(decoder=True))
-    size = torch.float32.itemsize if model.compiled is not None else model.dtype.itemsize
+    size = torch.float32.itemsize if isinstance(model.decoder, CompiledDecoder) else model.dtype.itemsize
     return sum(_of_run(cached, vocab_size, model.context_length, size))
 
 

@@ -1,19 +1,18 @@
-"""The check at load: what a session scores must be what plain forwards of the model score.
+"""The self-check: a session must score what plain forwards of the model score.
 
-Many models take a tree mask and silently do something else with it, so nothing is believed from a
-configuration. A session runs a script of forwards and keeps; every row of logits that it returns is
-compared with the model called the ordinary way, without a cache, on that row's own line of tokens. A tree
-session must also *fail* under a wrong mask: where it doesn't, the model ignores masks or its logits don't
-depend on what it attends to, and the comparison has proved nothing.
+Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
+script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
+model, without a cache, on that row's own line of tokens. A tree session must also *fail* under a wrong mask.
+Where it does not, the model ignores masks, or its logits do not depend on the tokens that it attends to, and
+the comparison has proved nothing.
 
-The model itself goes through a short script behind a few tokens (`Checker`). Windows, chunks and rotary
-embeddings that change with the length lie beyond it: for them a small copy walks through a whole context
-(`walk`).
+`ShortCheck` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
+the length act on longer texts only: `long_context` checks those on a small copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specdec.models.base import Capability, Session
+from specdec.models.base import Capability, PreparedModel, Session
 
 PREFIX_LENGTH = 6
 NUM_TOKENS = 512
@@ -50,7 +49,8 @@ class ScriptedForward:
     keep: Sequence[int] | None
 
 
-SCRIPTS: dict[Capability, tuple[ScriptedForward, ...]] = {
+Script = Sequence[ScriptedForward]
+SCRIPTS: dict[Capability, Script] = {
     "tree": (
         ScriptedForward((-1, -1, 0, 0, 1), None),
         ScriptedForward((2, 4), (0, 2, 5)),  # 0 ─┬─ 2 ─── 5     1 ─── 4 ─── 6
@@ -65,7 +65,7 @@ SCRIPTS: dict[Capability, tuple[ScriptedForward, ...]] = {
     ),
     "ar": (ScriptedForward((-1,), (0,)), ScriptedForward((-1,), (0,)), ScriptedForward((-1,), ())),
 }
-UNPREFIXED: dict[Capability, tuple[ScriptedForward, ...]] = {
+UNPREFIXED: dict[Capability, Script] = {
     "tree": (ScriptedForward((-1, 0, 0), ()),),
     "sequence": (ScriptedForward((-1, 0), ()),),
     "ar": (ScriptedForward((-1,), ()),),
@@ -147,9 +147,7 @@ def _check_telling(logits: Tensor, kind: str) -> None:
         )
 
 
-def session_error(
-    session: Session, plain: PlainForwards, script: Sequence[ScriptedForward], prefix_length: int
-) -> float:
+def session_error(session: Session, plain: PlainForwards, script: Script, prefix_length: int) -> float:
     """Largest relative error of the rows that a session returns along a script."""
     rows, lines = [], []
     tokens = iter(plain.tokens)
@@ -177,57 +175,49 @@ def relative_error(have: Tensor, want: Tensor) -> float:
     return error if error == error else float("inf")
 
 
-class Checker:
-    """Judges one way after another of running a model; built once per model.
+class ShortCheck:
+    """Judges kinds of sessions on the model itself, behind a few tokens.
 
-    limit: the error that passes. most: the largest that passes in any case.
+    limit: the error that passes: `LIMITS`, or four times the rounding of the model's own cached decoding.
     """
 
     def __init__(self, plain: PlainForwards, dtype: torch.dtype, context_length: int):
-        self.plain = plain
-        self.prefix_length = max(1, min(PREFIX_LENGTH, context_length - 12))
-        always, self.most = LIMITS.get(dtype, LIMITS[torch.bfloat16])
-        self.limit = min(self.most, max(always, 4 * plain.own_cache_error(self.prefix_length + 6)))
+        self._plain = plain
+        self._prefix_length = max(1, min(PREFIX_LENGTH, context_length - 12))
+        always, most = LIMITS.get(dtype, LIMITS[torch.bfloat16])
+        self.limit = min(most, max(always, 4 * plain.own_cache_error(self._prefix_length + 6)))
 
-    def fault(
-        self,
-        capability: Capability,
-        open_session: Callable[[], Session],
-        open_control: Callable[[], Session] | None = None,
-        times: int = 1,
-        open_passed: Callable[[], Session] | None = None,
-    ) -> str | None:
-        """What is wrong with sessions of this kind, as the rest of a sentence; None if they pass.
-
-        open_control: sessions with a wrong mask, which must fail. times: how often each session goes
-        through the script, with other tokens behind a longer text each time. open_passed: sessions that
-        have passed; twice their error is rounding too, as the largest of so many rows is larger.
-        """
-        try:
-            limit = self.limit
-            if open_passed is not None:
-                limit = max(limit, min(self.most, 2 * self._error(capability, open_passed, times)))
-            error = self._error(capability, open_session, times)
-            if error > limit:
-                return f"gives logits that are off by {error:.2g} of their spread"
-            if open_control is None:
-                return None
-            control = self._error(capability, open_control, times)
-        except Exception as exception:
-            reraise_out_of_memory(exception)
-            return f"raises {said(exception)}"
-        if control <= max(limit, CONTROL_FACTOR * error):
-            return "gives the same logits under a wrong mask"
-        return None
-
-    def _error(self, capability: Capability, open_session: Callable[[], Session], times: int) -> float:
-        return max(
-            session_error(open_session(), self.plain, SCRIPTS[capability] * times, self.prefix_length),
-            session_error(open_session(), self.plain, UNPREFIXED[capability] * times, 0),
-        )
+    def fault(self, model: PreparedModel) -> str | None:
+        """What is wrong with the model's kind of session, as the rest of a sentence; None if it passes."""
+        capability = model.capability
+        scripts = (SCRIPTS[capability], self._prefix_length), (UNPREFIXED[capability], 0)
+        return session_fault(model, self._plain, scripts, self.limit)
 
 
-def said(exception: Exception) -> str:
+def session_fault(
+    model: PreparedModel, plain: PlainForwards, scripts: Sequence[tuple[Script, int]], limit: float
+) -> str | None:
+    """What is wrong with the model's sessions, as the rest of a sentence; None if they pass.
+
+    scripts: each with the length of the text that is prefilled before it. A session with a wrong mask must
+    fail the first of them.
+    """
+    try:
+        error = max(session_error(model.session(), plain, *script) for script in scripts)
+        if error > limit:
+            return f"gives logits that are off by {error:.2g} of their spread"
+        if model.kind.control is None:
+            return None
+        control = session_error(model.kind.control(model), plain, *scripts[0])
+    except Exception as exception:
+        reraise_out_of_memory(exception)
+        return f"raises {in_words(exception)}"
+    if control <= max(limit, CONTROL_FACTOR * error):
+        return "gives the same logits under a wrong mask"
+    return None
+
+
+def in_words(exception: Exception) -> str:
     """An exception in a few words."""
     return f"{type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
 
@@ -261,7 +251,7 @@ def explained(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        raise ValueError(f"{name} can't be run as a causal language model: {said(error)}") from error
+        raise ValueError(f"{name} can't be run as a causal language model: {in_words(error)}") from error
 
 
 def reraise_out_of_memory(error: Exception) -> None:

@@ -139,15 +139,28 @@ def examine(model: PreTrainedModel) -> dict[str, Any]:
     target = HFModel(model, name=model.config.model_type)
     seconds = time.process_time() - start
     draft = None if target.capability == "ar" else HFModel(noisy(model))
-    plain = copy.copy(target)
-    plain._open = PlainSession
     found = {
         "capability": target.capability,
         "reason": target.capability_reason,
         "check_processor_seconds": round(seconds, 3),
         "lengths": sorted(lengths(target.config)),
     }
-    return found | compared(specdec.ModelPair(target, draft), specdec.ModelPair(plain))
+    return found | compared(specdec.ModelPair(target, draft), specdec.ModelPair(PlainModel(target)))
+
+
+class PlainModel:
+    """A model whose sessions have no cache: each token is a forward over all text."""
+
+    capability = "ar"
+
+    def __init__(self, model: HFModel):
+        self._model = model
+        self.name, self.vocab_size, self.device = model.name, model.vocab_size, model.device
+        self.context_length = model.context_length
+
+    def session(self) -> PlainSession:
+        """A new session without a cache."""
+        return PlainSession(self._model)
 
 
 def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any]:

@@ -14,10 +14,9 @@ from specdec.decoding import batch as batch_module
 from specdec.decoding.batch import PIECE, Batch
 from specdec.exactness.batched import compared, plans
 from specdec.methods import METHODS
-from specdec.models import HFModel, MarkovModel
+from specdec.models import HFModel, MarkovModel, attention, batching
 from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
-from specdec.models.together import answers, attention
 from specdec.race import Races
 from specdec.topology import sequence, specinfer
 from tests.helpers.laws import markov_pair
@@ -111,18 +110,18 @@ def test_trees_grown_from_what_the_draft_shows_batch_too(pair, method):
 
 
 def test_one_forward_of_the_target_scores_the_trees_of_all(pair, monkeypatch):
-    rows, forward = {}, LeanDecoder.hidden_of
+    rows, forward = {}, LeanDecoder.hidden
 
-    def counted(self, token_ids, turns, texts):
-        rows.setdefault(self, []).append([text.count for text in texts])
-        return forward(self, token_ids, turns, texts)
+    def counted(self, token_ids, rotation, texts):
+        rows.setdefault(self, []).append([text.n for text in texts])
+        return forward(self, token_ids, rotation, texts)
 
     batch, _ = joined(pair, [3], [4], [5], topology=sequence(3), max_new_tokens=50)
     batch.step()
-    monkeypatch.setattr(LeanDecoder, "hidden_of", counted)
+    monkeypatch.setattr(LeanDecoder, "hidden", counted)
     batch.step()
-    assert rows[pair.target.lean] == [[4, 4, 4]]
-    assert [len(counts) for counts in rows[pair.draft.lean]] == [3, 3, 3]
+    assert rows[pair.target.decoder] == [[4, 4, 4]]
+    assert [len(counts) for counts in rows[pair.draft.decoder]] == [3, 3, 3]
 
 
 def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch):
@@ -196,14 +195,14 @@ def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch
 
 
 def test_a_forward_that_fails_for_all_is_tried_for_each(pair, monkeypatch):
-    scored = answers._scored
+    scored = batching._scored
 
     def short_of_memory(parts):
         if len(parts) > 1:
             raise RuntimeError("not enough memory")
         return scored(parts)
 
-    monkeypatch.setattr(answers, "_scored", short_of_memory)
+    monkeypatch.setattr(batching, "_scored", short_of_memory)
     settings = {"topology": specinfer(8), "max_new_tokens": 20}
     many = specdec.generate_many(pair, [[3], [7] * 90], seeds=[1, 2], **settings)
     for prompt, seed, g in zip(([3], [7] * 90), (1, 2), many, strict=True):

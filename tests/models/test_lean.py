@@ -149,7 +149,7 @@ def test_every_process_computes_the_same_bits():
 def test_a_window_short_or_long_takes_the_models_own_forward(window):
     model = HFModel(tiny_model("mistral", sliding_window=window))
     assert type(model.session()) is TreeSession
-    assert model.lean is None
+    assert model.decoder is None
 
 
 def _subclass() -> transformers.PreTrainedModel:
@@ -196,8 +196,8 @@ def test_what_is_not_as_its_class_makes_it_is_refused(make):
 
 
 def test_a_forward_that_differs_is_not_used(monkeypatch):
-    right = LeanDecoder.hidden_of
-    monkeypatch.setattr(LeanDecoder, "hidden_of", lambda *args: right(*args) * 1.001 + 0.1)
+    right = LeanDecoder.hidden
+    monkeypatch.setattr(LeanDecoder, "hidden", lambda *args: right(*args) * 1.001 + 0.1)
     model = HFModel(tiny_model("llama"))
     assert type(model.session()) is TreeSession
-    assert (model.capability, model.lean) == ("tree", None)
+    assert (model.capability, model.decoder) == ("tree", None)

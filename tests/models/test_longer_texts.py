@@ -14,11 +14,12 @@ from packaging.version import Version
 from components.server import run
 from specdec import ModelPair
 from specdec.models import HFModel
+from specdec.models.base import SessionKind
+from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import relative_error
+from specdec.models.session_kinds import switch_length, tree_kinds
 from specdec.models.sessions import PlainSession, SwitchingSession, TreeSession
 from specdec.models.shrink import ENDLESS, ROOM, SMALL, context_length, lengths, shrunken, small_model
-from specdec.models.walk import Walk
-from specdec.models.ways import UNWINDOWED, Way, switch_length, tree_ways
 from tests.helpers.tiny_checkpoints import tiny_config, tiny_model
 from tests.helpers.zoo import OUT, examine, table, variations
 from tests.models.test_models import Replay, random_line, random_tree
@@ -84,9 +85,9 @@ def test_where_its_own_cache_differs_the_user_is_told(caplog):
 def test_a_session_that_forgets_the_switch_fails():
     model = longrope_model()
     assert type(model.session()) is SwitchingSession
-    way = Way("no switch", "tree", lambda model: TreeSession(model, UNWINDOWED))
+    kind = SessionKind("no switch", "tree", TreeSession)
     with torch.inference_mode():
-        fault = Walk(model.module).fault(way)
+        fault = LongContextCheck(model.module).fault(kind)
     assert "on longer texts" in fault
 
 
@@ -119,8 +120,8 @@ def test_masks_are_found_by_trying_not_by_a_key():
         replay = Replay(model, seed=0, prefix=90)
         have, want = replay.forward([-1, 0, 0, 1, 3])
         assert relative_error(have, want) < 2e-5
-    assert ignored.lean is not None
-    assert heeded.lean is None
+    assert ignored.decoder is not None
+    assert heeded.decoder is None
 
 
 def test_every_integer_that_is_no_size_is_a_length_even_under_a_name_of_its_own():
@@ -163,8 +164,8 @@ def test_a_model_without_a_small_copy_says_so(monkeypatch, caplog):
     def none(*_args):
         raise ValueError("no such model")
 
-    monkeypatch.setattr("specdec.models.walk.small_model", none)
-    monkeypatch.setattr("specdec.models.walk._known", {})
+    monkeypatch.setattr("specdec.models.long_context.small_model", none)
+    monkeypatch.setattr("specdec.models.long_context._verdicts", {})
     model = HFModel(tiny_model("llama"), name="big")
     assert model.capability == "tree"
     assert "unchecked beyond" in model.capability_reason
@@ -172,7 +173,7 @@ def test_a_model_without_a_small_copy_says_so(monkeypatch, caplog):
 
 
 def test_a_configuration_like_no_other_has_no_copy_but_loads(monkeypatch):
-    monkeypatch.setattr("specdec.models.walk.shrunken", lambda _config: 1 / 0)
+    monkeypatch.setattr("specdec.models.long_context.shrunken", lambda _config: 1 / 0)
     monkeypatch.setattr("specdec.models.shrink.shrunken", lambda *_: 1 / 0)
     model = HFModel(tiny_model("llama"))
     assert model.capability == "tree"
@@ -187,7 +188,7 @@ def test_what_stays_large_is_not_built(monkeypatch):
 
 def test_verdicts_are_kept_by_shape_not_by_weights(monkeypatch):
     HFModel(tiny_model("gpt2", seed=1))
-    monkeypatch.setattr("specdec.models.walk.small_model", lambda *_: pytest.fail("built again"))
+    monkeypatch.setattr("specdec.models.long_context.small_model", lambda *_: pytest.fail("built again"))
     HFModel(tiny_model("gpt2", seed=2))
 
 
@@ -221,7 +222,7 @@ def test_a_rotary_switch_is_read_wherever_it_stands():
 
 
 def test_without_a_key_no_window_is_tried():
-    names = [way.name for way in tree_ways(tiny_config("llama"))]
+    names = [kind.name for kind in tree_kinds(tiny_config("llama"))]
     assert len(names) == len(set(names)) <= 2
     assert context_length(tiny_config("mamba")) == ENDLESS
 

@@ -36,7 +36,7 @@ def test_the_cache_of_a_session_has_the_size_that_was_counted(family):
     session = model.session()
     session.prefill(list(range(3, 23)))
     cache = session._cache
-    if model.lean is not None:
+    if model.decoder is not None:
         layers, heads, _, size = cache.buffer.shape
         per_token = layers * heads * size
     else:

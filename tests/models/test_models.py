@@ -12,7 +12,6 @@ from specdec.models import HFModel, load_hf_model
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
 from specdec.models.selfcheck import PlainForwards, relative_error
 from specdec.models.sessions import CompiledSession, PlainSession, SequenceSession, TreeSession
-from specdec.models.ways import UNWINDOWED
 from tests.helpers.tiny_checkpoints import (
     FAMILIES,
     VOCAB_SIZE,
@@ -195,7 +194,7 @@ def test_two_tokens_at_once_are_refused_token_by_token(models):
 
 def test_a_wrong_mask_gives_other_logits_and_fails_the_check(models):
     model = model_of(models, "llama")
-    right, wrong = TreeSession(model, UNWINDOWED), TreeSession(model, UNWINDOWED, lines=False)
+    right, wrong = TreeSession(model), TreeSession(model, ancestors_only=False)
     rows = [session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0]) for session in (right, wrong)]
     assert relative_error(rows[0][:2], rows[1][:2]) < 1e-6
     assert relative_error(rows[0][2], rows[1][2]) > 0.01
@@ -281,7 +280,7 @@ def test_masks_show_prefix_ancestors_and_self():
     seen = (masks.at(2, None)[0, 0] == 0).int().tolist()
     #        prefix  nodes
     assert seen == [[1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], [1, 1, 1, 0, 1, 1]]
-    assert masks.offsets.tolist() == [[1, 1, 2]]
+    assert masks.depths.tolist() == [[1, 1, 2]]
     # A window of 3 tokens: itself and two before it, so the deepest node no longer sees the prefix.
     seen = (masks.at(9, 3)[0, 0] == 0).int().tolist()
     assert seen == [[0, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 1]]

@@ -70,13 +70,13 @@ def trained(module):
 @pytest.mark.parametrize("change", [uncounted, counted, one_norm, loaded, replaced, trained])
 def test_a_change_of_the_weights_is_followed(change):
     model = HFModel(tiny_model("llama"))
-    before, lean = scored(model), model.lean
+    before, lean = scored(model), model.decoder
     assert scored(model).equal(before)
-    assert model.lean is lean  # nothing was packed again
+    assert model.decoder is lean  # nothing was packed again
     change(model.module)
     assert relative_error(scored(model), before) > 1e-4
     assert agree(model)
-    assert model.lean is not None
+    assert model.decoder is not None
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba"])
@@ -93,10 +93,10 @@ def test_another_dtype_is_taken_over(family):
 
 def test_a_hook_that_is_added_is_obeyed():
     model = HFModel(tiny_model("llama"))
-    assert model.lean is not None
+    assert model.decoder is not None
     model.module.model.layers[0].register_forward_hook(lambda module, inputs, output: output * 1.5)
     assert agree(model)
-    assert model.lean is None
+    assert model.decoder is None
 
 
 def test_weights_of_other_shapes_are_named():
@@ -273,7 +273,7 @@ def test_parts_without_a_weight_run_on_the_models_own_forward(change):
     module = tiny_model("llama")
     change(module)
     model = HFModel(module)
-    assert (model.lean, model.capability, agree(model)) == (None, "tree", True)
+    assert (model.decoder, model.capability, agree(model)) == (None, "tree", True)
 
 
 @pytest.mark.parametrize("change", [adapted, part_of_its_own])
@@ -281,7 +281,7 @@ def test_parts_without_a_weight_may_come_later(change):
     model = HFModel(tiny_model("llama"))
     change(model.module)
     assert agree(model)
-    assert (model.lean, model.capability) == (None, "tree")
+    assert (model.decoder, model.capability) == (None, "tree")
 
 
 def test_a_head_that_scores_other_tokens_now_is_named():
@@ -318,7 +318,7 @@ def test_a_module_that_fails_is_named_each_time_and_serves_when_it_is_whole_agai
             model.session()
     model.module.model.layers[1]._modules.update(whole)
     mend and mend(model.module)
-    assert model.lean is not None
+    assert model.decoder is not None
     assert agree(model, 1e-3)
     assert relative_error(scored(model), before) < 1e-2
 

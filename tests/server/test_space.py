@@ -271,5 +271,5 @@ def test_a_moved_model_scores_what_it_did(pairs):
     settings = {"max_new_tokens": 12, "seed": 3}
     before = specdec.generate(pair, "Once upon a time", **settings)
     pair.target.to("cpu")
-    assert pair.target.lean is not None
+    assert pair.target.decoder is not None
     assert specdec.generate(pair, "Once upon a time", **settings).token_ids == before.token_ids

@@ -1,4 +1,4 @@
-"""What compiled code needs and Numba lacks: numbers at addresses, and words that threads share."""
+"""Additions to Numba: numbers and records at addresses, and words that threads share."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from functools import partial
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, from_dtype, njit, types
 from numba.extending import intrinsic
 
+from specdec.models.kernels import layout
+
 inner = partial(njit, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""A function that compiled code alone calls."""
+"""A function that only compiled code calls."""
 _PAUSES = 1 << 10
-"""Looks at a word before the processor is left to others."""
+"""Reads of a word before the processor is left to other threads."""
 
 
-@intrinsic
-def _pointer(typingctx, address):  # noqa: ARG001
-    def codegen(_context, builder, _signature, values):
-        return builder.inttoptr(values[0], ir.FloatType().as_pointer())
+def _at_address(kind):
+    """A function that takes an address for a pointer or a record of this Numba type."""
 
-    return types.CPointer(types.float32)(types.int64), codegen
+    @intrinsic
+    def read(typingctx, address):  # noqa: ARG001
+        def codegen(context, builder, _signature, values):
+            return builder.inttoptr(values[0], context.get_value_type(kind))
 
+        return kind(types.int64), codegen
 
-@intrinsic
-def _pointer_i32(typingctx, address):  # noqa: ARG001
-    def codegen(_context, builder, _signature, values):
-        return builder.inttoptr(values[0], ir.IntType(32).as_pointer())
-
-    return types.CPointer(types.int32)(types.int64), codegen
+    return read
 
 
-@intrinsic
-def _pointer_i64(typingctx, address):  # noqa: ARG001
-    def codegen(_context, builder, _signature, values):
-        return builder.inttoptr(values[0], ir.IntType(64).as_pointer())
-
-    return types.CPointer(types.int64)(types.int64), codegen
+_float_pointer, _int32_pointer, _int64_pointer = (
+    _at_address(types.CPointer(kind)) for kind in (types.float32, types.int32, types.int64)
+)
+plan_record, layer_record, call_record, row_record = (
+    _at_address(from_dtype(dtype)) for dtype in (layout.PLAN, layout.LAYER, layout.CALL, layout.ROW)
+)
+"""Each takes an address for a record of `layout`."""
 
 
 @intrinsic
@@ -53,8 +53,8 @@ def scaled_by_two(typingctx, number, power):  # noqa: ARG001
 
 
 @intrinsic
-def added(typingctx, address, value):  # noqa: ARG001
-    """Add to an int64 that threads share; returns what it was."""
+def add_to_word(typingctx, address, value):  # noqa: ARG001
+    """Add to an int64 that threads share; returns the value before."""
 
     def codegen(_context, builder, _signature, values):
         pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
@@ -64,8 +64,8 @@ def added(typingctx, address, value):  # noqa: ARG001
 
 
 @intrinsic
-def looked_at(typingctx, address):  # noqa: ARG001
-    """An int64 that threads share."""
+def load_word(typingctx, address):  # noqa: ARG001
+    """The value of an int64 that threads share."""
 
     def codegen(_context, builder, _signature, values):
         pointer = builder.inttoptr(values[0], ir.IntType(64).as_pointer())
@@ -75,7 +75,7 @@ def looked_at(typingctx, address):  # noqa: ARG001
 
 
 @intrinsic
-def written(typingctx, address, value):  # noqa: ARG001
+def store_word(typingctx, address, value):  # noqa: ARG001
     """Set an int64 that threads share."""
 
     def codegen(_context, builder, _signature, values):
@@ -90,7 +90,7 @@ _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else
 
 
 @intrinsic
-def call_at(typingctx, address, kind, weights, block_bytes, inputs, x, rows, out, blocks):  # noqa: ARG001
+def call_function(typingctx, address, kind, weights, block_bytes, inputs, x, rows, out, blocks):  # noqa: ARG001
     """Call `tiles.multiply` at its address: compiled apart, it is not optimised again with its callers."""
 
     def codegen(_context, builder, _signature, values):
@@ -104,9 +104,9 @@ def call_at(typingctx, address, kind, weights, block_bytes, inputs, x, rows, out
 
 @inner()
 def wait_for(address, value):
-    """Until an int64 that threads share is this; others get the processor when it takes long."""
+    """Wait until an int64 that threads share has this value, and yield the processor now and then."""
     looks = 0
-    while looked_at(address) != value:
+    while load_word(address) != value:
         looks += 1
         if looks > _PAUSES:
             _leave()
@@ -115,16 +115,16 @@ def wait_for(address, value):
 @inner()
 def floats(address, count):
     """float32 [count] at an address."""
-    return carray(_pointer(address), (count,), np.float32)
+    return carray(_float_pointer(address), (count,), np.float32)
 
 
 @inner()
 def ints(address, count):
     """int64 [count] at an address."""
-    return carray(_pointer_i64(address), (count,), np.int64)
+    return carray(_int64_pointer(address), (count,), np.int64)
 
 
 @inner()
 def small_ints(address, count):
     """int32 [count] at an address."""
-    return carray(_pointer_i32(address), (count,), np.int32)
+    return carray(_int32_pointer(address), (count,), np.int32)

@@ -19,16 +19,20 @@ import numpy as np
 
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.atomics import (
-    added,
-    call_at,
+    add_to_word,
+    call_function,
+    call_record,
     floats,
     inner,
     ints,
-    looked_at,
+    layer_record,
+    load_word,
+    plan_record,
+    row_record,
     scaled_by_two,
     small_ints,
+    store_word,
     wait_for,
-    written,
 )
 
 SET, ADD, GATE = range(3)
@@ -50,10 +54,10 @@ _C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
 def _exp(x):
     """e ** x of float32, within two units of the last place."""
     x = min(max(x, _LOWEST), _HIGHEST)
-    turns = np.floor(x * _LOG2E + _HALF)
-    r = x - turns * _LN2_HIGH - turns * _LN2_LOW
+    power = np.floor(x * _LOG2E + _HALF)
+    r = x - power * _LN2_HIGH - power * _LN2_LOW
     tail = _C2 + r * (_C3 + r * (_C4 + r * (_C5 + r * (_C6 + r * _C7))))
-    return scaled_by_two(_ONE + r + r * r * tail, np.int32(turns))
+    return scaled_by_two(_ONE + r + r * r * tail, np.int32(power))
 
 
 @inner(fastmath=_CONTRACTED)
@@ -99,17 +103,16 @@ def _add_scaled(into, row, factor):
 def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, own):
     """One product as a phase: x[rows, inputs] times a matrix, and what becomes of the sums.
 
-    matrix: address of its four places. norm: address of an RMSNorm's weights for the rows of `source`, or 0.
+    matrix: its record. norm: address of an RMSNorm's weights for the rows of `source`, or 0.
     out: rows of `limit` numbers, to which the sums are added (ADD), written (SET), or written as silu(gate) *
     up (GATE).
     """
-    places = ints(matrix, 4)
-    outputs = places[at.OUTPUTS]
-    block_bytes = at.LANES * inputs * plan[at.ITEM]
+    outputs = matrix.outputs
+    block_bytes = at.LANES * inputs * plan.item
     parts = (outputs + at.PART - 1) // at.PART
     x, fresh = source, norm != 0
     while True:
-        part = added(phase + 8 * at.TAKEN, 1)
+        part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= parts:
             break
         if fresh:
@@ -117,13 +120,13 @@ def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, 
             _norm_rows(rows, inputs, source, norm, x)
         first = part * at.PART
         blocks = min(at.PART, outputs - first) // at.LANES
-        weights = places[at.WEIGHTS] + first // at.LANES * block_bytes
-        call_at(plan[at.MULTIPLY], plan[at.KIND], weights, block_bytes, inputs, x, rows, own, blocks)
+        weights = matrix.weights + first // at.LANES * block_bytes
+        call_function(plan.multiply, plan.kind, weights, block_bytes, inputs, x, rows, own, blocks)
         for row in range(rows):
             sums = own + row * at.PART * 4
-            _complete(floats(sums, blocks * at.LANES), places, first)
+            _complete(floats(sums, blocks * at.LANES), matrix, first)
             _hand_over(what, sums, part, blocks * at.LANES, limit, out + row * limit * 4)
-        added(phase + 8 * at.DONE, 1)
+        add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, parts)
 
 
@@ -135,14 +138,14 @@ def _norm_rows(rows, width, source, norm, out):
 
 
 @inner()
-def _complete(sums, places, first):
+def _complete(sums, matrix, first):
     """Times the steps of int8 weights, plus the bias; first: number of the first output."""
-    if places[at.SCALES] != 0:
-        scales = floats(places[at.SCALES] + first * 4, len(sums))
+    if matrix.scales != 0:
+        scales = floats(matrix.scales + first * 4, len(sums))
         for i in range(len(sums)):
             sums[i] *= scales[i]
-    if places[at.BIAS] != 0:
-        _add(floats(places[at.BIAS] + first * 4, len(sums)), sums)
+    if matrix.bias != 0:
+        _add(floats(matrix.bias + first * 4, len(sums)), sums)
 
 
 @inner()
@@ -193,56 +196,56 @@ def _turned(head, cos, sin, into):
 
 @inner()
 def _row(call, number):
-    return ints(call[at.TABLE] + 8 * at.ROW * number, at.ROW)
+    return row_record(call.table + at.ROW_BYTES * number)
 
 
 @inner()
 def _rotate(phase, plan, layer, number, call, qkv, own):
     """Queries turned in place; keys and values go to the cache of their row."""
-    size, heads, kv_heads = plan[at.SIZE], plan[at.HEADS], plan[at.KV_HEADS]
-    rows, width = call[at.ROWS], heads + 2 * kv_heads
+    size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
+    rows, width = call.rows, heads + 2 * kv_heads
     spare = floats(own, size)
     while True:
-        part = added(phase + 8 * at.TAKEN, 1)
+        part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= rows:
             break
         row = _row(call, part)
-        turns = plan[at.TURNS] + (row[at.PREFIX] + row[at.COUNT] - 1) * 2 * size * 4
-        cos, sin = floats(turns, size), floats(turns + size * 4, size)
+        rotation = plan.rotation + (row.prefix + row.count - 1) * 2 * size * 4
+        cos, sin = floats(rotation, size), floats(rotation + size * 4, size)
         for head in range(width):
             numbers = floats(qkv + (part * width + head) * size * 4, size)
-            behind = (number * 2 * kv_heads + head - heads) * row[at.CAPACITY] + row[at.PLACE]
-            kept = floats(row[at.CACHE] + behind * size * 4, size)
+            behind = (number * 2 * kv_heads + head - heads) * row.capacity + row.place
+            kept = floats(row.cache + behind * size * 4, size)
             if head >= heads + kv_heads:
                 _copy(numbers, kept)
                 continue
-            norm = layer[at.Q_NORM] if head < heads else layer[at.K_NORM]
+            norm = layer.q_norm if head < heads else layer.k_norm
             if norm != 0:
                 _normed(numbers, norm, spare)
             else:
                 _copy(numbers, spare)
             _turned(spare, cos, sin, numbers if head < heads else kept)
-        added(phase + 8 * at.DONE, 1)
+        add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, rows)
 
 
 @inner(error_model="numpy")
 def _attend(phase, plan, number, call, qkv, mixed, own):
     """Attention of each row and head over the keys of its text, in the order of the text."""
-    size, heads, kv_heads = plan[at.SIZE], plan[at.HEADS], plan[at.KV_HEADS]
-    rows = call[at.ROWS]
-    scale = floats(plan[at.SCALE], 1)[0]
+    size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
+    rows = call.rows
+    scale = floats(plan.scale, 1)[0]
     while True:
-        part = added(phase + 8 * at.TAKEN, 1)
+        part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= rows * heads:
             break
         head, row = part // rows, _row(call, part % rows)
-        capacity, prefix, count = row[at.CAPACITY], row[at.PREFIX], row[at.COUNT]
+        capacity, prefix, count = row.capacity, row.prefix, row.count
         first = (number * 2 * kv_heads + head // (heads // kv_heads)) * capacity
-        keys = row[at.CACHE] + first * size * 4
+        keys = row.cache + first * size * 4
         values = keys + kv_heads * capacity * size * 4
         query = floats(qkv + (part % rows * (heads + 2 * kv_heads) + head) * size * 4, size)
-        line = small_ints(row[at.LINE], count)
+        line = small_ints(row.line, count)
         scores = floats(own, prefix + count)
         for i in range(prefix):
             scores[i] = scale * _dot(query, floats(keys + i * size * 4, size))
@@ -258,43 +261,41 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
             _add_scaled(out, floats(values + (prefix + line[i]) * size * 4, size), scores[prefix + i])
         for i in range(size):
             out[i] /= total
-        added(phase + 8 * at.DONE, 1)
+        add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, rows * heads)
 
 
 @inner()
 def _work(shared):
     """All phases of the call that is given, as far as there are parts left."""
-    call = ints(looked_at(shared + 8 * at.GIVEN), at.CALL)
-    plan = ints(call[at.PLAN], at.HEADER)
-    own = call[at.OWN] + added(shared + 8 * at.NUMBER, 1) * call[at.OWN_BYTES]
-    rows, width, inner, size = call[at.ROWS], plan[at.WIDTH], plan[at.INNER], plan[at.SIZE]
-    queries, columns = plan[at.HEADS] * size, (plan[at.HEADS] + 2 * plan[at.KV_HEADS]) * size
-    x, qkv = call[at.X], call[at.SCRATCH]
+    call = call_record(load_word(shared + 8 * at.GIVEN))
+    plan = plan_record(call.plan)
+    own = call.own + add_to_word(shared + 8 * at.NUMBER, 1) * call.own_bytes
+    rows, width, inner, size = call.rows, plan.width, plan.inner, plan.size
+    queries, columns = plan.heads * size, (plan.heads + 2 * plan.kv_heads) * size
+    x, qkv = call.x, call.scratch
     mixed = qkv + rows * columns * 4
     hidden = mixed + rows * queries * 4
     phase = shared + 8 * at.PHASES
-    for number in range(plan[at.LAYERS]):
-        start = call[at.PLAN] + 8 * (at.HEADER + number * at.LAYER)
-        layer = ints(start, at.LAYER)
-        norm = layer[at.ATTENTION_NORM]
-        _product(phase, SET, plan, start + 8 * at.QKV, width, columns, rows, x, norm, qkv, own)
+    for number in range(plan.layers):
+        layer = layer_record(plan.layer_table + number * at.LAYER_BYTES)
+        norm = layer.attention_norm
+        _product(phase, SET, plan, layer.qkv, width, columns, rows, x, norm, qkv, own)
         phase += 8 * at.PHASE
         _rotate(phase, plan, layer, number, call, qkv, own)
         phase += 8 * at.PHASE
         _attend(phase, plan, number, call, qkv, mixed, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, plan, start + 8 * at.OUT, queries, width, rows, mixed, 0, x, own)
+        _product(phase, ADD, plan, layer.out, queries, width, rows, mixed, 0, x, own)
         phase += 8 * at.PHASE
-        norm = layer[at.MLP_NORM]
-        _product(phase, GATE, plan, start + 8 * at.GATE_UP, width, inner, rows, x, norm, hidden, own)
+        norm = layer.mlp_norm
+        _product(phase, GATE, plan, layer.gate_up, width, inner, rows, x, norm, hidden, own)
         phase += 8 * at.PHASE
-        _product(phase, ADD, plan, start + 8 * at.DOWN, inner, width, rows, hidden, 0, x, own)
+        _product(phase, ADD, plan, layer.down, inner, width, rows, hidden, 0, x, own)
         phase += 8 * at.PHASE
-    if call[at.SCORED] != 0:
-        head, logits, rows = call[at.PLAN] + 8 * at.HEAD, call[at.LOGITS], call[at.SCORED]
-        outputs = plan[at.HEAD + at.OUTPUTS]
-        _product(phase, SET, plan, head, width, outputs, rows, x, plan[at.NORM], logits, own)
+    if call.scored != 0:
+        head, logits, rows = plan.head, call.logits, call.scored
+        _product(phase, SET, plan, head, width, head.outputs, rows, x, plan.norm, logits, own)
 
 
 def take_part(shared, call):
@@ -303,17 +304,17 @@ def take_part(shared, call):
     shared: address of `shared_words` of the plan's layers.
     """
     if call == 0:
-        added(shared + 8 * at.ACTIVE, 1)
-        if looked_at(shared + 8 * at.OPEN) == 1:
+        add_to_word(shared + 8 * at.ACTIVE, 1)
+        if load_word(shared + 8 * at.OPEN) == 1:
             _work(shared)
-        added(shared + 8 * at.ACTIVE, -1)
+        add_to_word(shared + 8 * at.ACTIVE, -1)
         return
-    layers = ints(ints(call, at.CALL)[at.PLAN], at.HEADER)[at.LAYERS]
+    layers = plan_record(call_record(call).plan).layers
     counts = ints(shared + 8 * at.PHASES, (at.PHASES_PER_LAYER * layers + 1) * at.PHASE)
     counts[:] = 0
-    written(shared + 8 * at.GIVEN, call)
-    written(shared + 8 * at.NUMBER, 0)
-    written(shared + 8 * at.OPEN, 1)
+    store_word(shared + 8 * at.GIVEN, call)
+    store_word(shared + 8 * at.NUMBER, 0)
+    store_word(shared + 8 * at.OPEN, 1)
     _work(shared)
-    written(shared + 8 * at.OPEN, 0)
+    store_word(shared + 8 * at.OPEN, 0)
     wait_for(shared + 8 * at.ACTIVE, 0)

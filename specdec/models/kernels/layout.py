@@ -1,44 +1,54 @@
-"""Where the numbers of a compiled forward lie: kinds of weights, plans of decoders, calls, shared words.
+"""The memory that a compiled forward reads: kinds of weights, records, and the words that threads share.
 
-plan     header | layer 0 | layer 1 | ...         what a decoder is: sizes and addresses, int64
-call     what one forward is about: tokens, cache, tree, where to write, int64
-shared   words by which threads agree: who is at work, and two counters for each phase
+A record's fields are all int64: sizes, and addresses of float32 numbers or of other records.
 """
+
+import numpy as np
 
 LANES = 16
 """Outputs that lie side by side in a block of a matrix."""
 PART = 4 * LANES
 """Outputs of a part of a product, the work that a thread takes at once."""
 KINDS = ("float32", "float16", "bfloat16", "int8")
-"""What weights are stored as; the number of a kind in a plan is its place here."""
+"""Types that weights are stored as; a plan holds the index."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
-# a plan's header; SCALE, TURNS and NORM are addresses of float32, HEAD is a matrix, MULTIPLY the address
-# of `tiles.multiply`
-KIND, ITEM, LAYERS, WIDTH, HEADS, KV_HEADS, SIZE, INNER, SCALE, TURNS, NORM, HEAD = range(12)
-MULTIPLY = 15
-HEADER = 16
-# a matrix: three addresses and its padded outputs
-WEIGHTS, SCALES, BIAS, OUTPUTS = range(4)
-# a layer: addresses of norms, which are weights and epsilon, then matrices
-ATTENTION_NORM, Q_NORM, K_NORM, MLP_NORM, QKV, OUT, GATE_UP, DOWN = 0, 1, 2, 3, 4, 8, 12, 16
-LAYER = 20
 
-# a call; X, LOGITS, SCRATCH and OWN are addresses of float32, TABLE of the rows
-PLAN, ROWS, X, TABLE, LOGITS, SCORED, SCRATCH, OWN, OWN_BYTES = range(9)
-CALL = 9
-# a row: address and capacity of its cache, its place there, tokens that it sees of the prefix, then address
-# and number of the nodes that it sees behind, int32
-CACHE, CAPACITY, PLACE, PREFIX, LINE, COUNT = range(6)
-ROW = 6
+def _integers(*names: str) -> list[tuple[str, type]]:
+    return [(name, np.int64) for name in names]
 
-# shared words, far enough apart that no two lie in one line of a processor's cache
+
+MATRIX = np.dtype(_integers("weights", "scales", "bias", "outputs"))
+"""Addresses, 0 for none, and the number of outputs, padded to whole blocks."""
+PLAN = np.dtype(
+    [
+        *_integers("kind", "item", "width", "heads", "kv_heads", "size", "inner", "scale", "rotation"),
+        *_integers("multiply", "layers", "layer_table", "norm"),
+        ("head", MATRIX),
+    ]
+)
+"""A decoder. item: bytes of a weight. layers: their number. layer_table: address of the `LAYER` records.
+multiply: address of `tiles.multiply`. Norms are addresses of weights, with epsilon behind them."""
+LAYER = np.dtype(
+    [
+        *_integers("attention_norm", "q_norm", "k_norm", "mlp_norm"),
+        *((name, MATRIX) for name in ("qkv", "out", "gate_up", "down")),
+    ]
+)
+CALL = np.dtype(_integers("plan", "rows", "x", "table", "logits", "scored", "scratch", "own", "own_bytes"))
+"""A forward. table: address of the `ROW` records. scratch, own: memory of all threads, and of each one."""
+ROW = np.dtype(_integers("cache", "capacity", "place", "prefix", "line", "count"))
+"""A row: address and capacity of its cache, its place there, how many tokens of the prefix it sees, then
+address (of int32) and number of the pending nodes that it sees."""
+LAYER_BYTES, ROW_BYTES = LAYER.itemsize, ROW.itemsize
+
+# Shared words, far enough apart that no two lie in one line of a processor's cache.
 OPEN, ACTIVE, NUMBER, GIVEN, PHASES = 0, 8, 16, 24, 32
-# of each phase
+# Words of a phase, and their number.
 TAKEN, DONE, PHASE = 0, 1, 8
 PHASES_PER_LAYER = 6
 
 
 def shared_words(layers: int) -> int:
-    """int64 that a forward over so many layers shares between its threads."""
+    """int64 words that the threads of a forward over so many layers share."""
     return PHASES + (PHASES_PER_LAYER * layers + 1) * PHASE

@@ -32,10 +32,9 @@ class Packed(NamedTuple):
         """Padded to whole blocks."""
         return len(self.weights) * LANES
 
-    def places(self) -> list[int]:
-        """Four numbers of a plan: addresses of weights, scales and bias, 0 for none, and outputs."""
-        parts = [0 if part is None else part.data_ptr() for part in self[:3]]
-        return [*parts, self.outputs]
+    def record(self) -> tuple[int, ...]:
+        """The fields of a `layout.MATRIX`."""
+        return (*(0 if part is None else part.data_ptr() for part in self), self.outputs)
 
 
 def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:

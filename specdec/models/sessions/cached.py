@@ -1,4 +1,4 @@
-"""Sessions with a cache of ours, over the model's own forward: trees, and sequences."""
+"""Sessions with a cache of ours over the model's own forward: trees and sequences."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from specdec.devices import upload
-from specdec.models.cache import CHUNK, Masks, TreeCache, cached_tree_masks, tree_masks
-from specdec.models.lean import LeanCache
+from specdec.models.cache import CHUNK, Masks, StackedCache, TreeCache, cached_tree_masks, tree_masks
 from specdec.models.weights import evaluating
 
 if TYPE_CHECKING:
-    from specdec.models.base import Wrapped
+    from specdec.models.base import PreparedModel
 
 PREFILL_CHUNK = 1024
 """Tokens per forward of a prefill: bounds the memory that attention takes."""
@@ -25,11 +24,11 @@ LARGEST_CACHED_MASK = 1 << 21
 
 
 def inferring(method: Callable) -> Callable:
-    """Without gradients, and with the module in evaluation mode while it is called."""
+    """Run a method without gradients and with the module in evaluation mode."""
 
     @wraps(method)
     def call(self: Any, *args: Any) -> Any:
-        with torch.inference_mode(), evaluating(self._model.module):
+        with torch.inference_mode(), evaluating(self.model.module):
             return method(self, *args)
 
     return call
@@ -37,7 +36,7 @@ def inferring(method: Callable) -> Callable:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which masks a model wants: one for all layers, or one for each type of layer.
+    """The masks that a model takes: one for all layers, or one for each type of layer.
 
     windows: sliding window of each layer, None without. by_type: window of each type of layer;
     None where the model takes one mask for all.
@@ -57,37 +56,41 @@ class Layout:
         return max((window - 1 for window in self.distinct if window), default=0)
 
     def mask_at(self, masks: Masks, length: int) -> Tensor | dict[str, Tensor | None] | None:
-        """The `attention_mask` argument of a forward behind `length` committed tokens."""
+        """The `attention_mask` argument of a forward after `length` committed tokens."""
         if self.by_type is None:
             return masks.at(length, self.distinct[0])
         return {name: masks.at(length, window) for name, window in self.by_type.items()}
 
 
-class CachedSession:
-    """What sessions with a cache of ours share: the committed prefix and the pending nodes.
+UNWINDOWED = Layout((), None)
+"""One mask for all layers, and all of the cache."""
 
-    beyond: a position that every prefill is to reach, as the rotary embedding of all its tokens depends on
-    the largest one.
+
+class CachedSession:
+    """A session with a cache of ours: the committed prefix and the pending nodes.
+
+    beyond: a position that every prefill is to reach, for a rotary embedding that depends on the largest
+    position of a forward.
     """
 
-    def __init__(self, model: Wrapped, layout: Layout, beyond: int | None = None):
+    def __init__(self, model: PreparedModel, layout: Layout = UNWINDOWED, beyond: int | None = None):
         self.length = 0
-        self._model = model
+        self.model = model
         self._layout = layout
         self._beyond = beyond
-        self._cache: TreeCache | LeanCache = self._new_cache()
+        self._cache: TreeCache | StackedCache = self._new_cache()
         self._parents: tuple[int, ...] = ()
 
-    def _new_cache(self) -> TreeCache | LeanCache:
+    def _new_cache(self) -> TreeCache | StackedCache:
         return TreeCache(self._layout.windows)
 
     @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix; the model makes its own masks for them."""
         assert not self._parents, "prefill while nodes are pending"
-        self._model.check_room(self.length + len(token_ids) - 1)
+        self.model.check_room(self.length + len(token_ids) - 1)
         for start in range(0, len(token_ids), PREFILL_CHUNK):
-            chunk = upload(token_ids[start : start + PREFILL_CHUNK], self._model.device)
+            chunk = upload(token_ids[start : start + PREFILL_CHUNK], self.model.device)
             self._append(chunk)
             self.length += len(chunk)
             self._cache.commit(self.length)
@@ -96,18 +99,18 @@ class CachedSession:
         end = self.length + len(token_ids)
         arguments: dict[str, Tensor] = {}
         if self._beyond is not None and end <= self._beyond:
-            # One token more, which no other sees and which the cache drops.
+            # One more token, which no other token sees and which the cache drops.
             token_ids = torch.cat([token_ids, token_ids[:1]])
-            there = [*range(self.length, end), self._beyond]
-            arguments["position_ids"] = upload(there, token_ids.device)[None]
-        # Without the head: nobody asks for these logits.
-        self._model.module.base_model(
+            positions = [*range(self.length, end), self._beyond]
+            arguments["position_ids"] = upload(positions, token_ids.device)[None]
+        # The base model has no head: these logits are not needed.
+        self.model.module.base_model(
             input_ids=token_ids[None], past_key_values=self._cache, use_cache=True, **arguments
         )
 
     @inferring
     def keep(self, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
+        """Commit these pending nodes, each a child of the one before, and drop all others."""
         above = -1
         for node in nodes:
             assert self._parents[node] == above, f"kept nodes {list(nodes)} are not one line of descent"
@@ -118,50 +121,64 @@ class CachedSession:
 
 
 class TreeSession(CachedSession):
-    """Pending nodes form a tree; masks let each see the prefix, its ancestors and itself.
+    """Pending nodes form a tree. Masks let each node see the prefix, its ancestors and itself.
 
-    lines=False breaks the masks on purpose: the control of the self-check.
+    ancestors_only=False lets each node see all nodes before it: the wrong mask of the self-check's control.
     """
 
-    def __init__(self, model: Wrapped, layout: Layout, lines: bool = True, beyond: int | None = None):
+    def __init__(
+        self,
+        model: PreparedModel,
+        layout: Layout = UNWINDOWED,
+        ancestors_only: bool = True,
+        beyond: int | None = None,
+    ):
         super().__init__(model, layout, beyond)
-        self._lines = lines
+        self._ancestors_only = ancestors_only
 
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes with these parents and return their logits [n, vocabulary].
 
-        They are inference tensors: outside of `torch.inference_mode` nothing can change them in place.
+        They are inference tensors: outside of `torch.inference_mode` they can't be changed in place.
         Raises ValueError where the context is full.
         """
         assert len(parents) == len(token_ids), f"{len(token_ids)} tokens, {len(parents)} parents"
-        return self._logits(token_ids.to(self._model.device), self._pend(parents))
+        return self.score(token_ids.to(self.model.device), [self.pend(parents)], len(token_ids))
 
-    def _pend(self, parents: Sequence[int]) -> Masks:
-        """Make room for new pending nodes, and the masks that they see through."""
-        pending = self._parents + tuple(parents)
-        masks = self._masks(pending, len(self._parents))
-        self._model.check_room(self.length + masks.depth)
-        self._parents = pending
-        return masks
+    def pend(self, parents: Sequence[int]) -> Any:
+        """Add pending nodes, and return what `score` needs of them; ValueError where the context is full."""
+        return self._new_masks(parents)
 
-    def _logits(self, token_ids: Tensor, masks: Masks) -> Tensor:
-        output = self._model.module(
+    def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
+        """Logits [scored, vocabulary] of the first of these nodes; their keys and values go to the cache.
+
+        token_ids: int64 [nodes], on the model's device. pended: the value of `pend`. Sessions with a forward
+        of ours take the nodes of several sessions of one model, those of one after those of the other.
+        """
+        (masks,) = pended
+        output = self.model.module(
             input_ids=token_ids[None],
             attention_mask=self._layout.mask_at(masks, self.length),
-            position_ids=masks.offsets + self.length,
+            position_ids=masks.depths + self.length,
             past_key_values=self._cache,
             use_cache=True,
         )
-        return output.logits[0].to(self._model.device)
+        return output.logits[0, :scored].to(self.model.device)
 
-    def _masks(self, parents: tuple[int, ...], first: int) -> Masks:
-        model, windows = self._model, self._layout.distinct
+    def _new_masks(self, parents: Sequence[int]) -> Masks:
+        """Add pending nodes, and return their masks."""
+        model, windows = self.model, self._layout.distinct
+        pending = self._parents + tuple(parents)
         # Powers of two, so that few masks are built while the prefix grows.
         columns = min(max(CHUNK, 1 << self.length.bit_length()), self._layout.widest)
-        small = len(parents) * columns <= LARGEST_CACHED_MASK
-        build = cached_tree_masks if small else tree_masks
-        return build(parents, first, columns, windows, model.dtype, model.device, self._lines)
+        build = cached_tree_masks if len(pending) * columns <= LARGEST_CACHED_MASK else tree_masks
+        masks = build(
+            pending, len(self._parents), columns, windows, model.dtype, model.device, self._ancestors_only
+        )
+        model.check_room(self.length + masks.depth)
+        self._parents = pending
+        return masks
 
 
 class SequenceSession(CachedSession):
@@ -170,7 +187,7 @@ class SequenceSession(CachedSession):
     @inferring
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes, each the child of the one before; return logits [n, vocabulary]."""
-        model, first = self._model, len(self._parents)
+        model, first = self.model, len(self._parents)
         chain = tuple(range(first - 1, first - 1 + len(token_ids)))
         if tuple(parents) != chain:
             raise ValueError(f"parents {tuple(parents)} are not the chain {chain}. {model.capability_reason}")

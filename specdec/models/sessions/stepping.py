@@ -12,7 +12,7 @@ from transformers.utils import ModelOutput
 from specdec.models.sessions.cached import inferring
 
 if TYPE_CHECKING:
-    from specdec.models.base import Wrapped
+    from specdec.models.base import PreparedModel
 
 OWN_CACHES = ("past_key_values", "cache_params", "state")
 """Names under which models hand out their cache and take it back."""
@@ -21,8 +21,8 @@ OWN_CACHES = ("past_key_values", "cache_params", "state")
 class PlainSession:
     """One pending token at a time, and a forward over everything for each: right for any causal model."""
 
-    def __init__(self, model: Wrapped):
-        self._model = model
+    def __init__(self, model: PreparedModel):
+        self.model = model
         self._token_ids: list[int] = []
         self._pending: int | None = None
 
@@ -41,11 +41,11 @@ class PlainSession:
         """Logits [1, vocabulary] of what follows one token; it becomes the one pending node."""
         if self._pending is not None or list(parents) != [-1]:
             raise ValueError(
-                f"parents {list(parents)} are not [-1], one token at a time. {self._model.capability_reason}"
+                f"parents {list(parents)} are not [-1], one token at a time. {self.model.capability_reason}"
             )
-        self._model.check_room(self.length)
+        self.model.check_room(self.length)
         self._pending = int(token_ids[0])
-        return self._next_logits(self._pending).to(self._model.device)
+        return self._next_logits(self._pending).to(self.model.device)
 
     def keep(self, nodes: Sequence[int]) -> None:
         """Commit the pending token ([0]) or drop it ([])."""
@@ -64,7 +64,7 @@ class PlainSession:
         """The pending token was dropped."""
 
     def _call(self, token_ids: list[int], **kwargs: Any) -> Any:
-        return self._model.module(input_ids=torch.tensor([token_ids], device=self._model.device), **kwargs)
+        return self.model.module(input_ids=torch.tensor([token_ids], device=self.model.device), **kwargs)
 
 
 class SteppingSession(PlainSession):
@@ -73,7 +73,7 @@ class SteppingSession(PlainSession):
     _cache: dict[str, object] | None
     _fed: int
 
-    def __init__(self, model: Wrapped):
+    def __init__(self, model: PreparedModel):
         super().__init__(model)
         self._forget()
 

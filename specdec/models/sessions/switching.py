@@ -12,7 +12,7 @@ from torch import Tensor
 from specdec.models.sessions.cached import Layout, TreeSession
 
 if TYPE_CHECKING:
-    from specdec.models.base import Wrapped
+    from specdec.models.base import PreparedModel
 
 
 class SwitchingSession:
@@ -26,9 +26,9 @@ class SwitchingSession:
     _near_numbers: dict[int, int]
     _fed: int
 
-    def __init__(self, model: Wrapped, layout: Layout, switch: int, lines: bool = True):
+    def __init__(self, model: PreparedModel, layout: Layout, switch: int, ancestors_only: bool = True):
         self._switch = switch
-        self._open = partial(TreeSession, model, layout, lines)
+        self._open = partial(TreeSession, model, layout, ancestors_only)
         self._near: TreeSession | None = self._open()
         self._far: TreeSession | None = None
         self._text: list[int] = []

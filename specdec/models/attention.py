@@ -1,4 +1,4 @@
-"""Attention in a lean forward: of each text over its own cache, with its own mask."""
+"""Attention of the lean forward: each text attends to its own cache, with its own mask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Heads(NamedTuple):
-    """Query heads, key-value heads, numbers of each, and what scores are multiplied with."""
+    """Numbers of query heads and key-value heads, the size of a head, and the factor of scores."""
 
     queries: int
     keys: int
@@ -19,31 +19,30 @@ class Heads(NamedTuple):
     scale: float
 
 
-class Rows(NamedTuple):
-    """The new tokens of one text in a forward.
+class TextRows(NamedTuple):
+    """The n new tokens of one text in a forward.
 
-    count: n, how many there are. kv: [layers, 2 x key-value heads, t, head size], what of a cache they may
-    see, themselves included. places: where in it they go. mask: additive, [1, 1, n, t];
-    None where all see everything before them, and of one another what a text does: then they go to the end,
-    and several are all there is.
+    kv: [layers, 2 x key-value heads, t, head size], the visible part of the cache, the new tokens included.
+    places: where in it the new tokens are written. mask: additive, [1, 1, n, t]. None: plain causal
+    attention; then the new tokens are at the end of kv, and they are either one token or all of the text.
     """
 
-    count: int  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
+    n: int
     kv: Tensor
     places: slice
     mask: Tensor | None
 
 
 class Attention:
-    """Attention of one forward, layer by layer: the rows of several texts, one text's after the other's."""
+    """Attention of one forward, layer by layer, over the rows of several texts, text after text."""
 
-    def __init__(self, heads: Heads, texts: Sequence[Rows]):
+    def __init__(self, heads: Heads, texts: Sequence[TextRows]):
         self._heads = heads
-        self._counts = [text.count for text in texts]
+        self._counts = [text.n for text in texts]
         self._texts = [_TextAttention(heads, text) for text in texts]
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
-        """What the rows take in, [n, query heads, head size]; keys and values are written to the caches.
+        """The result of attention, [n, query heads, head size]; keys and values are written to the caches.
 
         qkv: queries, keys and values [query + 2 x key-value heads, n, head size], the first two rotated.
         """
@@ -54,12 +53,12 @@ class Attention:
 
 
 class _TextAttention:
-    """One text's part. All that is the same in every layer is made once, with views of all layers."""
+    """One text's attention. What is the same in every layer is made once, with views of all layers."""
 
-    def __init__(self, heads: Heads, text: Rows):
+    def __init__(self, heads: Heads, text: TextRows):
         self._heads = heads
         self._group = heads.queries // heads.keys
-        self._causal = text.mask is None and text.count > 1
+        self._causal = text.mask is None and text.n > 1
         self._mask = text.mask
         if text.mask is not None and self._group > 1:
             self._mask = text.mask.repeat(1, 1, self._group, 1)
@@ -68,13 +67,14 @@ class _TextAttention:
         self._into = text.kv[:, :, text.places].unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
-        """[n, query heads, head size], given what `Attention` is, of this text alone."""
+        """As `Attention`, for this text alone."""
         heads, n = self._heads, qkv.shape[1]
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
         self._into[layer].copy_(new)
         shared = self._group > 1 and not self._causal
         if shared:
-            # the queries of one group share their keys: more rows of one attention, nothing repeated
+            # The queries of a group share their keys: they become more rows of one attention, nothing is
+            # repeated.
             queries = queries.reshape(heads.keys, self._group * n, heads.size)
         mixed = F.scaled_dot_product_attention(
             queries[None],

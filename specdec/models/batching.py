@@ -1,0 +1,109 @@
+"""Many requests answered in one forward, where their model has a forward of ours.
+
+The rows of all texts lie side by side in one [rows, width] matrix for every product, and each text attends to
+its own cache. Other sessions answer one by one. Noise is keyed by seed and position, so a run's text does not
+depend on the runs beside it. The last bits of its logits may, because a product over more rows adds up in
+another order; on the compiled forward they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from specdec.devices import all_threads
+from specdec.models.requests import Request
+from specdec.models.sessions import CompiledSession, LeanSession, TreeSession
+from specdec.models.weights import evaluating
+
+if TYPE_CHECKING:
+    from specdec.models.base import PreparedModel
+
+Answer = Tensor | Exception | None
+"""The answer to one request, or the error that this request alone ends with."""
+
+
+class _Part(NamedTuple):
+    """One request's share of a forward. number: its place among the requests. pended: the value of `pend`."""
+
+    number: int
+    request: Request
+    session: TreeSession
+    pended: Any
+
+    @property
+    def rows(self) -> int:
+        """n, new nodes."""
+        return len(self.request.token_ids)
+
+
+def answers(requests: Sequence[Request]) -> list[Answer]:
+    """The answers to requests of different sessions, in their order. A request that fails has its error."""
+    result: list[Answer] = [None] * len(requests)
+    shared: dict[tuple[type, PreparedModel], list[int]] = {}
+    for number, request in enumerate(requests):
+        session = request.session
+        if type(session) in (LeanSession, CompiledSession):  # a subclass may have a forward of its own
+            shared.setdefault((type(session), cast(TreeSession, session).model), []).append(number)
+        else:
+            result[number] = _alone(request)
+    for numbers in shared.values():
+        if len(numbers) == 1:
+            result[numbers[0]] = _alone(requests[numbers[0]])
+        else:
+            _answer_together(requests, numbers, result)
+    return result
+
+
+def _alone(request: Request) -> Answer:
+    try:
+        return request.answer()
+    except Exception as error:
+        return error
+
+
+@torch.inference_mode()
+def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result: list[Answer]) -> None:
+    """Answer the requests with these numbers, all of sessions of one model."""
+    parts = []
+    # Requests for logits come first: theirs are the first rows.
+    for number in sorted(numbers, key=lambda number: requests[number].parents is None):
+        request = requests[number]
+        session = cast(TreeSession, request.session)
+        # A piece of a text is a chain of nodes that are all committed.
+        chain = range(-1, len(request.token_ids) - 1)
+        try:
+            pended = session.pend(chain if request.parents is None else request.parents)
+            parts.append(_Part(number, request, session, pended))
+        except Exception as error:
+            result[number] = error
+    for part, logits in zip(parts, _logits(parts), strict=True):
+        result[part.number] = logits
+        if part.request.parents is None and logits is None:
+            part.session.keep(range(part.rows))
+
+
+def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
+    """Of each part [n, vocabulary], None for a piece of a text; where all at once fails, one by one."""
+    if not parts:
+        return []
+    try:
+        return _scored(parts)
+    except Exception as error:
+        return [error] if len(parts) == 1 else [answer for part in parts for answer in _logits([part])]
+
+
+def _scored(parts: Sequence[_Part]) -> list[Answer]:
+    session = parts[0].session
+    counts = [part.rows for part in parts if part.request.parents is not None]
+    token_ids = torch.cat([torch.as_tensor(part.request.token_ids) for part in parts])  # [rows]
+    token_ids = token_ids.to(session.model.device)
+    with evaluating(session.model.module), all_threads():
+        logits = session.score(
+            token_ids, [part.pended for part in parts], sum(counts)
+        )  # [scored, vocabulary]
+    pieces: list[Answer] = [None] * (len(parts) - len(counts))
+    return [*logits.split(counts), *pieces] if counts else pieces

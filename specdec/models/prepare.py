@@ -1,0 +1,143 @@
+"""The check at load: which kind of session scores what plain forwards of the model score.
+
+The kinds are tried from the most capable and fastest on. Each is tried on the model itself behind a few
+tokens (`selfcheck`), and on a small copy of it along a whole context (`long_context`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from specdec.models.base import PreparedModel, SessionKind
+from specdec.models.kernels.compiled import crew
+from specdec.models.lean import KNOWN
+from specdec.models.long_context import LongContextCheck
+from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, reraise_out_of_memory
+from specdec.models.session_kinds import COMPILED, LEAN, PLAIN, STEPPING, sequence_kinds, tree_kinds
+from specdec.models.shrink import context_length
+from specdec.models.weights import check_sound, evaluating
+
+CHECKED = 20
+"""Tokens that the check on the model itself reaches."""
+
+
+def prepare(module: PreTrainedModel, name: str) -> PreparedModel:
+    """Check a module and choose its kind of session.
+
+    ValueError, with its name, where it can't be run as a causal language model.
+    """
+    with explained(name), evaluating(module), torch.inference_mode():
+        check_sound(module)
+        return _Search(module, name).best()
+
+
+def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | None:
+    """The model with this kind of session and a new decoder from its weights; None where none fits."""
+    try:
+        return kind.on(model)
+    except Exception as error:  # parts that were put into a module may lack anything
+        reraise_out_of_memory(error)
+        return None
+
+
+class _Search:
+    """The search for the best kind of session of one module."""
+
+    def __init__(self, module: PreTrainedModel, name: str):
+        config = module.config.get_text_config(decoder=True)
+        plain, length = PlainForwards(module, _input_device(module)), context_length(config)
+        self._short = ShortCheck(plain, module.dtype, length)
+        self._long = LongContextCheck(module)
+        self._model = PreparedModel(
+            name=name,
+            module=module,
+            config=config,
+            device=plain.device,
+            dtype=module.dtype,
+            vocab_size=plain.vocab_size,
+            context_length=length - self._long.shortfall,
+            kind=PLAIN,
+        )
+
+    def best(self) -> PreparedModel:
+        """The model with the best kind of session, and a warning where it was not checked on longer texts."""
+        model = self._best()
+        if self._long.missing is None:
+            return model
+        return _noted(
+            model, f"unchecked beyond {CHECKED} tokens, as it has no small copy", self._long.missing
+        )
+
+    def _best(self) -> PreparedModel:
+        config = self._model.config
+        if getattr(self._model.module, "_is_stateful", False):
+            return self._token_by_token("it carries a recurrent state, which can't step back")
+        tree, tree_fault = self._own_forward(), ""
+        if tree is None:
+            tree, tree_fault = self._first(tree_kinds(config))
+        if tree is not None:
+            return _explained(tree, "scores a tree of drafts in one forward, as plain forwards do")
+        sequence, fault = self._first(sequence_kinds(config))
+        if sequence is not None:
+            return _explained(sequence, f"takes single sequences as drafts: with a tree mask it {tree_fault}")
+        return self._token_by_token(f"scoring several tokens at once, it {fault}")
+
+    def _own_forward(self) -> PreparedModel | None:
+        """The model on a forward of ours; None where none fits."""
+        if type(self._model.module) not in KNOWN:
+            return None
+        kinds = [LEAN]
+        if self._model.device.type == "cpu" and crew() is not None:
+            kinds.insert(0, COMPILED)
+        for kind in kinds:
+            if self._long.fault(kind) is not None:
+                continue  # before weights are packed
+            model = with_decoder(self._model, kind)
+            if model is not None and self._short.fault(model) is None:
+                return model
+        return None
+
+    def _first(self, kinds: Iterable[SessionKind]) -> tuple[PreparedModel | None, str]:
+        """The model with the first of these kinds that is right, else what is wrong with the first of all."""
+        faults = []
+        for kind in kinds:
+            model = kind.on(self._model)
+            fault = self._short.fault(model) or self._long.fault(kind)
+            if fault is None:
+                return model, ""
+            faults.append(fault)
+        return None, faults[0]
+
+    def _token_by_token(self, reason: str) -> PreparedModel:
+        sentence = f"goes on token by token and can't verify drafts: {reason}"
+        model, fault = self._first([STEPPING])
+        if model is not None:
+            return _explained(model, sentence)
+        model = _explained(PLAIN.on(self._model), sentence)
+        return _noted(model, f"its own cache {fault}", "each token is a forward over all text, which is slow")
+
+
+def _explained(model: PreparedModel, reason: str) -> PreparedModel:
+    return replace(model, capability_reason=f"{model.name} {reason}.")
+
+
+def _noted(model: PreparedModel, fact: str, detail: str) -> PreparedModel:
+    note = f"{fact} ({detail})"
+    logging.warning("%s: %s", model.name, note)
+    return replace(model, note=note, capability_reason=f"{model.capability_reason} Note: {note}.")
+
+
+def _input_device(model: PreTrainedModel) -> torch.device:
+    embedding: Any = model.get_input_embeddings()
+    device: torch.device = embedding.weight.device
+    if device.type != "meta":
+        return device
+    # accelerate keeps offloaded weights on "meta" and computes on the device of its hook.
+    hook = getattr(embedding, "_hf_hook", None)
+    return torch.device(getattr(hook, "execution_device", None) or "cpu")

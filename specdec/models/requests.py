@@ -1,0 +1,51 @@
+"""Requests: the forwards that decoding needs, and the code that answers them.
+
+Drafting and rounds are generators. They yield the `Request` that they need next and are sent its answer. So
+the same code decodes one run alone (`answered_alone`) and many runs at once (`batching`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from torch import Tensor
+
+from specdec.devices import all_threads
+from specdec.models.base import Session
+
+
+class Request(NamedTuple):
+    """A request for one forward of a session.
+
+    token_ids: int64 [n]; a list of them for a prefill. parents: those of new pending nodes, as in
+    `Session.forward`, whose logits [n, vocabulary] are the answer. None for a prefill, whose answer is None.
+    """
+
+    session: Session
+    token_ids: Any
+    parents: Sequence[int] | None
+
+    def answer(self) -> Tensor | None:
+        """Run this request alone."""
+        with all_threads():
+            if self.parents is None:
+                self.session.prefill(self.token_ids)
+                return None
+            return self.session.forward(self.token_ids, self.parents)
+
+
+_T = TypeVar("_T")
+Requesting = Generator[Request, Any, _T]
+"""Work that yields requests, is sent their answers, and returns its result."""
+
+
+def answered_alone(work: Requesting[_T]) -> _T:
+    """Run this work to its end, answering each request by itself; returns the work's result."""
+    answer = None
+    while True:
+        try:
+            request = work.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = request.answer()

@@ -1,0 +1,91 @@
+"""Kinds of sessions over a model of transformers; the self-check takes the first that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from transformers import PretrainedConfig
+
+from specdec.models.base import PreparedModel, Session, SessionKind
+from specdec.models.kernels import CompiledDecoder
+from specdec.models.lean import LeanDecoder
+from specdec.models.sessions import (
+    UNWINDOWED,
+    CompiledSession,
+    Layout,
+    LeanSession,
+    PlainSession,
+    SequenceSession,
+    SteppingSession,
+    SwitchingSession,
+    TreeSession,
+)
+
+WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {
+    "full_attention": lambda window: None,  # noqa: ARG005
+    "sliding_attention": lambda window: window,
+}
+"""Types of layers whose masks are known here; a model with any other type fails the self-check."""
+
+COMPILED = SessionKind(
+    "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
+)
+LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), LeanDecoder)
+STEPPING = SessionKind("stepping", "ar", SteppingSession)
+PLAIN = SessionKind("plain", "ar", PlainSession)
+
+
+def tree_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
+    """Sessions with the masks of a configuration, then without its windows, which some models ignore."""
+    for name in layouts(config):
+        open_tree = partial(_tree, name)
+        yield SessionKind(f"tree, {name}", "tree", open_tree, partial(open_tree, ancestors_only=False))
+
+
+def sequence_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
+    """Sessions with the model's own masks, over a cache that is cut at windows, then over a whole one."""
+    for name in layouts(config):
+        yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
+
+
+def layouts(config: PretrainedConfig) -> dict[str, Layout]:
+    """Masks that a model may want, by name, the likeliest first."""
+    window = getattr(config, "sliding_window", None)
+    layer_types = getattr(config, "layer_types", None)
+    if layer_types is None:
+        result = {"one mask": Layout((window,) * getattr(config, "num_hidden_layers", 0), None)}
+    else:
+        by_type = {name: WINDOW_OF_TYPE[name](window) for name in set(layer_types) if name in WINDOW_OF_TYPE}
+        windows = tuple(by_type.get(name) for name in layer_types)
+        result = {"a mask per type": Layout(windows, by_type)}
+        if len(set(layer_types)) == 1:
+            result["one mask"] = Layout(windows, None)
+        if any(windows):
+            result["a mask per type, no window"] = Layout((), dict.fromkeys(by_type))
+    return result | {"one mask, no window": UNWINDOWED}
+
+
+def switch_length(config: PretrainedConfig) -> int | None:
+    """Tokens up to which the short factors of a longrope embedding hold; None without one or with several."""
+    switches = {rope["original_max_position_embeddings"] for rope in _longropes(config)}
+    return switches.pop() if len(switches) == 1 else None
+
+
+def _longropes(config: PretrainedConfig) -> Iterator[Mapping[str, Any]]:
+    parameters = getattr(config, "rope_parameters", None) or {}
+    for rope in (parameters, *parameters.values()):
+        if isinstance(rope, Mapping) and rope.get("rope_type") == "longrope":
+            yield rope
+
+
+def _tree(name: str, model: PreparedModel, ancestors_only: bool = True) -> Session:
+    layout, switch = layouts(model.config)[name], switch_length(model.config)
+    if switch is None:
+        return TreeSession(model, layout, ancestors_only)
+    return SwitchingSession(model, layout, switch, ancestors_only)
+
+
+def _sequence(name: str, model: PreparedModel) -> SequenceSession:
+    return SequenceSession(model, layouts(model.config)[name])
