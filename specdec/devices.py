@@ -1,4 +1,4 @@
-"""Where models compute: small numbers on their way there, the threads of a CPU, and the machine in words."""
+"""Devices: integers are sent to them, a CPU's threads are chosen, and the machine is described."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _around = threading.local()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch on one thread, for numbers so small that waking others takes longer than it saves; they also spin
-    for a while and take the processor from whoever comes next. `all_threads` is for what lies between."""
+    """Run torch on one thread: for small tensors, waking other threads takes longer than it saves, and they
+    go on spinning for a while. `all_threads` is for larger work inside the block."""
     before = torch.get_num_threads()
     if before == 1:
         yield
@@ -37,7 +37,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def all_threads() -> Iterator[None]:
-    """As many as torch had before `one_thread`."""
+    """Run torch on the threads that it had before `one_thread`."""
     before = getattr(_around, "threads", None)
     if before is None:
         yield
@@ -50,7 +50,7 @@ def all_threads() -> Iterator[None]:
 
 
 def usual_threads() -> int:
-    """How many torch has, within `one_thread` too."""
+    """The number of threads that torch has outside of `one_thread`."""
     return getattr(_around, "threads", None) or torch.get_num_threads()
 
 
@@ -63,13 +63,13 @@ def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
 
 
 def processor() -> str:
-    """What else decides the last bits of logits on a CPU: torch, its instructions, its threads."""
+    """The version, instructions and threads of torch, on which the last bits of logits on a CPU depend."""
     threads = usual_threads()
     return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {threads} threads"
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Where and with what: processor, versions, date."""
+    """A description of the machine: processor, versions, date."""
     words: dict[str, Any] = {name: version(name) for name in ("torch", "transformers")}
     words |= {"python": platform.python_version(), "processor": _processor_name()}
     words |= {"cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}

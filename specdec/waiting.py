@@ -1,4 +1,4 @@
-"""A word on what takes longer than two seconds, on the error stream."""
+"""A message on the error stream for work that takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from threading import Event, Thread
 from types import TracebackType
 
 PATIENCE = 2.0
-"""Seconds without a word."""
+"""Seconds before the message."""
 
 
 class Waiting:
-    """While it is entered, and longer than `PATIENCE`, it says what is being done and for how long.
+    """Says what is being done while the block runs, after `PATIENCE` seconds.
 
-    On a terminal one line counts seconds and is wiped at the end; elsewhere it is written once.
+    On a terminal one line counts seconds and is wiped at the end; elsewhere the message is written once.
     """
 
     def __init__(self, what: str):

@@ -25,8 +25,8 @@ from specdec.checks import whole
 from specdec.decoding.engine import Engine
 from specdec.decoding.run import Run, stream
 from specdec.devices import one_thread
-from specdec.models.together.answers import Answer, together
-from specdec.models.together.forwards import Forward
+from specdec.models.batching import Answer, answers
+from specdec.models.requests import Request
 from specdec.trace import Generation, Round
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ LONE_PIECE = 256
 PIECES = 128
 """Tokens of all prompts in one step, beyond which further ones wait for the next: rounds are not to."""
 
-_Work = Generator[Forward | Round, Tensor | None, None]
+_Work = Generator[Request | Round, Tensor | None, None]
 
 
 class Progress(NamedTuple):
@@ -123,12 +123,12 @@ class Batch:
 
 
 class _Seat:
-    """One run in a batch. piece: most tokens of its prompt that are next. forward: what it waits for.
+    """One run in a batch. piece: most tokens of its prompt that are next. request: the one that it waits for.
     progress: what the last step gave."""
 
     def __init__(self, run: Run, piece: Callable[[], int]):
         self.run, self.engine = run, run.begin()
-        self.forward: Forward | None = None
+        self.request: Request | None = None
         self.progress: Progress | None = None
         self._work = _work(self.engine, piece)
 
@@ -140,22 +140,22 @@ class _Seat:
     @property
     def drafts(self) -> bool:
         """Whether it waits for its draft model."""
-        return self.forward is not None and self.forward.session is not self.engine.target
+        return self.request is not None and self.request.session is not self.engine.target
 
     def resume(self) -> None:
         """Go on to the next forward, unless it waits for one already."""
         self.progress = None
-        if self.forward is None:
+        if self.request is None:
             self.take(None)
 
     def take(self, answer: Answer) -> None:
-        """Go on with this answer, to the next forward or to the end of the round."""
+        """Go on with this answer, to the next request or to the end of the round."""
         try:
             reached = _resumed(self._work, answer)
         except Exception as error:
-            self.forward, self.progress = None, Progress(self.run, None, error)
+            self.request, self.progress = None, Progress(self.run, None, error)
             return
-        self.forward = reached if isinstance(reached, Forward) else None
+        self.request = reached if isinstance(reached, Request) else None
         if isinstance(reached, Round):
             self.run.prefill_seconds = self.engine.prefill_seconds
             self.run.rounds.append(reached)
@@ -163,7 +163,7 @@ class _Seat:
 
 
 def _work(engine: Engine, piece: Callable[[], int]) -> _Work:
-    """All of a run: the forwards that it needs, to be answered, and its rounds."""
+    """All of a run: its requests and its rounds."""
     # a model that can't take several tokens at once takes all of a prompt or one by one
     yield from engine.prefilling(None if engine.pair.target.capability == "ar" else piece)
     finish, number = None, 0
@@ -173,16 +173,15 @@ def _work(engine: Engine, piece: Callable[[], int]) -> _Work:
         yield round
 
 
-def _resumed(work: _Work, answer: Answer) -> Forward | Round:
+def _resumed(work: _Work, answer: Answer) -> Request | Round:
     if isinstance(answer, Exception):
         return work.throw(answer)
     return work.send(answer)
 
 
 def _answer(seats: Sequence[_Seat]) -> None:
-    waiting = [(seat, seat.forward) for seat in seats if seat.forward is not None]
-    answers = together([forward for _, forward in waiting])
-    for (seat, _), answer in zip(waiting, answers, strict=True):
+    waiting = [(seat, seat.request) for seat in seats if seat.request is not None]
+    for (seat, _), answer in zip(waiting, answers([request for _, request in waiting]), strict=True):
         seat.take(answer)
 
 

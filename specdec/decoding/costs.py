@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from specdec.models import Model, Session
-from specdec.models.together.forwards import Forward
+from specdec.models.requests import Request
 from specdec.topology import Topology
 
 _PREFIX = 32
@@ -103,9 +103,9 @@ def _prefilled(model: Model, count: int) -> Session:
 
 def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: int) -> float:
     tokens = torch.zeros(count, dtype=torch.int64, device=device)
-    forwards = [Forward(session, tokens, range(-1, count - 1)) for session in sessions]
+    requests = [Request(session, tokens, range(-1, count - 1)) for session in sessions]
     start = time.perf_counter()
-    logits = _answered(forwards)
+    logits = _answered(requests)
     logits[-1, 0].item()  # waits for a GPU
     seconds = time.perf_counter() - start
     for session in sessions:
@@ -113,14 +113,14 @@ def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: i
     return seconds
 
 
-def _answered(forwards: Sequence[Forward]) -> torch.Tensor:
+def _answered(requests: Sequence[Request]) -> torch.Tensor:
     """The last one's logits."""
-    if len(forwards) == 1:
-        found: torch.Tensor | Exception | None = forwards[0].answer()
+    if len(requests) == 1:
+        found: torch.Tensor | Exception | None = requests[0].answer()
     else:
-        from specdec.models.together.answers import together  # which waits for transformers
+        from specdec.models.batching import answers  # which waits for transformers
 
-        found = together(forwards)[-1]
+        found = answers(requests)[-1]
     if isinstance(found, Exception):
         raise found
     assert found is not None

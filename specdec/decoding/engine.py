@@ -24,7 +24,7 @@ from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.proposed import Estimator, Proposer, drafter_of_user
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
-from specdec.models.together.forwards import Asking, Forward, alone
+from specdec.models.requests import Request, Requesting, answered_alone
 from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import Races
 from specdec.text import TextStream
@@ -106,15 +106,15 @@ class Engine:
 
     def prefill(self) -> None:
         """The prompt without its last token, which is the root of the first round."""
-        alone(self.prefilling())
+        answered_alone(self.prefilling())
 
     @torch.inference_mode()
     @one_thread()
     def round(self, number: int) -> Round:
         """Draft, evaluate, verify; commit the accepted path and the last token."""
-        return alone(self.decoding(number))
+        return answered_alone(self.decoding(number))
 
-    def prefilling(self, most: Callable[[], int] | None = None) -> Asking[None]:
+    def prefilling(self, most: Callable[[], int] | None = None) -> Requesting[None]:
         """`prefill` as requests, the draft's first. most: gives the most tokens of the next piece."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
@@ -122,12 +122,12 @@ class Engine:
             count = most() if most else len(prefix)
             piece, prefix = prefix[:count], prefix[count:]
             if self.drafter.session is not None:
-                yield Forward(self.drafter.session, piece, None)
-            yield Forward(self.target, piece, None)
+                yield Request(self.drafter.session, piece, None)
+            yield Request(self.target, piece, None)
         clock.launched()
         (self.prefill_seconds,) = clock.seconds()
 
-    def decoding(self, number: int) -> Asking[Round]:
+    def decoding(self, number: int) -> Requesting[Round]:
         """`round` as requests: the draft's forwards level by level, then one of the target's."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
@@ -162,10 +162,10 @@ class Engine:
         length = len(self.text_ids)
         return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)
 
-    def _evaluate(self, drafted: Drafted) -> Asking[LazyLogProbs]:
+    def _evaluate(self, drafted: Drafted) -> Requesting[LazyLogProbs]:
         tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]
         # [1 + k, vocabulary or more]
-        logits = yield Forward(self.target, tokens, drafted.topology.parents)
+        logits = yield Request(self.target, tokens, drafted.topology.parents)
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from specdec.methods import Drafted
 from specdec.models import Session
-from specdec.models.together.forwards import Asking
+from specdec.models.requests import Requesting
 from specdec.race import PositionNoise
 from specdec.topology import Topology
 
@@ -32,7 +32,7 @@ class Drafter(Protocol):
         """See `Drafter`."""
         ...
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """Draft a tree of at most this depth after the text, with the round's noise.
 
         The last token of the text is the tree's root.
@@ -50,7 +50,7 @@ class NoDrafter:
     session = None
     context_length = UNLIMITED
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:  # noqa: ARG002
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:  # noqa: ARG002
         """The root alone."""
         yield from ()
         return only_root(text_ids)

@@ -14,7 +14,7 @@ from specdec.drafters.base import only_root
 from specdec.drafters.model import DraftSession
 from specdec.methods import Drafted
 from specdec.models import Model
-from specdec.models.together.forwards import Asking, Forward
+from specdec.models.requests import Request, Requesting
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
@@ -28,7 +28,7 @@ class ContextDrafter(DraftSession):
         self.vocab_size, self.sampling = vocab_size, sampling
         self.acceptance, self.k = tree.acceptance, tree.k
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """As in `Drafter`: a tree of at most k nodes."""
         if not depth:
             return only_root(text_ids)
@@ -40,7 +40,7 @@ class ContextDrafter(DraftSession):
 
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
-    ) -> Asking[list[Branch]]:
+    ) -> Requesting[list[Branch]]:
         """Plan a tree, score and race its unseen nodes, and plan again until no node of it is unseen."""
         unscored = [root]
         while True:
@@ -60,7 +60,7 @@ class ContextDrafter(DraftSession):
 
     def _grow_gsd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
-    ) -> Asking[list[Branch]]:
+    ) -> Requesting[list[Branch]]:
         """Level by level: decide the child counts, then look at the race and the uniforms."""
         level = [root]
         taken: list[Branch] = []
@@ -99,7 +99,7 @@ class ContextDrafter(DraftSession):
             node.log_q = row
         return log_q
 
-    def _score(self, nodes: list[Branch]) -> Forward:
+    def _score(self, nodes: list[Branch]) -> Request:
         return self.score(nodes, [node.token_id for node in nodes], [node.parent for node in nodes])
 
     def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:

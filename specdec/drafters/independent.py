@@ -12,7 +12,7 @@ from torch import Tensor
 
 from specdec.drafters.model import ModelDrafter, Orders
 from specdec.methods import Drafted
-from specdec.models.together.forwards import Asking
+from specdec.models.requests import Requesting
 from specdec.probs import log_weights
 from specdec.race import Node, PositionNoise, with_replacement
 from specdec.topology import Topology
@@ -23,7 +23,7 @@ class IndependentDrafter(ModelDrafter):
 
     _draws: dict[Node, list[int]]  # tokens of each node's draws
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """As in `Drafter`, with draws that may be equal: `Drafted.draws` has all of them."""
         self._draws = {}
         drafted = yield from super().draft(text_ids, depth, noise)

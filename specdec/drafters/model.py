@@ -12,7 +12,7 @@ from specdec.devices import upload
 from specdec.drafters.base import only_root
 from specdec.methods import Drafted
 from specdec.models import Model
-from specdec.models.together.forwards import Asking, Forward
+from specdec.models.requests import Request, Requesting
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
 from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
@@ -34,7 +34,7 @@ class DraftSession:
         self._numbers: dict[Hashable, int] = {}  # node -> its number among the session's pending nodes
         self._lag = self._scored = 0
 
-    def score_root(self, text_ids: Sequence[int], root: Hashable = 0) -> Asking[Tensor]:
+    def score_root(self, text_ids: Sequence[int], root: Hashable = 0) -> Requesting[Tensor]:
         """Score what the cache lacks; returns the logits [1, vocabulary or more] of what follows the root."""
         lag = text_ids[self.session.length :]
         self._lag = self._scored = len(lag)
@@ -44,7 +44,7 @@ class DraftSession:
 
     def score(
         self, nodes: Sequence[Hashable], token_ids: Sequence[int], parents: Sequence[Hashable]
-    ) -> Forward:
+    ) -> Request:
         """The request for the logits [n, vocabulary or more] after these nodes, whose parents are scored."""
         above = [self._numbers[parent] for parent in parents]
         self._numbers.update(zip(nodes, range(self._scored, self._scored + len(nodes)), strict=True))
@@ -61,8 +61,8 @@ class DraftSession:
         self.session.keep([*range(self._lag), *scored])
         self._numbers, self._lag = {}, 0
 
-    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Forward:
-        return Forward(self.session, upload(token_ids, self.model.device), parents)
+    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Request:
+        return Request(self.session, upload(token_ids, self.model.device), parents)
 
 
 class ModelDrafter(DraftSession):
@@ -74,7 +74,7 @@ class ModelDrafter(DraftSession):
         # cutting a topology costs more than the rest of a round's bookkeeping, and few depths occur
         self._limited = cache(topology.limited)
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """As in `Drafter`: asks for one forward of each level with children."""
         topology = self._limited(depth)
         if not topology.num_draft_tokens:

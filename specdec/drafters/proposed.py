@@ -27,7 +27,7 @@ from torch import Tensor
 from specdec.checks import integer, integers, real
 from specdec.drafters.base import UNLIMITED, Drafter
 from specdec.methods import Drafted
-from specdec.models.together.forwards import Asking
+from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
@@ -90,7 +90,7 @@ class ProposedDrafter:
         self.user, self.name = user, name
         self.vocab_size, self.sampling, self.topology = vocab_size, sampling, topology
 
-    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Asking[Drafted]:
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """As in `Drafter`. ValueError names a proposal that does not fit."""
         yield from ()  # it needs no forward
         topology = self.topology.limited(depth)

@@ -1,7 +1,7 @@
-"""What a config.json asks for, checked entry by entry before transformers builds anything from it.
+"""The entries of a config.json, checked before transformers builds anything from it.
 
-Sizes decide how long a model takes to be put together, even without memory for its weights; some entries
-name files or code to load.
+Large sizes make building a model take long, even without memory for its weights. Some entries name files or
+code to load.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ MOST_LAYERS = 1024
 MOST_EXPERTS = 1 << 16
 """In all layers together; the largest models have some 25,000."""
 MOST_LABELS = 1 << 15
-"""Of a classifier, for each of which transformers writes a name; a language model has none."""
+"""Labels of a classifier: transformers writes a name for each. A language model has none."""
 _LAYERS = re.compile(r"(?:n|num)_(?:hidden_)?layers?|(?:en|de)coder_layers")
 _REPEATED = re.compile(
     r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
     r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"
 )
-"""What else is built so many times, by its name: in `audio_config` and the like too."""
+"""Names of other numbers of repeated parts, also in `audio_config` and the like."""
 _EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
 _ROWS = ("doge",)
 """Types whose experts are rows of one table."""
@@ -35,9 +35,9 @@ _IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 
 
 def check_entries(entries: Any, name: str) -> None:
-    """Raise ValueError where entries of a config.json can't be meant, or lead to other code or files.
+    """ValueError where entries of a config.json are not believable, or lead to other code or files.
 
-    name: what the model is called in messages.
+    name: the model's name in messages.
     """
     layers = experts = 1
     for key, value in _all_entries(entries):
@@ -57,7 +57,7 @@ def check_entries(entries: Any, name: str) -> None:
 
 def _check_leads_nowhere(key: str, value: Any, name: str) -> None:
     if key.lstrip("_").startswith(_IMPLEMENTATIONS) and "/" in str(value):
-        # kernels from the hub, where a package for them is installed
+        # A package may be installed that loads kernels from the hub.
         raise ValueError(
             f"{name!r} needs code of its own, which is never run: its config.json has {key} = {value!r}"
         )
@@ -69,7 +69,7 @@ def _check_leads_nowhere(key: str, value: Any, name: str) -> None:
 
 
 def check_quantisation(config: Any, name: str) -> None:
-    """Raise ValueError where the weights are quantised in a way that this installation can't read."""
+    """ValueError where the weights are quantised in a way that this installation can't read."""
     asked = getattr(config, "quantization_config", None)
     if not asked:
         return

@@ -17,7 +17,7 @@ class MarkovModel:
 
     table: probabilities [V] * order + [V], a tensor, an array or lists; `table[x_{n-m+1}, ..., x_n]` is the
     distribution of x_{n+1}. Before `order` tokens are there, the missing ones count as token 0. ValueError
-    where it is no such table.
+    for any other table.
     """
 
     capability: Capability = "tree"
@@ -53,7 +53,7 @@ def _tensor(table: Tensor | np.ndarray | Sequence) -> Tensor:
 
 
 class MarkovSession:
-    """The tokens themselves are all the cache that a Markov model needs."""
+    """A session of a Markov model; its cache is the text."""
 
     def __init__(self, model: MarkovModel):
         self.model = model

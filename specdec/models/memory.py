@@ -1,4 +1,4 @@
-"""How much memory a model takes, from its config alone, and how much is free: known before it is loaded.
+"""The memory that a model needs, computed from its config before it is loaded, and the memory that is free.
 
 weights    every parameter once, in its dtype
 packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 TOKENS = 2048
 """Tokens of prompt and answer to have room for."""
 ROWS = 65
-"""The most tokens that the page has the target score at once: the root and 64 drafted ones."""
+"""The most rows of a target call of the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
 """Logits in the model's dtype and in float32, probabilities, and races in float64 (measured: 36)."""
 _CGROUPS = (
     (".", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Where Linux tells a container's limit (version 2, version 1), what is taken, and what of that files keep
-cached, which is given back when it is needed."""
+"""Files with a container's limit, its use, and the part of its use that is cached files, which the system
+gives back on demand: cgroups of version 2 and version 1."""
 
 
 class Sizes(NamedTuple):
-    """What of an architecture its memory depends on. All but the last two are counts of numbers.
+    """The sizes of an architecture that its memory depends on. All but the last two count numbers.
 
-    parameters: shared ones once. matrices: those of them that `lean` packs on a CPU, 0 where it does not
-    know the model. cached: keys and values per token, all layers.
+    parameters: shared ones count once. matrices: parameters that are packed on a CPU, 0 for a model without a
+    forward of ours. cached: keys and values of a token in all layers.
     """
 
     parameters: int
@@ -76,7 +76,7 @@ class Placement(NamedTuple):
 
     @property
     def need(self) -> Need:
-        """What it takes there."""
+        """Its memory there."""
         return need_of(self.shape, self.dtype, on_cpu=place(self.device) == "cpu")
 
 
@@ -121,7 +121,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
 
 
 def need_of_run(model: HFModel, vocab_size: int) -> int:
-    """Bytes that one more run takes of a model that is loaded: its cache, and what a round needs."""
+    """Bytes that one more run of a loaded model needs: its cache and its rounds."""
     cached = _cached_per_token(model.module.config.get_text_config(decoder=True))
     size = torch.float32.itemsize if isinstance(model.decoder, CompiledDecoder) else model.dtype.itemsize
     return sum(_of_run(cached, vocab_size, model.context_length, size))
@@ -154,7 +154,7 @@ def free(where: str) -> int:
         return min(psutil.virtual_memory().available, _container_limit())
     if where == "auto":
         return free("cpu") + sum(free(f"cuda:{index}") for index in range(torch.cuda.device_count()))
-    # what torch keeps for itself, but uses for nothing now, is free as well
+    # Memory that torch has reserved but does not use is free as well.
     kept = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
     return torch.cuda.mem_get_info(where)[0] + kept
 
@@ -188,8 +188,8 @@ def _named(where: str) -> str:
 
 
 def _cached_per_token(config: PreTrainedConfig) -> int:
-    """Numbers that the cache holds per token. Windowed layers count in full, states that do not grow too."""
-    if getattr(config, "is_heterogeneous", False):  # layers with sizes of their own, as Gemma 4's
+    """Numbers in the cache per token. Layers with a window, and states that do not grow, count in full."""
+    if getattr(config, "is_heterogeneous", False):  # Gemma 4 has layers of different sizes
         return sum(_cached_per_layer(layer) for layer in config.per_layer_config)
     return getattr(config, "num_hidden_layers", 0) * _cached_per_layer(config)
 

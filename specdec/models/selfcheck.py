@@ -26,17 +26,18 @@ from specdec.models.base import Capability, PreparedModel, Session
 
 PREFIX_LENGTH = 6
 NUM_TOKENS = 512
-"""More than any script takes."""
+"""Number of test tokens, more than any script needs."""
 LIMITS = {
     torch.float64: (1e-6, 1e-4),  # many models compute their softmax in float32
     torch.float32: (1e-4, 5e-3),
     torch.float16: (5e-3, 0.1),
     torch.bfloat16: (3e-2, 0.1),
 }
-"""Errors that pass, relative to the spread of the logits: always, and at most. Between the two, four
-times the error of the model's own cached decoding passes: rounding that is not ours."""
+"""Relative errors: the first always passes, above the second nothing passes. Between them an error passes up
+to four times the error of the model's own cached decoding, which is rounding."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask must give this many times the error of the right one, and more than passes."""
+"""A wrong mask must give at least this many times the error of the right mask, and an error that does not
+pass."""
 
 Line = tuple[int, ...]
 
@@ -73,7 +74,7 @@ UNPREFIXED: dict[Capability, Script] = {
 
 
 class PlainForwards:
-    """The model called the ordinary way: whole sequences, no cache, nothing of ours.
+    """The model called in the ordinary way: whole sequences, without a cache.
 
     Raises ValueError where it is no causal language model: no logits, or logits that change with
     the tokens after them.
@@ -104,7 +105,7 @@ class PlainForwards:
         return _widened(self.module(input_ids=token_ids, use_cache=False).logits[0])
 
     def own_cache_error(self, length: int) -> float:
-        """Relative error of the model's own cached decoding: rounding that is not ours."""
+        """Relative error of the model's own cached decoding."""
         line = tuple(self.tokens[:length])
         want = self.forward(line)
         try:
@@ -135,7 +136,7 @@ class PlainForwards:
 
 
 def _check_telling(logits: Tensor, kind: str) -> None:
-    """Raise ValueError where logits [tokens, vocabulary] are no numbers, or say nothing about the tokens."""
+    """ValueError where logits [tokens, vocabulary] are NaN or infinite, or are the same for all tokens."""
     if not logits.isfinite().all():
         raise ValueError(
             f"{kind} gives logits that are not numbers, but NaN or infinity: its weights or config are broken"
@@ -176,7 +177,7 @@ def relative_error(have: Tensor, want: Tensor) -> float:
 
 
 class ShortCheck:
-    """Judges kinds of sessions on the model itself, behind a few tokens.
+    """Checks kinds of sessions on the model itself, after a few tokens.
 
     limit: the error that passes: `LIMITS`, or four times the rounding of the model's own cached decoding.
     """
@@ -188,7 +189,7 @@ class ShortCheck:
         self.limit = min(most, max(always, 4 * plain.own_cache_error(self._prefix_length + 6)))
 
     def fault(self, model: PreparedModel) -> str | None:
-        """What is wrong with the model's kind of session, as the rest of a sentence; None if it passes."""
+        """What is wrong with the model's kind of session, as the end of a sentence; None if it passes."""
         capability = model.capability
         scripts = (SCRIPTS[capability], self._prefix_length), (UNPREFIXED[capability], 0)
         return session_fault(model, self._plain, scripts, self.limit)
@@ -197,7 +198,7 @@ class ShortCheck:
 def session_fault(
     model: PreparedModel, plain: PlainForwards, scripts: Sequence[tuple[Script, int]], limit: float
 ) -> str | None:
-    """What is wrong with the model's sessions, as the rest of a sentence; None if they pass.
+    """What is wrong with the model's sessions, as the end of a sentence; None if they pass.
 
     scripts: each with the length of the text that is prefilled before it. A session with a wrong mask must
     fail the first of them.
@@ -244,7 +245,7 @@ def _widened(logits: Tensor) -> Tensor:
 
 @contextmanager
 def explained(name: str) -> Iterator[None]:
-    """Raise ValueError that names the model, whatever its code or what it is made of raises."""
+    """Turn every error of a model's code into a ValueError that names the model."""
     try:
         yield
     except ValueError:
@@ -255,7 +256,7 @@ def explained(name: str) -> Iterator[None]:
 
 
 def reraise_out_of_memory(error: Exception) -> None:
-    """Raise it again where memory was short."""
-    # A model that lacks memory has shown nothing about its attention.
+    """Raise the error again if memory was short."""
+    # It says nothing about the model's attention.
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         raise error

@@ -1,14 +1,14 @@
-"""Small copies of models: same classes, same switches, so small that one can walk through a whole context.
+"""Small copies of models: same classes and switches, so small that a check can run over a whole context.
 
-Which mask, window, chunk or rotary embedding a model uses where is decided by its classes and by the integers
-of its configuration, not by its weights. So a copy keeps classes and switches, gets a layer of each kind,
-narrow matrices and random weights. Every integer that is no size of a matrix is taken to be a length at which
-something may change, and all lengths are made small: in their order, and equal ones stay equal.
+The classes of a model and the integers of its configuration decide which mask, window, chunk or rotary
+embedding it uses, not its weights. So a copy has the same classes and switches, a layer of each kind, narrow
+matrices and random weights. Every integer that is not the size of a matrix is taken for a length at which
+something may change. All lengths are made small; their order is kept, and equal lengths stay equal.
 
     sliding_window 4096, original_max_position_embeddings 8192, max_position_embeddings 131072
     becomes        18,                                    20,                           22 and some room
 
-The names below only keep copies small and buildable. An integer that they don't know is a length.
+The names below only make copies small and buildable. An integer with an unknown name is a length.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from transformers import PretrainedConfig, PreTrainedModel
 ENDLESS = 1 << 20
 """Context length of models that name none."""
 SMALL = 16
-"""Integers up to here stay as they are: a walk from the first token on passes them anyhow."""
+"""Integers up to this one stay as they are: a check from the first token on passes them anyway."""
 STEP = 2
-"""Between one length of a copy and the next; even, as some lengths must be."""
+"""Distance between one length of a copy and the next; even, because some lengths must be even."""
 ROOM = 14
 """Tokens of a copy's context beyond its largest length."""
 VOCABULARY = 160
 EXPERTS = 16
 MLP = 64
-"""Sizes of a copy where the model has more."""
+"""Largest sizes of a copy."""
 SIZES = ((2, 1), (4, 2))
-"""Attention heads, and layers of each kind, of a copy; the second where its class does not take the first."""
+"""Attention heads of a copy and layers of each kind; the second pair is for classes that refuse the first."""
 MOST_PARAMETERS = 1 << 28
-"""Of a copy: what can't be made smaller is not built."""
+"""Largest copy that is built."""
 
 KINDS = {
     "vocabulary": r"vocab",
@@ -52,11 +52,11 @@ KINDS = {
     r"|channels|seed|rotary|section|label|LABEL|period|interval|every|pattern|offset|_start|first_k"
     r"|dense_layers|per_attn",
 }
-"""What an integer is by its name: the first that matches, else a length."""
+"""The kind of an integer by its name: the first pattern that matches, else a length."""
 _KIND = {kind: re.compile(pattern) for kind, pattern in KINDS.items()}
 _MLP = re.compile(r"intermediate|d_?ff|ffn|feed_forward|n_inner")
 _TOGETHER = re.compile(r"mamba.*heads|linear_num|^num_heads$")
-"""Heads whose number times a size of theirs is a width: it must divide as the width does."""
+"""Numbers of heads that have to be divisible by the factor of the widths."""
 _PERIOD = re.compile(r"period|interval|every|pattern|offset|group_size|per_attn|first_k|dense_layers|_start")
 _LAYER_NUMBERS = re.compile(r"layers$|idxs?$|layer_ids$|indices$")
 _CHOSEN = re.compile(r"per_tok|moe_(top)?_?k$")
@@ -73,7 +73,7 @@ _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length
 
 
 def context_length(config: PretrainedConfig) -> int:
-    """Tokens that a configuration says its model was made for; `ENDLESS` where it says nothing."""
+    """The context length that a configuration states; `ENDLESS` where it states none."""
     return _first_of(_CONTEXT, {name: getattr(config, name, None) for name in _CONTEXT}, ENDLESS)
 
 
@@ -85,10 +85,10 @@ def lengths(config: PretrainedConfig) -> set[int]:
 def shrunken(
     config: PretrainedConfig, heads: int = 2, layers: int = 1, step: int = STEP, room: int = ROOM
 ) -> PretrainedConfig:
-    """A small configuration that switches where the large one does, after fewer tokens.
+    """A small configuration with the same switches after fewer tokens.
 
-    heads: of its attention, where the model's are divisible so. layers: how many of each kind stay. step:
-    from one length to the next. room: tokens of the context beyond the largest.
+    heads: number of attention heads, where the model's number is divisible by it. layers: how many of each
+    kind stay. step: from one length to the next. room: tokens of the context beyond the largest length.
     """
     small = copy.deepcopy(config)
     vars(small).pop("quantization_config", None)
@@ -109,7 +109,7 @@ def small_model(
 ) -> PreTrainedModel:
     """A model of this class by a shrunken configuration, in float32 on the CPU; raises what the class raises.
 
-    Its weights are so large that the logits depend strongly on what is attended to.
+    Its weights are so large that the logits depend strongly on the tokens that are attended to.
     """
     errors = []
     for heads, layers in SIZES:
@@ -135,7 +135,7 @@ def _random(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrained
 
 
 def _num_parameters(kind: type[PreTrainedModel], config: PretrainedConfig) -> int:
-    """Without their memory; 0 where a class computes with what has none."""
+    """Parameters of a model, counted without memory for them; 0 where its class can't be built so."""
     try:
         with torch.device("meta"):
             return sum(parameter.numel() for parameter in kind(copy.deepcopy(config)).parameters())
@@ -222,7 +222,7 @@ def _narrowed(key: str, value: int, factor: int, experts: int, tied: bool) -> in
 
 
 def _factor(own: dict[str, Any], heads: int) -> int:
-    """What heads and widths are divided by."""
+    """The number by which heads and widths are divided."""
     count = _first_of(_HEADS, own, 0)
     if not count:
         return max(1, _first_of(_WIDTH, own, 1) // 128)
@@ -234,7 +234,7 @@ def _factor(own: dict[str, Any], heads: int) -> int:
 
 
 def _shorten(config: PretrainedConfig, copies: int) -> None:
-    """Keep so many layers of each kind, as the lists say that have an entry for each layer."""
+    """Keep `copies` layers of each kind, by the lists with an entry for each layer."""
     own = dict(vars(config))
     counts = {k: v for k, v in own.items() if _kind(k) == "layers" and type(v) is int and v > 0}
     count = next(iter(counts.values()), 0)
@@ -266,13 +266,14 @@ def _numbers(values: Sequence[Any]) -> bool:
 
 
 def _period(own: dict[str, Any], count: int) -> int:
-    """After how many layers their kinds come again, at most, where no list says it."""
+    """The longest period of layer kinds, where no list names the kinds."""
     found = (v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count)
     return max(found, default=1)
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]], copies: int) -> list[int]:
-    """The first so many layers of each kind, at least two; lists: with an entry for each layer."""
+    """The first `copies` layers of each kind, at least two layers. lists: each with an entry for each
+    layer."""
     rows: dict[str, list[int]] = {}
     for i, row in enumerate(zip(*lists, strict=True)):
         rows.setdefault(repr(row), []).append(i)

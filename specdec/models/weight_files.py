@@ -1,8 +1,8 @@
-"""Which files a model's weights lie in, found and checked before any of them is opened: only safetensors.
+"""The files of a model's weights, found and checked before any of them is opened: only safetensors.
 
-transformers looks for them in an order of its own, and on its way an index or a configuration may lead it to
-pickled files, which run code as they are read. So a folder is refused where it would not end at
-`model.safetensors`, or at the plain names of such files in `model.safetensors.index.json`.
+An index or a configuration may lead transformers to pickled files, which run code when they are read. So a
+folder is refused unless its weights are `model.safetensors`, or files with plain names of this kind in
+`model.safetensors.index.json`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _DISTRIBUTED = "shard-*-model-*-of-*.safetensors"
 
 
 def check_weight_files(folder: Path, name: str) -> None:
-    """Raise ValueError where the weights in this folder are not all safetensors that lie in it.
+    """ValueError unless all weights of this folder are safetensors in it.
 
-    name: what the folder is called in messages.
+    name: the folder's name in messages.
     """
     if (folder / ADAPTER).exists():
         raise ValueError(

@@ -1,9 +1,9 @@
-"""A model's weights as they lie in memory: whether they are sound, whether they have changed, and its mode.
+"""The weights of a model in memory: whether they are sound, whether they have changed, and its mode.
 
-Packed copies and the findings of the self-check hold for the weights that they were made from. `Weights` is a
-glance at them that costs a fraction of a millisecond: shapes, places, torch's counters of changes in place,
-and a few numbers of each, because not every change is counted (those through `.data` are not, nor any of
-tensors made under `torch.inference_mode`).
+Packed copies and the results of the self-check are valid for the weights that they were made from. `Weights`
+describes weights in a fraction of a millisecond: shapes, addresses, torch's counters of changes in place, and
+a few numbers of each tensor. The numbers are needed because torch does not count changes through `.data`, nor
+changes of tensors made under `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from transformers import PreTrainedModel
 
 _NUMBERS = ("variance_epsilon", "scaling", "attention_scaling")
 _SAMPLE = 16
-"""Numbers of a tensor that are looked at."""
+"""Numbers of each tensor that are compared."""
 
 _lock = threading.Lock()
 _evaluated: dict[nn.Module, tuple[int, list[nn.Module]]] = {}
-"""Modules that are in evaluation mode for us only: how many calls need it, and which parts were training."""
+"""Modules in evaluation mode for the time of a call: the number of such calls, and the parts that were
+training."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A glance at a module's weights. shapes, kinds (dtype and device), state: of each tensor, in order.
-
-    Of buffers the state alone, as some models change them in a forward, and of parts the numbers that `lean`
-    reads. modules: what the parts are, how many hooks they have, and forwards that are theirs alone. sample:
-    some numbers of each tensor, on its device.
+    """A short description of a module's weights, to notice changes. shapes, kinds (dtype and device): of each
+    parameter. modules: of each part its type, its number of hooks and a forward that is its own. state:
+    address and version of each parameter and buffer, and the numbers of parts that `lean` reads. sample: some
+    numbers of each tensor on a CPU.
     """
 
     shapes: tuple
@@ -44,7 +44,7 @@ class Weights:
     @classmethod
     @torch.inference_mode()
     def of(cls, module: nn.Module) -> Weights:
-        """The weights as they are now; numbers are looked at on a CPU only, where they may be packed."""
+        """Describe the present weights."""
         tensors, parts = list(module.parameters()), list(module.modules())
         every = [*tensors, *module.buffers()]
         return cls(
@@ -68,11 +68,11 @@ class Weights:
 
     @property
     def offloaded(self) -> bool:
-        """Whether some are elsewhere and come for a forward only: they never seem to be the same."""
+        """Whether some weights are on "meta" and are loaded for each forward: their state always differs."""
         return any(device.type == "meta" for _, device in self.kinds)
 
     def same_kind(self, other: Weights) -> bool:
-        """Whether what a self-check found for these holds for the others."""
+        """Whether the result of a self-check for these weights is valid for the others."""
         return (self.kinds, self.modules) == (other.kinds, other.modules)
 
     def same(self, other: Weights) -> bool:
@@ -83,7 +83,7 @@ class Weights:
 
 
 def check_sound(module: PreTrainedModel) -> None:
-    """Raise ValueError where weights are not numbers, or all zero where every logit depends on them."""
+    """ValueError where weights are NaN or infinite, or where an embedding matrix is all zero."""
     kind = type(module).__name__
     for name, weight in module.named_parameters():
         if not _is_finite(weight):
@@ -97,7 +97,7 @@ def check_sound(module: PreTrainedModel) -> None:
 def _is_finite(weight: Tensor) -> bool:
     if weight.is_meta or not weight.is_floating_point() or weight.itemsize < 2:
         return True  # offloaded, or quantised
-    # a sum reads them fastest; in float16 it may itself be too large
+    # A sum is the fastest test; in float16 a sum of finite weights can overflow.
     if weight.detach().sum().isfinite():
         return True
     return bool(torch.stack(torch.aminmax(weight.detach())).isfinite().all())
@@ -105,7 +105,8 @@ def _is_finite(weight: Tensor) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards the parts that were training are again. Threads may overlap."""
+    """Evaluation mode for the time of the block; then the parts that were training are set back. Threads may
+    overlap."""
     if not module.training and module not in _evaluated:
         yield
         return
@@ -134,6 +135,6 @@ def _version(tensor: Tensor) -> int:
 
 
 def _some(tensor: Tensor) -> Tensor:
-    """A copy of a few numbers, spread over the whole."""
+    """A copy of a few numbers, spread over the tensor."""
     flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()[:_SAMPLE]
     return flat[:: max(1, len(flat) // _SAMPLE)].clone()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specdec.drafters.model import ModelDrafter
-from specdec.models.together.forwards import alone
+from specdec.models.requests import answered_alone
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
@@ -27,7 +27,7 @@ TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 def drafted(model, sampling, topology, seed=0):
     drafter = ModelDrafter(model, 8, sampling, topology)
-    return alone(drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1)))
+    return answered_alone(drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1)))
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)

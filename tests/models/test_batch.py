@@ -128,13 +128,13 @@ def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch
     batch = Batch(pair)
     for method, tree in (("ar", None), ("ersd", sequence(1)), ("gsd", specinfer(8))):
         batch.add(specdec.stream(pair, [3], method=method, topology=tree, seed=0))
-    calls, answered = [], batch_module.together
+    calls, answered = [], batch_module.answers
 
     def counted(forwards):
         calls.append(len(forwards))
         return answered(forwards)
 
-    monkeypatch.setattr(batch_module, "together", counted)
+    monkeypatch.setattr(batch_module, "answers", counted)
     batch.step()
     assert calls[0] == 2  # with a draft
     assert calls[-1] == 3
@@ -176,13 +176,13 @@ def test_a_run_can_leave_and_its_record_stays(pair):
 @pytest.mark.parametrize("method", METHODS)
 def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch):
     batch, (broken, other) = joined(pair, [3], [4], method=method, topology=sequence(2))
-    session, answered = batch._seats[broken].engine.target, batch_module.together
+    session, answered = batch._seats[broken].engine.target, batch_module.answers
 
     def spoiled(forwards):
         answers = answered(forwards)
         return [a * torch.nan if f.session is session else a for f, a in zip(forwards, answers, strict=True)]
 
-    monkeypatch.setattr(batch_module, "together", spoiled)
+    monkeypatch.setattr(batch_module, "answers", spoiled)
     ended = {}
     while batch:
         for progress in batch.step():

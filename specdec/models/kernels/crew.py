@@ -1,4 +1,4 @@
-"""Threads that help a compiled forward: as many as torch has, and none where somebody else has them."""
+"""Helper threads of a compiled forward: as many as torch has, or none while another forward has them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ MOST_LAYERS = 512
 
 
 class Crew:
-    """Helpers of one process. They sleep between calls; one who wakes up late finds the call done.
+    """The helper threads of one process. They sleep between calls. A thread that wakes up late finds the call
+    done.
 
-    take_part: the compiled forward, of the address of shared words and of a call, or 0 to help.
-    multiply: address of the compiled products, which calls need.
+    take_part: the compiled forward; it takes the addresses of the shared words and of a call, or 0 to help.
+    multiply: address of the compiled products, for plans.
     """
 
     def __init__(self, take_part: Callable[[int, int], None], multiply: int):
@@ -29,7 +30,7 @@ class Crew:
             os.register_at_fork(after_in_child=self._forget)
 
     def run(self, call: int, threads: int, layers: int) -> None:
-        """Run a call, given by its address, on up to so many threads; alone where the helpers are busy."""
+        """Run a call, given by its address, on up to `threads` threads; on one if the helpers are busy."""
         if threads < 2 or not self._taken.acquire(blocking=False):
             words = np.zeros(shared_words(layers), dtype=np.int64)
             self._take_part(words.ctypes.data, call)

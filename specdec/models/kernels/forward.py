@@ -1,14 +1,15 @@
-"""A whole Llama-like decoder over a few rows as one compiled call, in which several threads can help.
+"""The forward of a Llama-like decoder over a few rows as one compiled call on several threads.
 
-The forward is a list of phases, in each of which threads take parts by a shared counter; who comes late takes
-what is left, and a phase ends when all its parts are done. Nothing waits for a thread that is elsewhere.
+The forward is a list of phases. In each phase threads take parts by a shared counter, and the phase ends when
+all parts are done. A thread that comes late takes the parts that are left, so no thread waits for a sleeping
+one.
 
     per layer    qkv  ->  rotate, into the cache  ->  attention  ->  out  ->  gate, up  ->  down    then: head
     parts        64 outputs      a row         a row and a head    64         64           64           64
 
-A row's numbers do not depend on the other rows, nor on the threads: products add inputs in their order
-(`tiles`), and attention takes a row's keys in the order of the text, prefix first and then its line of
-the tree. So a token has the same logits, to the bit, in whatever tree it is scored.
+A row's numbers do not depend on the other rows or on the threads: products add inputs in their order
+(`tiles`), and attention takes a row's keys in the order of the text, first the prefix, then its ancestors. So
+a token has the same logits, to the bit, in every tree.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from specdec.models.kernels.atomics import (
 )
 
 SET, ADD, GATE = range(3)
-"""What becomes of a product's sums."""
+"""What is done with the sums of a product."""
 
 _CONTRACTED = {"contract", "reassoc", "nsz"}
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
@@ -82,7 +83,7 @@ def _dot(a, b):
 
 @inner(fastmath=_CONTRACTED)
 def _softmax(scores):
-    """The scores' exponentials, of the largest as one; returns their sum."""
+    """Replace scores by exp(score - largest); returns the sum."""
     highest = scores[0]
     for i in range(1, len(scores)):
         highest = max(highest, scores[i])
@@ -101,7 +102,7 @@ def _add_scaled(into, row, factor):
 
 @inner()
 def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, own):
-    """One product as a phase: x[rows, inputs] times a matrix, and what becomes of the sums.
+    """One product as a phase: x[rows, inputs] times a matrix.
 
     matrix: its record. norm: address of an RMSNorm's weights for the rows of `source`, or 0.
     out: rows of `limit` numbers, to which the sums are added (ADD), written (SET), or written as silu(gate) *
@@ -139,7 +140,7 @@ def _norm_rows(rows, width, source, norm, out):
 
 @inner()
 def _complete(sums, matrix, first):
-    """Times the steps of int8 weights, plus the bias; first: number of the first output."""
+    """Multiply sums by the steps of int8 weights and add the bias. first: number of the first output."""
     if matrix.scales != 0:
         scales = floats(matrix.scales + first * 4, len(sums))
         for i in range(len(sums)):
@@ -150,7 +151,7 @@ def _complete(sums, matrix, first):
 
 @inner()
 def _hand_over(what, sums, part, count, limit, out):
-    """Bring the sums of a part of one row to where they go."""
+    """Write, add or gate the sums of a part of one row."""
     if what == GATE:
         half = at.PART // 2
         count = min(half, limit - part * half)
@@ -185,7 +186,7 @@ def _gate(gate, up, out):
 
 
 @inner()
-def _turned(head, cos, sin, into):
+def _rotated(head, cos, sin, into):
     """A head rotated by the angles of its position; the sine's first half carries the minus sign."""
     half = len(head) // 2
     for i in range(half):
@@ -201,7 +202,7 @@ def _row(call, number):
 
 @inner()
 def _rotate(phase, plan, layer, number, call, qkv, own):
-    """Queries turned in place; keys and values go to the cache of their row."""
+    """Rotate queries in place; write keys and values to the cache of their row."""
     size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
     rows, width = call.rows, heads + 2 * kv_heads
     spare = floats(own, size)
@@ -224,7 +225,7 @@ def _rotate(phase, plan, layer, number, call, qkv, own):
                 _normed(numbers, norm, spare)
             else:
                 _copy(numbers, spare)
-            _turned(spare, cos, sin, numbers if head < heads else kept)
+            _rotated(spare, cos, sin, numbers if head < heads else kept)
         add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, rows)
 
@@ -267,7 +268,7 @@ def _attend(phase, plan, number, call, qkv, mixed, own):
 
 @inner()
 def _work(shared):
-    """All phases of the call that is given, as far as there are parts left."""
+    """Take parts in all phases of the current call."""
     call = call_record(load_word(shared + 8 * at.GIVEN))
     plan = plan_record(call.plan)
     own = call.own + add_to_word(shared + 8 * at.NUMBER, 1) * call.own_bytes
@@ -299,7 +300,7 @@ def _work(shared):
 
 
 def take_part(shared, call):
-    """Run a call, with whoever helps; without one, 0, take parts of that which runs, if one does.
+    """Run the call at this address; 0 helps with the call that is running, if there is one.
 
     shared: address of `shared_words` of the plan's layers.
     """

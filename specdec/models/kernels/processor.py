@@ -1,4 +1,4 @@
-"""What the processor can that Numba compiles for: this one, or the one that it is told to play."""
+"""Features of the processor that Numba compiles for: this one, or the one that it is set to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numba import config
 
 
 def has(feature: str) -> bool:
-    """Whether it has a feature, in LLVM's words: of `NUMBA_CPU_FEATURES` where that is set."""
+    """Whether it has a feature, by LLVM's name; `NUMBA_CPU_FEATURES` replaces the list of this processor."""
     named = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
     if named is not None:
         return f"+{feature}" in named.split(",")
@@ -17,5 +17,5 @@ def has(feature: str) -> bool:
 
 
 def multiplies_and_adds() -> bool:
-    """Whether it has fused multiply-add: without it each is a call."""
+    """Whether it has fused multiply-add; without it each would be a function call."""
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")

@@ -4,11 +4,11 @@ A matrix [outputs, inputs] lies in blocks of `LANES` outputs, in each block inpu
 
     weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
 
-A tile keeps the sums of up to `MOST_ROWS` rows with one or a few blocks in registers, reads each weight once
-for all of them, asks for later ones in time, and widens it to float32 on the way. An output is the sum over
-the inputs in their order, each step one fused multiply-add: the same bits whatever the number of rows, tiles
-or threads. LLVM makes of the vectors of sixteen what the processor has (two registers with AVX2, one with
-AVX-512, four with NEON).
+A tile holds the sums of up to `MOST_ROWS` rows with one or a few blocks in registers. It reads each weight
+once for all rows, widens it to float32, and prefetches later ones. An output is the sum over the inputs in
+their order, each step one fused multiply-add: its bits do not depend on the number of rows, tiles or threads.
+LLVM maps a vector of sixteen to the registers of the processor (two with AVX2, one with AVX-512, four with
+NEON).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from specdec.models.kernels.processor import has
 
 WIDE = has("avx512f")
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
-"""Blocks of a tile by its rows, from one on: a sum waits for its last step, so there have to be some. They
-take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
+"""Blocks of a tile of 1, 2, 3, ... rows. A sum waits for its last step, so a tile needs several sums at once.
+They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
 MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
-"""Inputs of a turn of the loop."""
+"""Inputs per iteration of the loop."""
 LINE, AHEAD = 64, 2048
-"""Bytes of a line of the processor's cache, and how far ahead of their use weights are asked for."""
+"""Bytes of a line of the processor's cache, and how far ahead weights are prefetched."""
 
 _INT, _FLOAT, _I64 = ir.IntType(32), ir.FloatType(), ir.IntType(64)
 _SUMS = ir.VectorType(_FLOAT, LANES)
@@ -100,7 +100,7 @@ def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Functi
 
 
 def _loop(builder, first, end, step, sums, kind, starts, lines):
-    """Sums after the inputs from `first` to `end`, `step` of them a turn."""
+    """Sums after the inputs from `first` to `end`, `step` of them per iteration."""
     before = builder.block
     head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
@@ -126,7 +126,7 @@ def _loop(builder, first, end, step, sums, kind, starts, lines):
 
 
 def _ask_ahead(builder, at, kind, starts):
-    """Have the line of weights `AHEAD` of this input brought near; beyond the end it does no harm."""
+    """Prefetch the weights `AHEAD` bytes after this input; an address beyond the end does no harm."""
     address = ir.IntType(8).as_pointer()
     asked = ir.FunctionType(ir.VoidType(), [address, _INT, _INT, _INT])
     prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), asked)
@@ -137,7 +137,7 @@ def _ask_ahead(builder, at, kind, starts):
 
 
 def _step(builder, at, sums, kind, starts, lines):
-    """One input: its weights, widened, times the number of each row."""
+    """One input: its weights, widened, times the input of each row."""
     stored = ir.VectorType(_STORED[kind], LANES)
     fma = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f32", (), ir.FunctionType(_SUMS, [_SUMS] * 3))
     offset = builder.mul(at, _I64(LANES * BYTES[kind]))
@@ -173,7 +173,8 @@ def _splat(builder, number):
 
 
 def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
-    """Raw sums of up to a part's outputs for all rows: out [rows, PART]. block_bytes: of its weights."""
+    """Sums of up to `PART` outputs for all rows, in out [rows, PART]. block_bytes: bytes of a block of
+    weights."""
     pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
     block, first = 0, 0
     wide = BLOCKS[(rows + pieces - 1) // pieces - 1]

@@ -1,4 +1,4 @@
-"""openvino-genai beside us: what the bench races against and the referee audits, where it is installed.
+"""openvino-genai, where it is installed: the bench compares with it, and the audit examines it.
 
 conversion  a decoder of transformers as OpenVINO's graph, keys and values its state
 pipeline    openvino-genai on converted models, plainly and with a draft

@@ -1,7 +1,7 @@
 """A decoder of transformers as OpenVINO's graph in the form that openvino-genai takes.
 
-The model is traced with keys and values going in and out; OpenVINO then makes each such pair a state. Its
-inputs are named as optimum's exports name them: input_ids, attention_mask, position_ids and beam_idx.
+The model is traced with keys and values as inputs and outputs, and OpenVINO makes each pair of these a state.
+The inputs have the names of optimum's exports: input_ids, attention_mask, position_ids and beam_idx.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ INPUTS = ("input_ids", "attention_mask", "position_ids")
 
 
 class _Past(DynamicCache):
-    """Keys and values that a trace follows. past: two [batch, key-value heads, length, head size] a layer."""
+    """A cache as inputs and outputs of a trace. past: two [batch, key-value heads, length, head size] a
+    layer."""
 
     def __init__(self, past: tuple[Tensor, ...]):
         super().__init__()
@@ -63,11 +64,11 @@ class _Traced(nn.Module):
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:
     """Write a `PreTrainedModel`, a decoder without a window or a state of its own, in float32.
 
-    tokenizer: drafting pipelines ask for one; without, one that names the tokens is made.
+    tokenizer: pipelines with a draft need one; without it, one that names the tokens is made.
     Raises ModuleNotFoundError without openvino and openvino_tokenizers.
     """
     openvino = import_module("openvino")
-    # the trace is of float32, and of torch's own attention
+    # The trace is of float32 and of torch's own attention.
     plain = copy.deepcopy(model).float().eval()
     plain.config._attn_implementation = "sdpa"
     graph = _graph(openvino, plain)

@@ -1,4 +1,4 @@
-"""openvino-genai's pipeline on converted models, asked as our own decoding is."""
+"""openvino-genai's pipeline on converted models, called like our own decoding."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import torch
 
 PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 BACKENDS = ("SDPA", "PA")
-"""Of attention: over a cache of one text, or over pages, which drafting needs."""
+"""Kinds of attention: over the cache of one text, or over pages, which drafting needs."""
 _ALL = (1 << 64) - 1
 
 
 class Said(NamedTuple):
-    """target_calls: forwards of the target."""
+    """A generated text. target_calls: forwards of the target."""
 
     token_ids: list[int]
     target_calls: int
 
 
 class Pipeline:
-    """openvino-genai on the converted model of a folder, drafted for by that of another where one is named.
+    """openvino-genai on the converted model of a folder, with a draft from another folder if one is named.
 
-    dtype: of `PRECISIONS`, that of products and of keys and values. backend: of `BACKENDS`; a draft has PA.
-    Prefixes are not cached: when it samples with a draft, openvino-genai 2026.4 then mostly ends a process's
-    first text with an error of its own. Raises ModuleNotFoundError where it is not installed.
+    dtype: one of `PRECISIONS`, for products, keys and values. backend: one of `BACKENDS`; with a draft always
+    PA.
+    Prefixes are not cached: with them openvino-genai 2026.4 mostly ends the first sampled text with a draft
+    with an error. Raises ModuleNotFoundError where it is not installed.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Pipeline:
         k: int = 3,
         endless: bool = False,
     ) -> Said:
-        """New tokens of one text. k: drafted tokens in a round. endless: whatever token ends a text."""
+        """Generate one text. k: drafted tokens in a round. endless: do not stop at end-of-text tokens."""
         config = self._pipeline.get_generation_config()
         config.do_sample, config.temperature = temperature > 0, temperature or 1.0
         config.top_k, config.top_p = top_k or _ALL, top_p

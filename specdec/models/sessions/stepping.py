@@ -19,7 +19,8 @@ OWN_CACHES = ("past_key_values", "cache_params", "state")
 
 
 class PlainSession:
-    """One pending token at a time, and a forward over everything for each: right for any causal model."""
+    """One pending token at a time, with a forward over the whole text for each: right for any causal
+    model."""
 
     def __init__(self, model: PreparedModel):
         self.model = model
@@ -89,9 +90,9 @@ class SteppingSession(PlainSession):
         return logits
 
     def _advance(self, token_ids: list[int]) -> Tensor | None:
-        """Feed what the cache lacks; returns the last token's logits [1, vocabulary].
+        """Feed the tokens that the cache lacks; returns the logits [1, vocabulary] of the last.
 
-        The first call takes all at once; a state that is there already only goes on token by token.
+        The first call takes all tokens at once; an existing state takes one token at a time.
         """
         logits = None
         while self._fed < len(token_ids):

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SwitchingSession:
     """A tree session for models whose rotary embedding changes with the length of the text (longrope).
 
-    A forward over more than `switch` tokens turns all its keys by other angles, the first ones included. So
-    nodes whose lines have up to `switch` tokens are scored behind one cache, and those beyond behind another,
-    which is made when the first of them comes: over the whole text, as such a forward would.
+    A forward over more than `switch` tokens rotates all its keys by other angles, also the first ones. So
+    there are two caches: one for nodes at up to `switch` tokens from the start of the text, and one for nodes
+    beyond. The second is filled with the whole text when the first such node comes.
     """
 
     _near_numbers: dict[int, int]
@@ -82,7 +82,7 @@ class SwitchingSession:
         return self._near.forward(torch.tensor([self._token_ids[node] for node in nodes]), parents)
 
     def _forward_far(self) -> Tensor:
-        """Logits of all nodes that the far cache lacks; the last of them lies beyond the switch."""
+        """Logits of all nodes that the far cache lacks."""
         if self._far is None:
             self._far = self._open(beyond=self._switch)
         if not self._fed:
@@ -96,7 +96,7 @@ class SwitchingSession:
             self._near = None
 
     def _forget(self) -> None:
-        """Nothing is pending any more; numbers of nodes in the near cache, and how many the far one has."""
+        """Forget all pending nodes."""
         self._parents: list[int] = []
         self._token_ids: list[int] = []
         self._lengths: list[int] = []

@@ -1,1 +1,0 @@
-"""Former places of `models.requests` and `models.batching`."""
