@@ -1,4 +1,4 @@
-"""How near plain decoding comes to what memory allows: each token reads all of the target's weights once."""
+"""Plain decoding as a share of the memory bandwidth: each token reads all of the target's weights once."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from specdec.bench.contestants import Contestant, now
 from specdec.pair import ModelPair
 
 BYTES = 1 << 28
-"""Of the copied tensor: more than any cache of a processor or a GPU holds."""
+"""Bytes of the copied tensor, more than the caches of a processor or a GPU hold."""
 COPIES, TIMES = 4, 3
-"""Copies that are timed together, so that launching one hides behind another, and how often."""
+"""Copies that are timed together, which hides the launch of a copy behind the one before, and repetitions."""
 
 Limits = dict[str, dict[str, float]]
 
 
 def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) -> Limits:
-    """By name, for each that decodes plainly: `bandwidth` of memory in bytes per second, that of a copy, and
-    the `tokens_per_second` that it allows. pairs: by dtype.
+    """Limits of the contestants that decode plainly, by name.
 
-    What a token reads is counted as the weights alone, without keys and values.
+    `bandwidth`: that of a copy in memory, bytes per second. `tokens_per_second`: the rate that it allows,
+    where a token reads the weights alone, without keys and values. pairs: by dtype.
     """
-    found = {}
+    result = {}
     for each in contestants:
         if each.name.endswith("autoregressive"):
             model = pairs[each.dtype].target
             speed = bandwidth(model.device, each.threads)
-            found[each.name] = {"bandwidth": speed, "tokens_per_second": speed / bytes_per_token(model)}
-    return found
+            result[each.name] = {"bandwidth": speed, "tokens_per_second": speed / bytes_per_token(model)}
+    return result
 
 
 def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows, those with a limit with `bandwidth_share`: what they reach of it. Their rates are of whole
-    calls, so the prompt's prefill is part of them."""
+    """The rows; those with a limit get `bandwidth_share`, their rate as a share of it. Rates include the
+    prefill."""
     return [
         row | {"bandwidth_share": row["tokens_per_second"] / limits[row["name"]]["tokens_per_second"]}
         if row["name"] in limits
@@ -45,15 +45,16 @@ def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str
 
 
 def line(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
-    """The shares in words."""
+    """A sentence with the shares."""
     speeds = {name: f"{limit['bandwidth'] / 1e9:,.0f} GB/s" for name, limit in limits.items()}
     shares = {row["name"]: f"{100 * row['bandwidth_share']:.0f}%" for row in rows if row["name"] in limits}
-    told = (f"{name} {share} of {speeds[name]}" for name, share in shares.items())
-    return f"weights read, as a share of memory bandwidth (a copy's): {', '.join(told)}"
+    parts = (f"{name} {share} of {speeds[name]}" for name, share in shares.items())
+    return f"weights read, as a share of memory bandwidth (a copy's): {', '.join(parts)}"
 
 
 def bytes_per_token(model: Any) -> int:
-    """Bytes of weights that a forward reads for a token: all, but one row only of an embedding of its own."""
+    """Bytes of weights that a forward reads for a token: all weights, but one row only of an untied
+    embedding."""
     module = model.module
     embedding, head = module.get_input_embeddings().weight, module.get_output_embeddings().weight
     unread = 0 if embedding is head else embedding.nbytes - embedding[0].nbytes
@@ -61,9 +62,10 @@ def bytes_per_token(model: Any) -> int:
 
 
 def bandwidth(device: torch.device, threads: int) -> float:
-    """Bytes per second that a large copy on a device reads and writes. threads: of a CPU, which stay set."""
+    """Bytes per second that a large copy on a device reads and writes. threads: torch's threads, which stay
+    set."""
     torch.set_num_threads(threads)
-    # not zeros, which a CPU need not have in memory
+    # Ones, because the system may not back pages of zeros with memory.
     source = torch.ones(BYTES, dtype=torch.uint8, device=device)
     target = source.clone()
     seconds = min(_seconds(source, target) for _ in range(TIMES))

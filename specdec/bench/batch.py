@@ -1,10 +1,9 @@
-"""Tokens per second of many runs at once, against turns: `python -m specdec.bench.batch`.
+"""Tokens per second of many runs at once, compared with runs in turns: `python -m specdec.bench.batch`.
 
-Turns: one round of each run after the other, each run on the tree that is fastest for one. Together: one
-forward for all, on the tree that a trial found fastest for so many. Texts are ERSD's and as long on both
-sides; both are timed right after one another, and their ratio is of such a pair. Prefills are part of it.
-Beside the clock's time stands the processor time of all threads, which other work on the machine leaves
-alone; trees are chosen by it.
+Turns: one round of each run after the other, on the tree that is fastest for one run. Together: one forward
+for all runs, on the tree that was fastest for this number of runs in a trial. Texts are ERSD's and equally
+long. Both are timed right after one another, prefills included, and their ratio is of such a pair. Processor
+time of all threads is stated too: other work on the machine hardly changes it, so trees are chosen by it.
 """
 
 from __future__ import annotations
@@ -35,8 +34,10 @@ PROMPTS = ("Once upon a time", "The weather that morning was", "One day, her bes
 
 
 class Timed(NamedTuple):
-    """Some runs to their ends. cpu_seconds: processor time of all threads. first: seconds until the last one
-    had its first round. ends: seconds until each ended. tokens: of all."""
+    """Times of several runs to their ends.
+
+    cpu_seconds: processor time of all threads. first: seconds until every run had its first round. ends:
+    seconds until the end of each. tokens: of all runs."""
 
     seconds: float
     cpu_seconds: float
@@ -46,7 +47,7 @@ class Timed(NamedTuple):
 
 
 def runs_of(pair: ModelPair, prompts: Sequence[Sequence[int]], number: int, k: int, tokens: int) -> list[Run]:
-    """Runs that have not begun, on sequence(k); autoregressive ones where k is 0."""
+    """New runs on sequence(k); for k = 0 autoregressive ones."""
     method = "ersd" if k else "ar"
     return [
         stream(
@@ -63,7 +64,7 @@ def runs_of(pair: ModelPair, prompts: Sequence[Sequence[int]], number: int, k: i
 
 
 def turns(runs: Sequence[Run]) -> Timed:
-    """A round of each run after the other, until all have ended."""
+    """Decode a round of each run after the other, until all have ended."""
     waiting = list(runs)
 
     def step() -> list[Run]:
@@ -74,7 +75,7 @@ def turns(runs: Sequence[Run]) -> Timed:
 
 
 def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
-    """All of them in one batch."""
+    """Decode all runs in one batch."""
     batch, ended = Batch(pair), []
     for run in runs:
         batch.add(run)
@@ -105,13 +106,13 @@ def _timed(runs: Sequence[Run], step: Callable[[], Sequence[Run]]) -> Timed:
 
 
 def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: int, repeats: int) -> dict:
-    """The figures of one pair."""
+    """The figures of one pair; see `table`."""
     pair.eos_ids = frozenset()
     prompts = [[7 * i % pair.vocab_size for i in range(8)]]
     if pair.tokenizer is not None:
         prompts = [pair.encode(text) for text in PROMPTS]
-    together(pair, runs_of(pair, prompts, 2, ks[-1], 8))  # what is made at the first use
-    memory = _bytes_per_run(pair, prompts, sizes[-1], tokens)  # before there is any to be used again
+    together(pair, runs_of(pair, prompts, 2, ks[-1], 8))  # Caches and compiled code are made now.
+    memory = _bytes_per_run(pair, prompts, sizes[-1], tokens)  # Memory is measured before some can be reused.
     by_k = _by_k(pair, prompts, sizes, ks, tokens, repeats)
     rates = {
         size: {row["k"]: row["per_processor_second"] for row in by_k if row["runs"] == size} for size in sizes
@@ -134,7 +135,7 @@ def _by_k(
     tokens: int,
     repeats: int,
 ) -> list[dict[str, Any]]:
-    """Tokens per second together by size and k, all of them in turn: medians."""
+    """Median tokens per second together, by number of runs and k; all are timed in turn."""
     found: dict[tuple[int, int], list[Timed]] = {(size, k): [] for size in sizes for k in ks}
     for _ in range(repeats):
         for (size, k), samples in found.items():
@@ -181,7 +182,7 @@ def _ratio(ratios: Sequence[float]) -> dict[str, float]:
 
 
 def _bytes_per_run(pair: ModelPair, prompts: Sequence[Sequence[int]], size: int, tokens: int) -> int:
-    """What the process grows by for each run in the middle of its text, beyond the first two."""
+    """Bytes by which the process grows for each run after the first two, in the middle of a text."""
     batch = Batch(pair)
     runs = runs_of(pair, prompts, size + 2, 2, max(2 * tokens, 64))
     for run in runs[:2]:
@@ -204,7 +205,7 @@ _RATIOS = ("ratio", "processor_time_ratio")
 
 
 def table(found: dict[str, Any]) -> str:
-    """The rows of one pair, and tokens per second by k."""
+    """Two tables of one pair: its rows, and tokens per second by k."""
     head = ["runs", "k", "turns", "together", "ratio", "processor time", "first round", "slowest"]
     lines = [
         [
@@ -233,7 +234,7 @@ def _pair(name: str, dtype: str) -> ModelPair:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print. ValueError: a user's mistake."""
+    """Measure and print; ValueError for a user's mistake."""
     parser = Parser(prog="python -m specdec.bench.batch", description=__doc__)
     parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
     parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")

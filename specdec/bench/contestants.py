@@ -1,7 +1,7 @@
-"""What is timed: transformers' own decoding and ours, each a function from a prompt to a `Sample`.
+"""The contestants: transformers' own decoding and ours, each a function from a `Workload` to a `Sample`.
 
-All generate the same number of tokens: end-of-sequence is switched off on both sides. Times are of the
-whole call, the prompt's prefill included on both sides.
+All generate the same number of tokens, because no token ends a text here. Times are of whole calls, the
+prompt's prefill included.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Workload(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One run. stages: seconds by stage, None where they can't be told apart without slowing the run.
+    """One timed run. stages: seconds by stage, None where measuring them would slow the run.
 
     cpu_seconds: processor time of all threads. paths: the draft tree, where it is known.
     """
@@ -65,7 +65,7 @@ class Calls:
 
     @contextmanager
     def watch(self, model: PreTrainedModel) -> Iterator[None]:
-        """Puts a clock around the model's forward."""
+        """Time the model's forwards inside the block."""
         forward = model.forward
 
         @functools.wraps(forward)  # generate reads its signature
@@ -84,7 +84,7 @@ class Calls:
 
 
 def without_end(pair: ModelPair) -> ModelPair:
-    """The same pair, for which no token ends a text, on transformers' side too."""
+    """The same pair, changed so that no token ends a text, for transformers too."""
     pair.eos_ids = frozenset()
     models: tuple[Any, ...] = (pair.target, pair.draft)
     for model in models:
@@ -96,7 +96,7 @@ def without_end(pair: ModelPair) -> ModelPair:
 def ours(
     pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling
 ) -> Callable[[Workload], Sample]:
-    """Our decoder with a topology; "auto" measures on first use, which `measure` doesn't time."""
+    """Our decoder on a topology. "auto" measures at its first use, which is not timed."""
 
     def run(job: Workload) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
@@ -142,7 +142,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
         stages = {"draft": draft_calls.seconds, "target": target_calls.seconds, "verify": 0.0}
         stages["rest"] = seconds - sum(stages.values())
         tokens = output.shape[1] - ids.shape[1]
-        # on a GPU a forward has only been launched when it returns
+        # On a GPU a forward returns when it is launched.
         told_apart = stages if ids.device.type == "cpu" else None
         return Sample(seconds, cpu_seconds, tokens, target_calls.count, told_apart)
 
@@ -152,7 +152,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
 def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' assisted generation with k drafted tokens in every round.
 
-    It gets the settings of generation from the draft's generation config, where it has them.
+    transformers reads these settings from the draft's generation config.
     """
     draft = _module(pair.drafting)
     config = draft.generation_config
@@ -174,7 +174,7 @@ def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Work
 
 
 def _module(model: Any) -> Any:
-    """A model as transformers decodes with it; tables have none."""
+    """The model of transformers."""
     return model.module
 
 
@@ -195,7 +195,7 @@ def _sampling_arguments(sampling: Sampling) -> dict[str, object]:
 
 
 def now(device: torch.device) -> float:
-    """Seconds of a clock, read when a GPU has done what was launched."""
+    """Seconds of a clock, read when a GPU has finished all launched work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

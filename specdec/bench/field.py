@@ -1,4 +1,5 @@
-"""Who takes part: each side at the dtype, number of threads and k that a short trial found best for it."""
+"""Chooses the contestants: each side at the dtype, number of threads and k that are fastest in a short
+trial."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ Make = Callable[[ModelPair, Sampling, int], Callable[[Workload], Sample]]
 
 @dataclass(frozen=True)
 class Field:
-    """What there is to choose from.
+    """The settings to choose from.
 
-    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: those to try
-    of transformers, and of openvino-genai. sequences, optimal: k of our fixed trees. jobs: of the trials.
-    openvino: converted models, where openvino-genai takes part.
+    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: numbers of
+    drafted tokens to try for transformers; the first also for openvino-genai. sequences, optimal: k of our
+    fixed trees. jobs: the trials. openvino: converted models, if openvino-genai takes part.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -44,7 +45,8 @@ class Field:
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
-    """The contestants, transformers' autoregressive first, and tokens per second of all that was tried."""
+    """The contestants, transformers' autoregressive decoding first, and tokens per second of all
+    candidates."""
     plain, tried_plain = _best_plain(field)
     tried = {AUTOREGRESSIVE: tried_plain}
     say(f"{AUTOREGRESSIVE}: best in {plain.dtype} on {plain.threads} thread(s)")
@@ -103,7 +105,7 @@ def _best_k(
 
 
 def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
-    """Dtype and threads of our decoder, from what it is by default: ERSD on "auto"."""
+    """Dtype and threads of our decoder, chosen with its default: ERSD on "auto"."""
     method: Method = "ersd" if _has_draft(field) else "ar"
     topology = "auto" if _has_draft(field) else None
     candidates = []
@@ -119,7 +121,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
     pair = field.pairs[dtype]
     trees: dict[tuple[str, Method], Any] = {}
     if _has_draft(field):
-        # measured on the chosen number of threads, not on those of a trial before
+        # Measure again, on the chosen number of threads.
         pair.measurements.clear()
         pair.measured_topologies.clear()
         for method in DRAFTING:

@@ -1,7 +1,7 @@
-"""Products of a few rows with a matrix: the compiled ones beside torch's, as shares of a copy's bandwidth.
+"""Products of a few rows with a matrix: compiled ones beside torch's, as shares of a copy's bandwidth.
 
-On one thread, in its processor time, which other work on the machine disturbs least; the best of many, all
-in turn.
+Measured in processor time on one thread, which other work on the machine disturbs least: the best of many
+repetitions, all products in turn.
 
     python -m specdec.bench.kernels --json assets/results/kernels.json
 """
@@ -27,9 +27,9 @@ SHAPES = ((2048, 8192), (768, 32000))
 """Inputs and outputs."""
 ROWS = (1, 2, 3, 5, 9, 17)
 BESIDE = ("float32", "bfloat16")
-"""What torch multiplies in reasonable time on any processor."""
+"""Types that torch multiplies in reasonable time on any processor."""
 EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
-"""Variables by which a processor plays an older one; told beside the figures."""
+"""Variables that make a processor behave as an older one; they are written beside the figures."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""All contestants in turn on the same prompts: a busy moment of the machine hits all of them alike."""
+"""Runs all contestants in turn on the same prompts, so that other work on the machine slows all alike."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(contestant: Contestant, job: Workload) -> Sample:
 def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
     """Peak memory in bytes by name, of one more run of each: the whole process's, or the GPU's.
 
-    All models of all contestants are in memory, so it is their differences that tell.
+    All models of all contestants are in memory, so only the differences say something.
     """
     found = {}
     for each in contestants:
@@ -54,7 +54,8 @@ def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device
 def fastest(
     contestants: Sequence[Contestant], jobs: Sequence[Workload]
 ) -> tuple[Contestant, dict[str, float]]:
-    """The one with the most tokens per second in a short trial, and the medians of all by name."""
+    """The contestant with the most tokens per second in a short trial, and the median rates of all by
+    name."""
     for each in contestants:
         run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))
     samples = interleaved(contestants, jobs)
@@ -66,7 +67,7 @@ def _reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    with suppress(OSError):  # without it the peak is the highest so far
+    with suppress(OSError):  # without it the peak is that of the process so far
         _RESET.write_text("5")
 
 

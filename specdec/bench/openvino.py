@@ -1,4 +1,4 @@
-"""openvino-genai among the contestants, where it is installed: plainly, and with the draft at its best k."""
+"""openvino-genai as a contestant, where it is installed: plain, and with the draft at its best k."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from specdec.probs import Sampling
 PLAIN, DRAFTED = "openvino-genai autoregressive", "openvino-genai with a draft"
 TRIES, OTHER_SEED = 3, 1 << 24
 Folders = Mapping[str, Sequence[str]]
-"""By dtype: of the converted target, and of the converted draft where there is one."""
+"""Folders by dtype: the converted target, and the converted draft if there is one."""
 
 
 def folders(given: Sequence[str], pairs: Mapping[str, ModelPair], place: Path) -> Folders:
-    """Those given, of a target and perhaps a draft; where none are, the pairs are converted into `place`.
+    """The given folders of a target and perhaps a draft; without any, the pairs are converted into `place`.
 
-    pairs: by dtype. ValueError where that can't be.
+    pairs: by dtype. ValueError where openvino-genai can't take part.
     """
     missing = [name for name in ("openvino", "openvino_genai", "openvino_tokenizers") if not find_spec(name)]
     if missing:
@@ -46,8 +46,9 @@ def folders(given: Sequence[str], pairs: Mapping[str, ModelPair], place: Path) -
 
 
 def answers(folder: str, dtype: str) -> bool:
-    """Whether a pipeline of this dtype decodes, in a process of its own: on a virtual machine with AMX
-    openvino 2026.4 ends the whole process in bfloat16."""
+    """Whether a pipeline of this dtype decodes, tried in another process.
+
+    On a virtual machine with AMX openvino 2026.4 ends the whole process in bfloat16."""
     program = (
         "import sys; from specdec.models.openvino import Pipeline; "
         "Pipeline(sys.argv[1], dtype=sys.argv[2]).generate([0, 1], seed=0, max_new_tokens=2, endless=True)"
@@ -57,10 +58,10 @@ def answers(folder: str, dtype: str) -> bool:
 
 
 def openvino(pipeline: Pipeline, sampling: Sampling, k: int = 0) -> Callable[[Workload], Sample]:
-    """Its decoding. k: drafted tokens, of a pipeline with a draft.
+    """Decoding by a pipeline. k: drafted tokens, for a pipeline with a draft.
 
-    A text that it ends with an error of its own, as it does now and then when it drafts and samples, is
-    repeated with another seed, and that one is timed.
+    Sampling with a draft sometimes ends with an error of openvino-genai. The text is then repeated with
+    another seed, and the repetition is timed.
     """
 
     def run(job: Workload) -> Sample:
@@ -94,8 +95,10 @@ def chosen_openvino(
     sampling: Sampling,
     jobs: Sequence[Workload],
 ) -> tuple[list[Contestant], dict[str, dict[str, float]]]:
-    """Each at its best of dtype, backend and threads, the drafted one of dtype and k on as many threads; and
-    tokens per second of all that was tried, by name."""
+    """The fastest plain and the fastest drafting pipeline, and tokens per second of all candidates by name.
+
+    The plain one is chosen by dtype, backend and threads, the drafting one by dtype and k on as many
+    threads."""
     candidates = [
         Contestant(
             f"{dtype}, {n} thread(s), {backend}",

@@ -1,7 +1,7 @@
 """Our cost per round outside the two models' forwards: `python -m specdec.bench.overhead`.
 
-The models are tables of random probabilities whose forward looks up a row: all other time is ours. It is
-processor time on one thread, which other work on the machine leaves alone but for what it does to caches.
+The models are tables of random probabilities whose forward looks up a row, so nearly all time is ours. It is
+processor time on one thread, which other work on the machine changes only through the caches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specdec.probs import Sampling
 from specdec.topology import sequence
 
 SCALE, DISTURBANCE = 3.3, 1.0
-"""Deviations of the target's logits, and of what the draft's are off by: two of three drafts are accepted."""
+"""Standard deviations of the target's logits, and of the draft's errors: two of three drafts are accepted."""
 
 
 def table_pair(vocab_size: int) -> ModelPair:
@@ -56,7 +56,7 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print. ValueError: a user's mistake."""
+    """Measure and print; ValueError for a user's mistake."""
     parser = Parser(prog="python -m specdec.bench.overhead", description=__doc__)
     parser.add_argument("--vocabulary", type=int, default=4096, help="tokens, up to 8192 (default: 4096)")
     parser.add_argument("--tokens", type=int, default=400, help="of each run (default: 400)")

@@ -1,7 +1,7 @@
-"""Where one round's processor time goes, part by part.
+"""The processor time of one round, part by part.
 
-Processor time of this thread of control and the threads it computes with: other work on the machine
-does not count. On a GPU it is the time of launching, not of computing.
+It is processor time of the whole process, so other work on the machine does not count. On a GPU it is the
+time of launching, not of computing.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from specdec.trace import Method
 REST = "rest"
 FORWARDS = ("target forward", "draft forward")
 REPEATS = 3
-"""Runs of which the cheapest is taken."""
+"""Runs, of which the one with the least time is taken."""
 
 
 class Parts:
-    """Milliseconds by part, each without the parts called in it."""
+    """Milliseconds by part, each without the parts that are called in it."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
         self._inner = [0.0]
 
     def timed(self, part: str, function: Callable) -> Callable:
-        """The function, its time added to a part."""
+        """The function, with its time added to a part."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str,
 
 
 def outside_forwards(pair: ModelPair, contestant: Contestant, job: Workload) -> float:
-    """Milliseconds of processor time per round outside the forwards, of a run without clocks elsewhere."""
+    """Milliseconds of processor time per round outside the forwards, where only the forwards are timed."""
     return _profiled(pair, contestant, job, ())["outside forwards"]
 
 
@@ -112,7 +112,7 @@ def _timed_verifiers(parts: Parts) -> AbstractContextManager[None]:
 
 
 class _TimedSession:
-    """A session, timed. Nothing that it holds holds it in turn: its cache is free as soon as it ends."""
+    """A timed session. It is part of no reference cycle, so its cache is freed as soon as it ends."""
 
     def __init__(self, session: Session, parts: Parts, part: str):
         self._session = session

@@ -1,20 +1,23 @@
-"""The table and the JSON of a benchmark."""
+"""The rows and tables of a benchmark. On a shared machine single times have long tails, so figures are
+medians, and ratios are of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import Any
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from specdec.bench.contestants import STAGES, Contestant, Sample
 from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
 from specdec.bench.measure import Samples
 from specdec.bench.profile import share_of_verification
-from specdec.bench.ratios import median_rate, paired_ratio
 
 Row = dict[str, Any]
+RESAMPLES = 2000
 OPENVINO = "openvino-genai"
-"""How the names of its contestants begin."""
+"""Start of the names of its contestants."""
 
 
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
@@ -64,7 +67,7 @@ def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
     """Median over runs of milliseconds per target call, by stage."""
     if any(sample.stages is None for sample in samples):
         return None
-    # of the run with the median time, so that the stages add up to a whole
+    # The stages are those of the run with the median time, so that they add up to its time.
     middle = sorted(samples, key=lambda s: s.seconds / s.target_calls)[len(samples) // 2]
     return {name: 1000 * (middle.stages or {})[name] / middle.target_calls for name in STAGES}
 
@@ -85,7 +88,7 @@ def table(found: Sequence[Row]) -> str:
 
 
 def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
-    """Where a round's time goes, a line for each contestant."""
+    """The time of a round by part, a line for each contestant."""
     parts = list(dict.fromkeys(part for found in profiles.values() for part in found))
     lines = [
         [
@@ -138,5 +141,34 @@ def _ratio(ratio: Mapping[str, float] | None) -> str:
 
 
 def mean_load(loads: Sequence[float]) -> float:
-    """Mean of the machine's load averages during the run: how busy others kept it."""
+    """Mean of the machine's load averages during the run, which other work raises."""
     return fmean(loads)
+
+
+class Ratio(NamedTuple):
+    """How many times as fast, with a 95% interval; the interval is NaN for a single pair."""
+
+    value: float
+    low: float
+    high: float
+
+
+def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
+    """Median of baseline / seconds, run by run, with a bootstrap percentile interval over the pairs.
+
+    Both lists are positive and in the same order of prompts and repeats. ValueError where they are empty or
+    of different lengths.
+    """
+    if len(baseline) != len(seconds) or not baseline:
+        raise ValueError(f"{len(baseline)} and {len(seconds)} runs do not make pairs")
+    ratios = np.divide(baseline, seconds)
+    if len(ratios) == 1:
+        return Ratio(float(ratios[0]), float("nan"), float("nan"))
+    drawn = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
+    return Ratio(float(np.median(ratios)), float(low), float(high))
+
+
+def median_rate(tokens: Sequence[int], seconds: Sequence[float]) -> float:
+    """Median over runs of tokens per second."""
+    return median(n / s for n, s in zip(tokens, seconds, strict=True))

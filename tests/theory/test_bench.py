@@ -18,8 +18,7 @@ from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours,
 from specdec.bench.field import AUTOREGRESSIVE
 from specdec.bench.measure import fastest, interleaved
 from specdec.bench.profile import Parts, profile, share_of_verification
-from specdec.bench.ratios import median_rate, paired_ratio
-from specdec.bench.report import profile_table, rows, table
+from specdec.bench.report import median_rate, paired_ratio, profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.decoding.run import generate
 from specdec.methods import DRAFTING, METHODS
