@@ -186,6 +186,6 @@ def _scored(model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampl
     for first in range(start - 1, len(ids) - 1, _CHUNK):
         chunk = torch.tensor(ids[first : min(first + _CHUNK, len(ids) - 1)], device=model.device)
         logits = session.forward(chunk, range(-1, len(chunk) - 1))
-        session.keep(range(len(chunk)))
+        session.commit(range(len(chunk)))
         rows.append(log_probs(logits, sampling, pair.vocab_size).cpu())
     return torch.cat(rows).clone()

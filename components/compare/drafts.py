@@ -111,6 +111,6 @@ class NoisySession:
         """Add n pending nodes; logits [n, vocabulary], errors included."""
         return self.session.forward(token_ids, parents) + self.errors
 
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes and drop all others."""
-        self.session.keep(nodes)
+        self.session.commit(nodes)

@@ -49,7 +49,7 @@ class Forwards:
             start = self._now()
             self._session.forward(ids, range(-1, count - 1))
             seconds.append(self._now() - start)
-            self._session.keep([])
+            self._session.commit([])
 
     def forget(self) -> None:
         """Drop the times so far: the first forward of its size may compile or fetch what later ones have."""

@@ -118,7 +118,7 @@ class _TimedSession:
         self._session = session
         self.forward = parts.timed(f"{part} forward", session.forward)
         self.prefill = parts.timed("prefill", session.prefill)
-        self.keep = parts.timed("keep", session.keep)
+        self.commit = parts.timed("commit", session.commit)
 
     @property
     def length(self) -> int:

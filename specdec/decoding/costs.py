@@ -109,7 +109,7 @@ def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: i
     logits[-1, 0].item()  # waits for a GPU
     seconds = time.perf_counter() - start
     for session in sessions:
-        session.keep(())
+        session.commit(())
     return seconds
 
 

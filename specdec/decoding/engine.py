@@ -176,7 +176,7 @@ class Engine:
         return verdict
 
     def _commit(self, drafted: Drafted, verdict: Verdict) -> None:
-        self.target.keep([0, *verdict.rows])
+        self.target.commit([0, *verdict.rows])
         self.drafter.commit(verdict.rows)
         self.text_ids += [drafted.token_ids[row] for row in verdict.rows]
         if verdict.token_id is not None:

@@ -58,7 +58,7 @@ class DraftSession:
     def commit(self, rows: Sequence[int]) -> None:
         """Commit the lag and the accepted rows that were scored; an accepted leaf was not."""
         scored = [self._numbers[row] for row in rows if row in self._numbers]
-        self.session.keep([*range(self._lag), *scored])
+        self.session.commit([*range(self._lag), *scored])
         self._numbers, self._lag = {}, 0
 
     def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Request:

@@ -228,9 +228,9 @@ class _ProcessedSession:
         new = zip(self._paths[first:], logits, strict=True)
         return torch.stack([self._processed(process, path, row) for path, row in new])
 
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes, and drop all others."""
-        self._session.keep(nodes)
+        self._session.commit(nodes)
         if self._model.scored is not None:
             self._model.scored += [self._raw[node].clone() for node in nodes]
         if nodes:

@@ -151,7 +151,7 @@ def _probabilities(
         if row > done:
             session.prefill(ids[done:row])
         logits = session.forward(torch.tensor([ids[row]], device=model.device), [-1])[0]
-        session.keep([0])
+        session.commit([0])
         done = row + 1
         laws.append(log_probs(logits, settings.sampling, pair.vocab_size).double().exp().cpu())
     return torch.stack(laws)

@@ -27,7 +27,7 @@ continuations in one forward, score one sequence of them, or only go on token by
 class Session(Protocol):
     """The cache of one run: a committed prefix, and a tree of pending nodes at its end.
 
-    Pending nodes are numbered from 0 in the order in which they were added since the last `keep`.
+    Pending nodes are numbered from 0 in the order in which they were added since the last `commit`.
     """
 
     @property
@@ -48,7 +48,7 @@ class Session(Protocol):
         """
         ...
 
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes, each a child of the one before, and drop all others."""
         ...
 

@@ -83,7 +83,7 @@ def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result
     for part, logits in zip(parts, _logits(parts), strict=True):
         result[part.number] = logits
         if part.request.parents is None and logits is None:
-            part.session.keep(range(part.rows))
+            part.session.commit(range(part.rows))
 
 
 def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:

@@ -1,7 +1,7 @@
 """The key-value cache of one run, and the masks that make a forward over it attend along a tree.
 
 Every layer has one buffer: first the committed prefix, then the pending nodes in the order in which they were
-added. Attention gets views of it, so nothing is copied per forward, and `keep` moves the accepted nodes to
+added. Attention gets views of it, so nothing is copied per forward, and `commit` moves the accepted nodes to
 the end of the prefix in place.
 
     buffer   [ committed prefix ........ | pending nodes ... | free ...... ]
@@ -57,14 +57,14 @@ class StackedCache:
             self.buffer = larger
         return self.buffer[:, :, :end]
 
-    def keep(self, prefix: int, nodes: Sequence[int]) -> None:
+    def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Move these pending nodes to the end of a prefix of so many tokens."""
         first, rows = _moved(prefix, nodes)
         if rows:
             indices = upload(rows, self.buffer.device)
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
 
-    def commit(self, length: int) -> None:
+    def commit_all(self, length: int) -> None:
         """Do nothing: tokens behind the prefix are overwritten."""
 
 
@@ -146,14 +146,14 @@ class TreeCache(Cache):
         self._windows = windows
         self._stacks: list[Tensor] = []
 
-    def keep(self, prefix: int, nodes: Sequence[int]) -> None:
+    def commit(self, prefix: int, nodes: Sequence[int]) -> None:
         """Commit these pending nodes after a prefix of so many tokens, and drop all others."""
         first, rows = _moved(prefix, nodes)
         if rows:
             self._gather(first, rows)
-        self.commit(prefix + len(nodes))
+        self.commit_all(prefix + len(nodes))
 
-    def commit(self, length: int) -> None:
+    def commit_all(self, length: int) -> None:
         """Let the prefix be the first `length` tokens, and nothing be pending."""
         for layer in self.layers:
             layer.committed = layer.used = length

@@ -165,4 +165,4 @@ def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:
         if length + len(step.parents) > end:
             return
         yield step
-        length += len(step.keep or ())
+        length += len(step.committed or ())

@@ -78,7 +78,7 @@ class MarkovSession:
             self.pending.append([*line, token_id])
         return torch.stack([self.model.log_table[self._state(line)] for line in self.pending[first:]])
 
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes and drop all others."""
         if nodes:
             line = self.pending[nodes[-1]]

@@ -44,10 +44,10 @@ Line = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ScriptedForward:
-    """One forward of a script, and the nodes to keep after it; None keeps them all pending."""
+    """One forward of a script, and the nodes to commit after it; None leaves all nodes pending."""
 
     parents: Sequence[int]
-    keep: Sequence[int] | None
+    committed: Sequence[int] | None
 
 
 Script = Sequence[ScriptedForward]
@@ -162,9 +162,9 @@ def session_error(session: Session, plain: PlainForwards, script: Script, prefix
             pending.append((*(pending[parent] if parent >= 0 else prefix), token_id))
         rows.append(session.forward(torch.tensor(token_ids), step.parents))
         lines += pending[-len(token_ids) :]
-        if step.keep is not None:
-            session.keep(step.keep)
-            prefix = pending[step.keep[-1]] if step.keep else prefix
+        if step.committed is not None:
+            session.commit(step.committed)
+            prefix = pending[step.committed[-1]] if step.committed else prefix
             pending = []
     return relative_error(_widened(torch.cat(rows)), plain.last_rows(lines))
 

@@ -30,7 +30,7 @@ def test_a_session_makes_its_tensors_on_the_model_s_device(family):
         logits = session.forward(torch.tensor(tokens[number], device=device), parents[number])
         assert (logits.device.type, tuple(logits.shape)) == ("meta", (len(tokens[number]), model.vocab_size))
         if committed[number]:
-            session.keep(committed[number])
+            session.commit(committed[number])
     assert session.length == 5
 
 

@@ -178,7 +178,7 @@ def _scored(model: HFModel, text: list[int], pieces: tuple[int, ...]) -> torch.T
             line.append(own)
         found = session.forward(torch.tensor(tokens), parents)
         rows.append(found[line])
-        session.keep(line)
+        session.commit(line)
         at += count
     return torch.cat(rows)
 

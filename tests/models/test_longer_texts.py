@@ -101,7 +101,7 @@ def test_any_tree_around_a_rotary_switch_is_scored_as_plain_forwards_do(prefix):
             have, want = replay.forward(more)
             assert relative_error(have, want) < 2e-5, len(replay.committed)
             parents += more
-        replay.keep(random_line(replay.rng, parents))
+        replay.commit(random_line(replay.rng, parents))
 
 
 @pytest.mark.parametrize("chunk", [5, 1024])
@@ -199,7 +199,7 @@ def test_a_context_shorter_than_stated_is_found():
     session = model.session()
     session.prefill([5] * (stated - 3))
     session.forward(torch.tensor([5]), [-1])
-    session.keep([0])
+    session.commit([0])
     with pytest.raises(ValueError, match="which is full"):
         session.forward(torch.tensor([5]), [-1])
 

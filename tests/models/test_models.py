@@ -65,8 +65,8 @@ class Replay:
             self.pending.append([*(self.pending[parent] if parent >= 0 else self.committed), token])
         self.session.forward(torch.tensor(tokens), parents)
 
-    def keep(self, nodes: list[int]) -> None:
-        self.session.keep(nodes)
+    def commit(self, nodes: list[int]) -> None:
+        self.session.commit(nodes)
         self.committed = self.pending[nodes[-1]] if nodes else self.committed
         self.pending = []
         assert self.session.length == len(self.committed)
@@ -149,7 +149,7 @@ def test_200_rounds_of_trees_and_keeps_leave_the_cache_of_a_fresh_forward(models
             more = random_tree(replay.rng, 3, first=2)
             replay.advance(more)
             parents += more
-        replay.keep(random_line(replay.rng, parents) if len(replay.committed) < 450 else [])
+        replay.commit(random_line(replay.rng, parents) if len(replay.committed) < 450 else [])
     have, want = replay.forward([-1, 0, 0])
     assert len(replay.committed) > 150
     assert relative_error(have, want) < 1e-9
@@ -164,7 +164,7 @@ def test_sequences_equal_plain_forwards(models, family):
         assert relative_error(have, want) < 2e-5
         more, want = replay.forward([len(chain) - 1])
         assert relative_error(more, want) < 2e-5
-        replay.keep(list(range(kept)))
+        replay.commit(list(range(kept)))
 
 
 @pytest.mark.parametrize("family", SEQUENCE)
@@ -183,7 +183,7 @@ def test_token_by_token_equals_plain_forwards(models, kind):
     for kept in ([0], [0], [], [0], [], [], [0]):
         have, want = replay.forward([-1])
         assert relative_error(have, want) < 2e-5
-        replay.keep(kept)
+        replay.commit(kept)
 
 
 def test_two_tokens_at_once_are_refused_token_by_token(models):
@@ -248,7 +248,7 @@ def test_two_sessions_of_one_model_do_not_meet(models):
         for replay in replays:
             have, want = replay.forward([-1, 0, 0])
             assert relative_error(have, want) < 2e-5
-            replay.keep([0, 2])
+            replay.commit([0, 2])
 
 
 def test_a_long_prefill_in_chunks_equals_one_forward(models, monkeypatch):
@@ -263,7 +263,7 @@ def test_kept_nodes_that_are_no_line_of_descent_are_our_own_mistake(models):
     session = model_of(models, "llama").session()
     session.forward(torch.tensor([5, 6, 7]), [-1, 0, 0])
     with pytest.raises(AssertionError, match="line of descent"):
-        session.keep([1])
+        session.commit([1])
 
 
 def test_a_full_context_is_refused():
@@ -290,9 +290,9 @@ def test_a_buffer_keeps_in_place_and_grows():
     cache = TreeCache()
     rows = torch.arange(300.0).view(1, 1, 300, 1)
     cache.update(rows[:, :, :4], rows[:, :, :4], 0)
-    cache.commit(4)
+    cache.commit_all(4)
     cache.update(rows[:, :, 4:10], -rows[:, :, 4:10], 0)
-    cache.keep(4, [0, 2, 5])
+    cache.commit(4, [0, 2, 5])
     keys, values = cache.update(rows[:, :, 10:], -rows[:, :, 10:], 0)
     assert keys.flatten().tolist() == [0, 1, 2, 3, 4, 6, 9, *range(10, 300)]
     assert values.flatten().tolist() == [0, 1, 2, 3, -4, -6, -9, *range(-10, -300, -1)]
@@ -305,10 +305,10 @@ def test_layers_of_any_shape_keep_the_same_rows(monkeypatch, largest):
     rows = torch.arange(9.0).view(1, 1, 9, 1)
     for layer, (heads, size) in enumerate([(1, 2), (1, 2), (3, 4)]):
         cache.update(rows.expand(1, heads, 9, size), -rows.expand(1, heads, 9, 5), layer)
-    cache.commit(3)
+    cache.commit_all(3)
     for layer in cache.layers:
         layer.used = 9
-    cache.keep(3, [1, 2, 4])
+    cache.commit(3, [1, 2, 4])
     for layer in cache.layers:
         assert layer.get_seq_length() == 6
         assert layer.keys[0, -1, :6, -1].tolist() == [0, 1, 2, 4, 5, 7]

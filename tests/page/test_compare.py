@@ -179,7 +179,7 @@ def test_a_noisy_draft_scores_with_the_same_errors_everywhere(pair):
     errors = noisy.forward(tokens, [-1, 0, 0]) - plain.forward(tokens, [-1, 0, 0])
     assert torch.allclose(errors, errors[0].expand_as(errors), atol=1e-4)
     assert errors[0].std().item() == pytest.approx(2, rel=0.1)
-    noisy.keep([0, 2])
+    noisy.commit([0, 2])
     assert noisy.length == 5
 
 

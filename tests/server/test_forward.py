@@ -43,7 +43,7 @@ def test_each_pass_forwards_so_many_rows_and_keeps_none_of_them(pair):
         (),
         {
             "forward": lambda _, ids, parents: asked.append((len(ids), list(parents))),
-            "keep": lambda _, nodes: session.keep(nodes),
+            "commit": lambda _, nodes: session.commit(nodes),
         },
     )()
     forwards.one_pass()

@@ -252,7 +252,7 @@ def test_a_profile_counts_every_moment_once_and_leaves_everything_as_it_was(tiny
     pair, job = tiny[0], Workload([5, 6, 7], 3, 12)
     each = Contestant("ours", "specdec", "float32", 1, ours(pair, "gsd", sequence(2), Sampling()))
     parts = profile(pair, each, job)
-    outside = sum(parts[name] for name in ("races", "verify", "draft's choices", "keep", "rest"))
+    outside = sum(parts[name] for name in ("races", "verify", "draft's choices", "commit", "rest"))
     assert parts["outside forwards"] == pytest.approx(outside)
     assert min(parts[name] for name in ("target forward", "draft forward", "rest")) > 0
     assert "session" not in vars(pair.target)

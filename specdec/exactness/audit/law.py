@@ -41,7 +41,7 @@ class TargetLaw:
         """Probabilities [1 + n, vocabulary] of what follows the prompt, and each of n tokens after it."""
         tokens = torch.tensor([self.prompt_ids[-1], *token_ids], device=self.pair.target.device)
         logits = self._session.forward(tokens, range(-1, len(token_ids)))
-        self._session.keep(())
+        self._session.commit(())
         law = log_probs(logits.double(), self.sampling, self.pair.vocab_size).exp().cpu().numpy()
         if len(self._ends) > 1:
             law[:, self.end] = law[:, self._ends].sum(1)

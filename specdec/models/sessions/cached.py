@@ -93,7 +93,7 @@ class CachedSession:
             chunk = upload(token_ids[start : start + PREFILL_CHUNK], self.model.device)
             self._append(chunk)
             self.length += len(chunk)
-            self._cache.commit(self.length)
+            self._cache.commit_all(self.length)
 
     def _append(self, token_ids: Tensor) -> None:
         end = self.length + len(token_ids)
@@ -109,13 +109,13 @@ class CachedSession:
         )
 
     @inferring
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes, each a child of the one before, and drop all others."""
         above = -1
         for node in nodes:
-            assert self._parents[node] == above, f"kept nodes {list(nodes)} are not one line of descent"
+            assert self._parents[node] == above, f"committed nodes {list(nodes)} are not one line of descent"
             above = node
-        self._cache.keep(self.length, nodes)
+        self._cache.commit(self.length, nodes)
         self.length += len(nodes)
         self._parents = ()
 

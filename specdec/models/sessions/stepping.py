@@ -48,9 +48,9 @@ class PlainSession:
         self._pending = int(token_ids[0])
         return self._next_logits(self._pending).to(self.model.device)
 
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit the pending token ([0]) or drop it ([])."""
-        assert list(nodes) in ([], [0]), f"kept nodes {list(nodes)} of one pending token"
+        assert list(nodes) in ([], [0]), f"committed nodes {list(nodes)} of one pending token"
         if nodes:
             assert self._pending is not None, "no token is pending"
             self._token_ids.append(self._pending)

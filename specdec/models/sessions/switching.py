@@ -64,12 +64,12 @@ class SwitchingSession:
             rows[[node - first for node in near]] = self._forward_near(near)
         return rows
 
-    def keep(self, nodes: Sequence[int]) -> None:
+    def commit(self, nodes: Sequence[int]) -> None:
         """Commit these pending nodes, a line of descent from the prefix, and drop all others."""
         if self._near is not None:
-            self._near.keep([self._near_numbers[node] for node in nodes if node in self._near_numbers])
+            self._near.commit([self._near_numbers[node] for node in nodes if node in self._near_numbers])
         if self._far is not None:
-            self._far.keep([node for node in nodes if node < self._fed])
+            self._far.commit([node for node in nodes if node < self._fed])
         self._text += [self._token_ids[node] for node in nodes]
         self._leave_near()
         self._forget()
