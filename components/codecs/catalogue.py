@@ -1,4 +1,4 @@
-"""The codecs that are shown: names, the method each is akin to, and the bound of its index's entropy."""
+"""The codecs on the page: names, related decoding methods, and bounds of the entropy of their indices."""
 
 from __future__ import annotations
 

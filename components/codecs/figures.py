@@ -24,7 +24,7 @@ def bits_so_far(
 
 
 def index_laws(with_replacement: Sequence[float], without: Sequence[float]) -> go.Figure:
-    """Probability of each index, proposals drawn with replacement beside without."""
+    """The probability of each index, with proposals drawn with and without replacement."""
     figure = axes("index sent", "probability", 320, barmode="group", bargap=0.25, xaxis_dtick=1)
     for name, law, marker in (
         ("with replacement", with_replacement, {"color": BOUND}),
@@ -37,7 +37,7 @@ def index_laws(with_replacement: Sequence[float], without: Sequence[float]) -> g
 
 
 def tunstall_rates(ks: Sequence[int], rates: Sequence[float], entropy: float, k: int) -> go.Figure:
-    """Bits a symbol of the codes with each k, the chosen one marked, above the source's entropy."""
+    """Bits per symbol of the codes with each k, above the source's entropy; the chosen code is marked."""
     figure = axes("inner nodes k beside the root", "bits a symbol", 320)
     figure.add_trace(line("rate", INK, "solid", ks, rates))
     figure.add_trace(line("entropy", BOUND, "dash", [ks[0], ks[-1]], [entropy, entropy]))

@@ -1,4 +1,4 @@
-"""The laws of a codec's index, with and without replacement."""
+"""The distributions of a codec's index, with and without replacement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Laws(Question):
 
 @answers
 def laws(asked: Laws) -> Answer:
-    """The index laws of one P and Q, with and without replacement."""
+    """The distributions of the index for one P and Q, with and without replacement."""
     method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
     if len(p) != len(q):
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")

@@ -1,8 +1,7 @@
 """Channel simulation and Tunstall codes on the page: a sentence from Alice to Bob, its bits counted.
 
-The sentences are recorded (`record`), so no model is needed. The panel asks the server for
-`sent`, `laws` and `tunstall`: plain data, computed by `specdec.channel`, which `assets/codecs/panel.js`
-draws.
+The sentences are recorded (`record`), so no model is needed. The panel asks the server for `sent`, `laws` and
+`tunstall`. Their answers are plain data from `specdec.channel`, which `assets/codecs/panel.js` draws.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The laboratory; it needs no model and fetches its first view when it is shown."""
+    """The laboratory. It needs no model and fetches its first view when it becomes visible."""
     sentences = [[s["method"], s["prompt"]] for s in recorded()["sentences"]] if RECORDED.is_file() else []
     return frame.panel(
         "codec_lab",

@@ -1,8 +1,8 @@
 """Record the sentences of the codec laboratory: `python -m components.codecs.record`, half a minute on a CPU.
 
-The embedded pair writes each sentence through a codec: at every position Alice has P, the target's law cut
-to its likeliest tokens (top-k sampling), and Q, the draft's, whose other tokens are one entry that Alice
-never chooses. The token that the codec sends is the one that both texts go on with.
+The embedded pair writes each sentence through a codec. At every position Alice has P, the target's
+distribution of its likeliest tokens (top-k sampling), and Q, the draft's distribution, in which all other
+tokens are one entry that Alice never chooses. Both texts continue with the token that the codec sends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> dict[str, Any]:
-    """One sentence: what was sent, and at each position the tokens' texts, p and q."""
+    """One sentence: the codec's messages, and the tokens' texts, p and q of each position."""
     ids, positions = pair.encode(prompt), []
     sent: list[int] = []
     while len(sent) < MOST_TOKENS:
@@ -68,7 +68,7 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
 
 
 def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
-    """P's tokens, likeliest first, and p and q over them and all others as the last entry."""
+    """P's tokens, the likeliest first, and p and q over these tokens; the last entry is all other tokens."""
     p, q = (law_of(pair, model, ids) for model in (pair.target, pair.drafting))
     tokens = p.topk(TOP_K).indices.tolist()
     kept = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
@@ -77,7 +77,7 @@ def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float
 
 
 def summing_to_one(law: list[float]) -> list[float]:
-    """The law as it is recorded: five digits, the rest of the rounding on its largest entry."""
+    """The distribution rounded to five digits. Its largest entry takes the rounding error."""
     rounded = [float(f"{x:.5g}") for x in law]
     largest = max(range(len(law)), key=rounded.__getitem__)
     rest = sum(x for i, x in enumerate(rounded) if i != largest)
@@ -87,7 +87,7 @@ def summing_to_one(law: list[float]) -> list[float]:
 
 @torch.inference_mode()
 def law_of(pair: specdec.ModelPair, model: Model, ids: list[int]) -> torch.Tensor:
-    """The model's law of the next token, float64 [vocabulary]."""
+    """The model's distribution of the next token, float64 [vocabulary]."""
     session = model.session()
     session.prefill(ids[:-1])
     logits = session.forward(torch.tensor([ids[-1]], device=model.device), [-1])[0]

@@ -1,4 +1,4 @@
-"""A recorded sentence from Alice to Bob, token by token, its bits counted."""
+"""A recorded sentence from Alice to Bob, token by token, with its bits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recorded() -> dict[str, Any]:
 
 
 class Sentence(Question):
-    """A recorded sentence by its number; seed: None is the recorded one."""
+    """A recorded sentence by its number. seed: None means the recorded seed."""
 
     sentence: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = None
@@ -73,7 +73,7 @@ def _token(
     law: np.ndarray,
     method: channel.Method,
 ) -> View:
-    """One message: Alice's index, its price, and what Bob makes of it with q and the seed alone."""
+    """One message: Alice's index, its bits, and the token that Bob decodes with q and the seed alone."""
     decode, index = channel.DECODERS[method], message.index
     received = decode(index, at["q"], seed, n)
     assert received == message.token_id, "Bob's token is not Alice's"
@@ -94,7 +94,7 @@ def _token(
 
 
 def _totals(tokens: Sequence[View], indices: list[int], law: np.ndarray, method: str) -> list[list[str]]:
-    """Rows: what, bits of the whole sentence, bits a token."""
+    """Rows of a name, the bits of the whole sentence, and the bits per token."""
     bound, constant, source = BOUNDS[method]
     coded = channel.encode_indices(indices, law)
     assert channel.decode_indices(coded, len(indices), law) == indices

@@ -19,7 +19,7 @@ MOST_SYMBOLS, MOST_K, MOST_LETTERS = 8, 64, 400
 
 
 class Word(Question):
-    """The weights of a source's letters a, b, ..., the inner nodes of its code's tree, and a word of its."""
+    """The weights of a source's letters a, b, ..., the inner nodes of its code's tree, and a word."""
 
     weights: Annotated[list[Weight], Field(min_length=2, max_length=MOST_SYMBOLS)]
     k: Annotated[int, Field(ge=0, le=MOST_K)]

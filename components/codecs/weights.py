@@ -1,4 +1,4 @@
-"""Weights that visitors send, and the law that they stand for."""
+"""Weights that visitors send, and their distribution."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Figures of an experiment's summary (`specdec.experiments`): pure functions, summary -> plotly figure.
 
-Each has a name and unit on both axes, the measured values' 95% intervals, and marks and line styles that
-tell its curves apart without colour.
+Each axis has a name and a unit. Measured values have 95% intervals, and marks and line styles distinguish the
+curves without colour.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def tokens_against_k(summary: Summary, method: str) -> go.Figure:
 
 
 def increments_against_k(summary: Summary, method: str) -> go.Figure:
-    """What each additional drafted token adds: measured, predicted, and to the bound with m fixed.
+    """The gain of each additional drafted token: measured, predicted, and in the bound with m fixed.
 
-    What a token adds to a bound is no bound of what it adds to the tree: marks may lie above that curve.
+    The growth of a bound does not bound the growth of the tree, so marks may lie above that curve.
     """
     figure = axes(
         "drafted tokens k",
@@ -71,7 +71,7 @@ def increments_against_k(summary: Summary, method: str) -> go.Figure:
 
 
 def acceptance_by_index(summary: Summary) -> go.Figure:
-    """Probability that the child with each index is the accepted one, of both methods."""
+    """The probability that the child with each index is accepted, under both methods."""
     figure = axes("child index", "probability of acceptance", yaxis_type="log")
     for method, acceptance in summary["acceptance"].items():
         name, dash = METHODS[method].name, METHODS[method].dash
@@ -89,7 +89,7 @@ def acceptance_by_index(summary: Summary) -> go.Figure:
 
 
 def gsd_minus_ersd(summary: Summary) -> go.Figure:
-    """By how many tokens per target call GSD is ahead, on the same prompts and seeds."""
+    """The lead of GSD in tokens per target call, on the same prompts and seeds."""
     title = "GSD minus ERSD, tokens per target call"
     figure = axes("drafted tokens k", title, xaxis_type="log")
     for strategy in STRATEGIES:
@@ -101,7 +101,7 @@ def gsd_minus_ersd(summary: Summary) -> go.Figure:
 
 
 class Look(NamedTuple):
-    """How what is measured is told from the rest: its name, colour, mark and line style."""
+    """The look of a measured curve: its name, colour, mark and line style."""
 
     name: str
     hue: str
@@ -117,7 +117,7 @@ def _topology(name: str) -> Look:
 def measured(
     look: Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
-    """Marks with intervals; positive: on a logarithmic axis, where what is not above 0 is left out."""
+    """Marks with intervals. positive: on a logarithmic axis, where values of 0 or less are left out."""
     kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
     values = [row["value"] for _, row in kept]
     return go.Scatter(

@@ -48,7 +48,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The laboratory; it needs no model and fetches its first view when it is shown."""
+    """The laboratory. It needs no model and fetches its first view when it becomes visible."""
     routes.add(_RESULTS, "results", summaries.answer)
     return frame.panel(
         "experiments_lab",

@@ -1,7 +1,7 @@
-"""The experiments on the same few trees: all rules beside GSD, and the temperature of ERSD's draft.
+"""The experiments on the same trees: all rules beside GSD, and the temperature of ERSD's draft.
 
-Pure functions, from the summaries of `specdec.experiments.rules` and `.draft_temperature` to what the panel
-shows of each: a figure, a sentence and a table.
+Pure functions turn the summaries of `specdec.experiments.rules` and `.draft_temperature` into a figure, a
+sentence and a table each.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid"
 
 
 def views() -> list[dict[str, Any]]:
-    """What is shown of the committed results, of those that there are."""
+    """The views of the committed results, if their files are there."""
     shown = ((RULES, rules), (DRAFT_TEMPERATURE, draft_temperature))
     return [view(json.loads(path.read_text())) for path, view in shown if path.is_file()]
 
@@ -42,7 +42,7 @@ def views() -> list[dict[str, Any]]:
 
 
 def rules(summary: Summary) -> dict[str, Any]:
-    """Who wins where: each rule's tokens per target call on each tree, beside GSD's."""
+    """Each rule's tokens per target call on each tree, beside GSD's."""
     return {
         "id": "rules",
         "method": None,
@@ -57,7 +57,7 @@ def rules(summary: Summary) -> dict[str, Any]:
 
 
 def rules_figure(summary: Summary) -> go.Figure:
-    """What each rule has more than GSD, tree by tree."""
+    """The gain of each rule over GSD, tree by tree."""
     figure = axes("tree", "more than GSD, tokens per target call", 360)
     warm = _of(summary, temperature=1.0)
     trees = _names(warm, "tree")
@@ -77,7 +77,7 @@ def rules_figure(summary: Summary) -> go.Figure:
 
 
 def rules_sentence(summary: Summary) -> str:
-    """The best of each tree, and whether anything is gained at temperature 0."""
+    """The best rule of each tree, and whether a rule gains anything at temperature 0."""
     warm = _of(summary, temperature=1.0)
     told = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
     cold = _of(summary, temperature=0.0)
@@ -90,7 +90,7 @@ def rules_sentence(summary: Summary) -> str:
 
 
 def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
-    """The rule that yields most on a tree, then those that the 95% interval does not tell from it."""
+    """The best rule on a tree, then the rules whose 95% interval does not separate them from it."""
     there = [row for row in rows if row["tree"] == tree]
     near = [row for row in there if (row["less_than_best"]["low"] or 0) <= 0]
     return [METHODS[row["method"]].name for row in sorted(near, key=lambda row: -row["value"])]

@@ -1,6 +1,6 @@
 """Many texts at once: tokens per second against k, from the summary of `specdec.experiments.serving`.
 
-Pure functions, from the summary to what the panel shows of it: a figure, a sentence and a table.
+Pure functions turn the summary into a figure, a sentence and a table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FULL = 1.1
 
 
 def views() -> list[dict[str, Any]]:
-    """What is shown of the committed results, if there are any."""
+    """The views of the committed results, if their file is there."""
     return [view(json.loads(SERVING.read_text()))] if SERVING.is_file() else []
 
 
@@ -52,7 +52,7 @@ def view(summary: Summary) -> dict[str, Any]:
 
 
 def figure(summary: Summary) -> go.Figure:
-    """On a logarithmic axis, where equal steps are equal gains."""
+    """The figure, with a logarithmic axis, on which equal steps are equal gains."""
     drawn = axes("drafted tokens k", "tokens per second, one core", 360, yaxis_type="log")
     for (mark, dash), at_once in zip(_LOOKS, _sizes(summary), strict=False):
         rows = _curve(summary, at_once)
@@ -70,7 +70,7 @@ def figure(summary: Summary) -> go.Figure:
 
 
 def sentence(summary: Summary) -> str:
-    """The fastest k for each number of texts, what it gains, and what that says about serving."""
+    """The fastest k for each number of texts, its gain, and the consequence for serving."""
     best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
     told = [f"{at_once}: {_told(row)}" for at_once, row in best.items()]
     few, many = best[min(best)], best[max(best)]

@@ -1,4 +1,4 @@
-"""What an experiment's figures say: pure functions, summary -> sentences and tables."""
+"""The sentences and tables of an experiment: pure functions of its summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Table = dict[str, Any]
 
 
 def title(summary: Summary) -> str:
-    """Which pair, how much text, on what."""
+    """The pair, the amount of text, and the machine."""
     pair, settings, versions = summary["pair"], summary["settings"], summary["versions"]
     # an unfinished experiment has fewer than it was asked for
     fewest = min((point["tokens"] for point in summary["points"]), default=0)
@@ -48,7 +48,7 @@ def about_tokens(summary: Summary, method: str) -> str:
 
 
 def about_increments(summary: Summary, method: str) -> str:
-    """How quickly one more drafted token loses its worth, by strategy."""
+    """The gain of one more drafted token, at small and at large k, by strategy."""
     parts = []
     for strategy in ("sequence", "optimal"):
         rows = _chosen(summary["increments"], method=method, strategy=strategy)
@@ -64,7 +64,7 @@ def about_increments(summary: Summary, method: str) -> str:
 
 
 def about_acceptance(summary: Summary) -> str:
-    """First index, second and entropy, of both methods."""
+    """Acceptance of the first three indices and the entropy, of both methods."""
     parts = []
     for method, acceptance in summary["acceptance"].items():
         first = [_percent(rate) for rate in acceptance["by_index"][:3]]
@@ -78,7 +78,7 @@ def about_acceptance(summary: Summary) -> str:
 
 
 def about_difference(summary: Summary) -> str:
-    """Where GSD is ahead, where ERSD is, and where the interval covers 0."""
+    """The points at which GSD or ERSD is ahead."""
     ahead: dict[str, dict[str, list[str]]] = {"GSD": {}, "ERSD": {}}
     for row in summary["differences"]:
         if row["low"] is not None and row["low"] > 0:
@@ -100,7 +100,7 @@ def _places(places: Mapping[str, Sequence[str]]) -> str:
 
 
 def tokens_table(summary: Summary, method: str) -> Table:
-    """All points of a method; the optimal tree's with its bounds."""
+    """All points of a method; those of the optimal tree with their bounds."""
     by_k = {row["k"]: row for row in summary["bounds"].get(method, {"by_k": []})["by_k"]}
     rows = []
     for strategy in STRATEGIES:

@@ -1,1 +1,1 @@
-"""The tab "Lessons": predict an answer, then see the page show it."""
+"""The tab "Lessons": a visitor predicts an answer, then the page shows it."""

@@ -1,7 +1,7 @@
 """Every number that the lessons state, computed by the core or read from the recorded runs.
 
-One function a lesson: its facts by the names that `assets/lessons.json` uses. A name that ends in `_list` is
-a value as the page's address has it; answers to a choice are its number, from 0.
+Each lesson has one function. It returns the lesson's facts by the names that `assets/lessons.json` uses. A
+name that ends in `_list` is a value for the page's address; the answer of a choice is its index, from 0.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def _arrivals(e: Sequence[float], law: Law) -> list[float]:
 
 
 def _together(p: Law, q: Law) -> float:
-    """How often two races with noise of their own have the same winner."""
+    """The probability that two races with independent noise have the same winner."""
     return math.fsum(a * b for a, b in zip(p, q, strict=True))
 
 
 def race() -> Facts:
-    """A race of three tokens in which an unlikely one is first."""
+    """A race of three tokens that an unlikely token wins."""
     p, e, always_floor = (0.5, 0.3, 0.2), (1.2, 0.45, 0.9), (0, 1, 0)
     left = 1 - 2 * p[2]
     doubled = (*(left * share / (p[0] + p[1]) for share in p[:2]), 2 * p[2])
@@ -66,7 +66,7 @@ def race() -> Facts:
 
 
 def noise() -> Facts:
-    """Agreement of two races, with shared noise and with noise of their own."""
+    """The agreement of two races, with shared noise and with independent noise."""
     p, q = (0.5, 0.3, 0.15, 0.05), (0.3, 0.5, 0.15, 0.05)
     return laws(p, q) | {
         "equal": float(theory.ersd_acceptance(p, p)),
@@ -78,7 +78,7 @@ def noise() -> Facts:
 
 
 def acceptance() -> Facts:
-    """First acceptance of both methods, its bounds, and GSD's largest lead."""
+    """The acceptance of the first draft by both methods, its bounds, and GSD's largest lead."""
     gsd, ersd = float(theory.gsd_acceptance(P, Q)), float(theory.ersd_acceptance(P, Q))
     lead = next(preset for preset in race_lab.presets() if preset.id == "lead")
     lead_gsd, lead_ersd = (
@@ -103,7 +103,7 @@ def acceptance() -> Facts:
 
 
 def trees() -> Facts:
-    """Two tokens in a row or side by side, and the embedded pair's best tree of eight."""
+    """Two drafted tokens in a row or side by side, and the embedded pair's best tree of eight."""
     coin, good, pair = (0.5, 0.5), (0.8, 0.1), measured()
     return {
         "coin": coin,
@@ -126,7 +126,7 @@ def _in_a_row_or_not(name: str, rates: tuple[float, ...]) -> Facts:
 
 
 def drafter() -> Facts:
-    """A good and a bad draft before the same race of the target; two recorded runs that part."""
+    """A good and a bad draft beside the same race of the target, and two recorded runs whose texts differ."""
     p, good, bad, e = (0.5, 0.3, 0.2), (0.45, 0.35, 0.2), (0.05, 0.15, 0.8), (0.5, 0.6, 0.7)
     times = _arrivals(e, p)
     names = ("mat", "floor", "sofa")
@@ -152,7 +152,7 @@ def drafter() -> Facts:
 
 
 def lossless() -> Facts:
-    """How often a is written, with the residual and with the target's P in its place."""
+    """The probability of token a, with the residual and with the target's P in its place."""
     kept = [min(a, b) for a, b in zip(P, Q, strict=True)]
     rejected = 1 - math.fsum(kept)
     left = residual_of(P, Q)
@@ -172,7 +172,7 @@ def lossless() -> Facts:
 
 
 def limit() -> Facts:
-    """The embedded pair's best trees up to 384 tokens, a sequence without end, and the bounds."""
+    """The embedded pair's best trees of up to 384 tokens, an endless sequence, and the bounds."""
     pair, small, largest = measured(), 16, tree_lab.MOST
     tokens = optimal.most_expected_tokens(pair, largest)
     gains = [float(tokens[k] - tokens[k // 2]) for k in (largest // 2, largest)]
@@ -200,12 +200,12 @@ def limit() -> Facts:
 
 
 def _compared(ratio: float) -> int:
-    """0: about twice, 1: about the same, 2: next to nothing."""
+    """The answer of a choice. 0: about twice, 1: about the same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
 
 
 def traversal() -> Facts:
-    """Two tables of two tokens: what GSD and traversal verification keep of two drafted in a row."""
+    """Two drafted tokens in a row: how many GSD and traversal verification accept."""
     p, q = (0.3, 0.7), (0.7, 0.3)
     ratios = [a / b for a, b in zip(p, q, strict=True)]
     after_a = min(1.0, ratios[0])
@@ -233,7 +233,7 @@ def traversal() -> Facts:
 
 
 def _order(value: float, other: float) -> int:
-    """0: less, 1: the same, 2: more."""
+    """The answer of a choice. 0: less, 1: the same, 2: more."""
     return 1 if math.isclose(value, other) else 2 if value > other else 0
 
 

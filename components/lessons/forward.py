@@ -1,8 +1,8 @@
 """What one forward of the target costs over 1, 2, 4, 8 and 16 rows, timed on the pair at hand.
 
-Rows share the reading of the weights, which is why checking several drafted tokens can cost little more than
-writing one. Lesson 0 shows it: as recorded (`record`), and measured again by whoever presses its button. A
-measurement takes turns with the runs, a turn a pass over all numbers of rows.
+Rows share the reading of the weights, so checking several drafted tokens can cost little more than writing
+one. Lesson 0 shows recorded times (`record`), and a button measures them again. A measurement takes turns
+with the runs: one turn for each pass over all numbers of rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PASSES = 40
 
 
 class Forwards:
-    """Times of one model's forwards over a prefix; row i follows row i - 1, as drafts in a sequence.
+    """Times of one model's forwards after a prefix. Row i follows row i - 1, like drafts in a sequence.
 
     prompt_ids: cycled to `PREFIX` tokens. ValueError where the model can't score several rows at once, or its
     context has no room for them.
@@ -43,7 +43,7 @@ class Forwards:
         self._seconds: dict[int, list[float]] = {count: [] for count in rows}
 
     def one_pass(self) -> None:
-        """One forward over each number of rows, timed."""
+        """Time one forward over each number of rows."""
         for count, seconds in self._seconds.items():
             ids = torch.tensor(self._ids[PREFIX : PREFIX + count])
             start = self._now()
@@ -52,12 +52,13 @@ class Forwards:
             self._session.commit([])
 
     def forget(self) -> None:
-        """Drop the times so far: the first forward of its size may compile or fetch what later ones have."""
+        """Drop the times so far: the first forward of each size may compile code or load memory."""
         for seconds in self._seconds.values():
             seconds.clear()
 
     def found(self) -> list[list[float]]:
-        """[rows, milliseconds] of the fastest pass: what else the machine does only makes some slower."""
+        """[rows, milliseconds] of the fastest pass, because other work on the machine only slows passes
+        down."""
         return [[count, round(1000 * min(seconds), 4)] for count, seconds in self._seconds.items()]
 
     def _now(self) -> float:
@@ -88,7 +89,7 @@ def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
 
 
 def _passes(pair: Pair, forwards: Forwards, seat: turns.Seat) -> int:
-    """Passes until there are enough, or their time is over; how many there were."""
+    """Do passes until there are enough or the time is over; return their number."""
     end = seat.worked + limits.current().forward_seconds
     done = 0
     while done == 0 or (done < PASSES and seat.worked < end):

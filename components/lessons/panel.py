@@ -1,9 +1,8 @@
 """Short lessons: a few sentences, then questions to predict before the page itself shows the answer.
 
-What they say is in `assets/lessons.json`, the numbers in it come from `facts`. A step of a
-lesson opens a set-up of the page (`assets/page/setup.js`): a laboratory with given distributions or a
-recorded run at a given decision, so that no model is needed; only lesson 0 offers to measure one.
-`/?lesson=trees` opens a lesson.
+The texts are in `assets/lessons.json`, and their numbers come from `facts`. A step of a lesson opens a set-up
+of the page (`assets/page/setup.js`): a laboratory with given distributions, or a recorded run at a given
+decision. No model is needed; only lesson 0 offers to measure one. `/?lesson=trees` opens a lesson.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _BAR = """
 
 
 def bar() -> gr.HTML:
-    """The lesson that is going on; it stays in sight whatever tab it opens. To be placed before the tabs."""
+    """The bar of the current lesson. Place it before the tabs, so that it stays visible on every tab."""
     file = assets.made("lessons.json", json.dumps(lessons()))  # fetched with the lessons' tab
     return frame.panel("lesson", _BAR, lessons=file)
 
@@ -97,13 +96,13 @@ def _filled(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]
 
 
 def _question(question: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
-    """A question whose answer is a number: of the choice, or in the unit of its range."""
+    """A question whose answer is a number: the index of a choice, or a value in the unit of its range."""
     scale = 100 if question.get("percent") else 1
     return _told(question, facts) | {"answer": scale * facts[question["answer"]]}
 
 
 def _told(value: Any, facts: lesson_facts.Facts) -> Any:
-    """The same with the facts written into all its texts."""
+    """The value with the facts written into all its texts."""
     if isinstance(value, str):
         return value.format(**facts)
     if isinstance(value, dict):

@@ -17,7 +17,7 @@ POWER = 0.99
 
 
 def faster() -> Facts:
-    """Recorded: forwards over several rows, a round of them, the fastest number of drafts for many texts."""
+    """Recorded times of forwards and of a round, and the fastest number of drafts for many texts."""
     recorded = _results("forward")
     ms = {int(rows): time for rows, time in recorded["target"]}
     assert tuple(ms) == ROWS, "forward.json has other numbers of rows: record it again"
@@ -57,13 +57,13 @@ def _many() -> Facts:
 
 
 def _measured_gain() -> float:
-    """How many times as fast as our plain decoding ERSD was on the embedded pair, from prompt to end."""
+    """ERSD's speed on the embedded pair, in multiples of our plain decoding, from prompt to end."""
     speed = {row["name"]: row["tokens_per_second"] for row in _results("bench.embedded")["rows"]}
     return speed["specdec ERSD auto"] / speed["specdec autoregressive"]
 
 
 def yourself() -> Facts:
-    """A round of “You draft” whose first words are right; the tests play it."""
+    """A round of "You draft" whose first words are right. The tests play it."""
     typed, target = "She loved to dance", "She loved to play with her toys"
     pairs = zip(typed.split(), target.split(), strict=False)
     kept = next(i for i, (a, b) in enumerate(pairs) if a != b)
@@ -84,7 +84,7 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def rejection() -> Facts:
-    """The recorded early rejection: its test and what is lost by it; then a residual by hand."""
+    """The recorded early rejection: its test and the tokens that it costs, then a residual by hand."""
     round, step = _moment("early-rejection")
     trial = step.trials[0]
     node = next(node for node in round.nodes if node.path == trial.path)
@@ -110,14 +110,14 @@ def rejection() -> Facts:
 
 
 def _moment(name: str) -> tuple[Any, Any]:
-    """Round and step that the index of the recorded runs points at."""
+    """The round and the step that the index of recorded runs names."""
     entry = next(entry for entry in traces.entries() if entry["name"] == name)
     run = recorded_run(name)
     return run.rounds[entry["round"]], run.rounds[entry["round"]].steps[entry["step"]]
 
 
 def referee() -> Facts:
-    """The losslessness check's rate of false alarms, and what the audit of engines can find."""
+    """The false alarms of the losslessness check, and the deviations that the audit can find."""
     trial = _results("audit")["ours-ersd"]["trials"][0]
     return {
         "alarm": lossless_run.ALARM,

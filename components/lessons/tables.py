@@ -24,7 +24,7 @@ REJECTING_U = 0.9
 
 
 def listed(values: Sequence[float]) -> str:
-    """Numbers as the page's address has them."""
+    """Numbers as they are written in the page's address."""
     return ",".join(f"{value:g}" for value in values)
 
 
@@ -35,7 +35,7 @@ def words(law: Sequence[float]) -> str:
 
 
 def laws(p: Law, q: Law) -> Facts:
-    """Target and draft: as numbers, as the address has them, in words."""
+    """The probabilities of target and draft: as numbers, as text for the address, and in words."""
     return {
         "p": p,
         "q": q,
@@ -52,17 +52,17 @@ def residual_of(p: Law, q: Law) -> list[float]:
 
 
 def rejecting() -> Facts:
-    """Set-up of the race laboratory in which a is drafted and GSD rejects it."""
+    """A set-up of the race laboratory in which token a is drafted and GSD rejects it."""
     return laws(P, Q) | {"e_list": listed(DRAFTS_A), "lab_u": f"{REJECTING_U:g}"}
 
 
 @cache
 def measured() -> tuple[float, ...]:
-    """R of the embedded pair under ERSD as the tree laboratory has it, its tail included."""
+    """R of the embedded pair under ERSD, as in the tree laboratory, with its tail."""
     preset = next(preset for preset in tree_lab.presets() if preset.id == "ersd")
     return tree_lab.acceptance(preset)
 
 
 def recorded_run(name: str) -> Generation:
-    """One of `assets/traces`."""
+    """One recorded run of `assets/traces`."""
     return Generation.from_json((traces.FOLDER / f"{name}.json").read_text())

@@ -1,7 +1,7 @@
-"""A laboratory of one position: two distributions by hand, one race, and ten thousand of them.
+"""A laboratory for one position: two distributions set by hand, one race, and ten thousand races.
 
-The exact values and the simulated races come from `specdec`, through two server functions that touch no
-model; the one race that is drawn and dragged is decided in the browser (`assets/race_lab/panel.js`).
+The exact values and the simulated races come from `specdec`, through two server functions without a model.
+The race that is drawn and dragged is decided in the browser (`assets/race_lab/panel.js`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Laws(Question):
 
 
 class Simulation(Laws):
-    """The same, and the seed of races to repeat; without one, it is drawn."""
+    """The probabilities and the seed of the races. Without a seed, one is drawn."""
 
     seed: Annotated[int, Field(ge=0, lt=2**53)] | None = None
 
@@ -49,9 +49,9 @@ class Simulation(Laws):
 def exact(laws: Laws) -> Answer:
     """What the theory says about p and q.
 
-    ersd, gsd: first acceptance. apart: how often two races with noise of their own agree. tv, harmonic,
-    tv_bound, kl (null if infinite): the bounds around it.
-    by_index: R(0), R(1), ... of both methods, one entry a token. drafts: see `drafts.accepted`.
+    ersd, gsd: acceptance of the first draft. apart: how often two races with independent noise agree. tv,
+    harmonic, tv_bound, kl (null if infinite): the bounds around it. by_index: R(0), R(1), ... of both
+    methods, one entry for each token. drafts: see `drafts.accepted`.
     """
     return _exact(*theory.divergences.checked_pair(laws.p, laws.q))
 
@@ -76,11 +76,11 @@ def _exact(p: Tensor, q: Tensor) -> Answer:
 
 @answers
 def simulated(simulation: Simulation) -> Answer:
-    """10,000 races under p and q, by both methods; beside `exact`'s values.
+    """10,000 races under p and q with both methods, to compare with the values of `exact`.
 
-    Both verify the same drafts; GSD's tests have uniforms of their own. measured, by method: running, rows
-    [races, rate, low, high] of the first draft's acceptance, and by_index, rows of the same for each child
-    index. Intervals are Wilson's, 95%.
+    Both methods verify the same drafts. GSD's tests use independent uniform numbers. measured, by method:
+    running, rows [races, rate, low, high] of the first draft's acceptance, and by_index, rows of the same for
+    each child index. Intervals are Wilson's, 95%.
     """
     p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
     seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
@@ -90,7 +90,7 @@ def simulated(simulation: Simulation) -> Answer:
 
 
 def accepted_indices(p: Tensor, q: Tensor, races: int, seed: int) -> dict[str, Tensor]:
-    """Child index accepted in each race, int64 [races] by method; len(p) where no child was."""
+    """The accepted child index of each race by method, int64 [races]; len(p) where no child was accepted."""
     size = len(p)
     log_e = log_exponentials(seed, [0], races * size).reshape(races, size)
     noise = log_exponentials(seed, [0], races * size, stream=Stream.ACCEPT).reshape(races, size)
@@ -116,7 +116,7 @@ def _rate(accepted: int, offered: int) -> list[float]:
 
 
 def checkpoints(races: int) -> list[int]:
-    """Numbers of races at which the running rate is shown: even on a logarithmic axis."""
+    """The numbers of races at which the running rate is shown, evenly spaced on a logarithmic axis."""
     return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
 
 

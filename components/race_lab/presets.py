@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preset:
-    """Distributions to start from. e: the race's exponentials; empty where they are to be drawn.
+    """Distributions to start from. e: the race's exponentials; empty if they are to be drawn.
 
-    id: its name in the page's address, which stays the same whatever its name becomes.
+    id: its name in the page's address, which never changes.
     """
 
     id: str
@@ -22,7 +22,7 @@ class Preset:
 
 
 def presets() -> list[Preset]:
-    """The laboratory's examples, the paper's own first."""
+    """The laboratory's examples, the paper's example first."""
     four, five = ["a", "b", "c", "d"], ["a", "b", "c", "d", "e"]
     root = 2**0.5 - 1
     return [

@@ -1,7 +1,7 @@
-"""A laboratory of draft trees: the acceptance of each child index by hand, and the tree that is best for it.
+"""A laboratory of draft trees: acceptance by child index, set by hand, and the best tree for it.
 
-The trees and their values come from `specdec.optimal` and `specdec.theory`, once for all k where the best
-trees contain each other; `assets/tree_lab/panel.js` slices, draws and plays them.
+The trees and their values come from `specdec.optimal` and `specdec.theory`. Where each best tree contains the
+smaller ones, one answer serves all k, and `assets/tree_lab/panel.js` draws its parts.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ ALGORITHMS = {
 
 @dataclass(frozen=True)
 class Preset:
-    """Acceptance to start from. rates: R(0) ... R(7); tail: each later rate as a part of the one before.
+    """Acceptance to start from. rates: R(0) ... R(7). tail: the ratio of each later rate to the one before.
 
-    id: its name in the page's address, which stays the same whatever its name becomes.
+    id: its name in the page's address, which never changes.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Preset:
 
 
 def presets() -> list[Preset]:
-    """The laboratory's examples: the embedded pair as measured, then vectors made up to show something."""
+    """The examples: the measured embedded pair, then invented vectors that each show one effect."""
     made_up = [
         (
             "halves",
@@ -90,7 +90,7 @@ def _padded(id: str, name: str, note: str, rates: Sequence[float], tail: float =
 
 
 def _measured() -> list[Preset]:
-    """The embedded pair's exact mean acceptance by index, where its measurements are at hand."""
+    """The embedded pair's exact mean acceptance by index, if its measurements are in the repository."""
     try:
         acceptance = json.loads(_MEASURED.read_text())["acceptance"]
         positions = acceptance["by_index_positions"]
@@ -109,7 +109,7 @@ def _measured() -> list[Preset]:
 
 
 def acceptance(preset: Preset) -> tuple[float, ...]:
-    """R of an example as the browser has it: the sliders' rates, then its tail as far as it matters."""
+    """R of an example as in the browser: the sliders' rates, then the tail until it is negligible."""
     later = (preset.rates[-1] * preset.tail**i for i in range(1, _TAIL + 1))
     return (*preset.rates, *(rate for rate in later if rate > _SMALLEST))
 
@@ -121,17 +121,17 @@ class Rates(Question):
 
 
 class Size(Rates):
-    """The same, and the drafted tokens of the tree."""
+    """R by child index, and the number of drafted tokens of the tree."""
 
     k: Annotated[int, Field(ge=1, le=MOST)]
 
 
 @answers
 def grown(rates: Rates) -> Answer:
-    """Everything about the best trees of 0 to 384 tokens.
+    """The best trees of 0 to 384 tokens, with their expected tokens and bounds.
 
-    order: rows [parent, child index] in the order in which the queue pops them, row 0 the root; null where R
-    increases, when `best_tree` gives the tree of one k. tokens: expected tokens by topology, for each k.
+    order: rows [parent, child index] in the order in which the queue pops them; row 0 is the root. Null where
+    R increases, when `best_tree` gives the tree of one k. tokens: expected tokens by topology, for each k.
     bounds: rows [k, Lemma 4.2, Theorem 4.1], null where infinite.
     """
     vector = optimal.checked_acceptance(rates.acceptance)
@@ -148,7 +148,7 @@ def grown(rates: Rates) -> Answer:
 
 @answers
 def best_tree(size: Size) -> Answer:
-    """rows: [parent, child index] of the best tree of k tokens."""
+    """The best tree of k tokens, as rows of [parent, child index]."""
     tree = optimal.optimal_topology(size.acceptance, size.k)
     return {"rows": list(zip(tree.parents, tree.child_indices))}
 
