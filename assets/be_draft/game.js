@@ -1,4 +1,4 @@
-// One story: what was typed round by round, what the target made of it, and how others would have drafted.
+// One story: the words that were typed, the target's decisions, and the drafts of the small model and n-grams.
 
 /**
  * What the server says to one guess, and the seconds that it took to type it.
@@ -48,7 +48,7 @@ export class Game {
   }
 }
 
-// A call writes what is accepted and one token more. Where nothing was drafted, no time was taken for it.
+// A call writes the accepted tokens and one more. An empty draft takes no time.
 /**
  * @param {Kept[]} rounds
  * @returns {Total}

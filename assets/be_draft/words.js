@@ -1,4 +1,4 @@
-// What happened to a guess, and how a story ended, in words.
+// Sentences about a guess and about the end of a story.
 
 import { percent, quoted } from "../shared/labels.js";
 import { blockEfficiency } from "../shared/totals.js";
@@ -13,7 +13,7 @@ function chance(p) {
   return ` It had given yours ${shown}${lost}.`;
 }
 
-// What the target made of a round's guess.
+// The target's decision on a round's guess.
 /** @param {import("./game.js").Played} round */
 export function said({ guess, tokens }) {
   const own = quoted(tokens.at(-1).text);
@@ -50,7 +50,7 @@ export function rows(game) {
   ];
 }
 
-// How the story stands beside that of the target alone.
+// The story compared with that of the target alone.
 /** @param {import("./game.js").Game} game */
 export function outcome(game) {
   if (!game.isOver) return "At the end of the story the target writes it once more, without you.";
@@ -59,6 +59,6 @@ export function outcome(game) {
   const calls = `${alone.ids.length} calls, with you in ${rounds.length}`;
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
-    return `The same, letter by letter: your words changed how fast it was written, never what. Alone in ${calls}.`;
-  return `The two part after ${same} of ${written.length} tokens: two ways to compute one number differed in the last bit. Alone in ${calls}.`;
+    return `The same text, letter by letter: your words changed the speed, not the text. Alone in ${calls}.`;
+  return `The two part after ${same} of ${written.length} tokens: because two ways to compute the same number differed in the last bit. Alone in ${calls}.`;
 }

@@ -1,4 +1,4 @@
-// The codec laboratory: a sentence from Alice to Bob, the laws of its indices, and Tunstall codes.
+// The codec laboratory: a sentence from Alice to Bob, the distributions of its indices, and Tunstall codes.
 
 import { offer } from "../page/setup.js";
 import { visible } from "../shared/labels.js";
@@ -6,7 +6,7 @@ import { Plot, tableOf } from "../shared/plot.js";
 import { cells, fillRows, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
-// A token's text in signs that can be seen; the entry of all other tokens is no token.
+// A token's text with visible signs for spaces; the entry of all other tokens is no token.
 const OTHER = "other tokens";
 const shownToken = (text) => (text === OTHER ? text : visible(text));
 
@@ -14,7 +14,7 @@ const options = (select, entries) => {
   select.replaceChildren(...entries.map(([value, name]) => Object.assign(make("option", "", name), { value })));
 };
 
-// Asks the server; a newer question makes an older answer void.
+// Asks the server. An answer counts only if no newer question was asked.
 class Asker {
   constructor(element) {
     this.element = element;
@@ -38,7 +38,7 @@ class Asker {
   }
 }
 
-// Shows a view in a plot that stays.
+// Shows a view in the same plot each time.
 function plotIn(host, plotly) {
   let plot = null;
   return (view) => {
@@ -48,7 +48,7 @@ function plotIn(host, plotly) {
   };
 }
 
-// Bob's text: each token with its index in bits below; what differs from the record is marked.
+// Bob's text: each token above its index in bits; tokens that differ from the record are marked.
 function drawReceived(host, tokens, chosen, choose) {
   fillRows(
     host,
@@ -69,7 +69,7 @@ function drawReceived(host, tokens, chosen, choose) {
   );
 }
 
-// How one token travelled: the proposals both drew, the index, its bits.
+// The way of one token: the proposals that both drew, the index, and its bits.
 function drawMessage(host, token, number, method) {
   const list = make("ol", "proposals");
   token.proposals.forEach((text, i) => {
@@ -168,7 +168,7 @@ function mountSentence(element, props, server, onToken) {
   function take(answer) {
     view = answer;
     const drawn = view.tokens.filter((token) => !token.recorded).length;
-    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens are others than in the recorded text (dotted); P and Q are those after the recorded text.`;
+    const other = `With seed ${view.seed}, ${drawn} of ${view.tokens.length} tokens differ from the recorded text (dotted). P and Q still follow the recorded text.`;
     setText(
       find(".note.seed"),
       seed === null
@@ -249,7 +249,7 @@ function mountLaws(element, props, server) {
   find(".preset").addEventListener("change", () => show(presets[Number(find(".preset").value)]));
   find(".codec").addEventListener("change", ask);
   list(1);
-  // A chosen token's laws are one more entry of the list.
+  // The distributions of a chosen token are one more entry of the list.
   return (token, number) => {
     const name = `token ${number + 1} of the sentence: ${visible(token.text)}`;
     presets[props.presets.length] = { name, names: token.texts, p: token.p, q: token.q };

@@ -16,7 +16,7 @@ function finding(row, { found, verdict, statement, words, place }) {
 export function mount(element, props, server) {
   const fields = { method: { kind: "choice", default: "ersd", choices: props.methods } };
 
-  // The file as it is, not as JSON: it has a route and limits of its own.
+  // The file is sent unchanged: it has a route and limits of its own.
   async function opened(file) {
     const address = new URL(props.opened, document.baseURI);
     address.searchParams.set("name", file.name);
@@ -39,7 +39,7 @@ export function mount(element, props, server) {
     contents(shown);
   }
 
-  // What there is to see, in sight all the time; the address has its own use for fragments.
+  // The contents stay visible. They are no fragments of the address, which has another use for them.
   function contents(shown) {
     const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
@@ -74,7 +74,7 @@ export function mount(element, props, server) {
     find(".choices").replaceChildren(...buttons);
   }
 
-  // A message leaves what was shown before.
+  // A message does not remove the results that are shown.
   function take(answer, own) {
     find(".message").hidden = !answer.error;
     setText(find(".message"), answer.error ?? "");

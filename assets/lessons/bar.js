@@ -1,4 +1,4 @@
-// The lesson that is going on: a bar that stays in sight; each step opens a set-up of the page.
+// The bar of the current lesson, which stays visible; each step opens a set-up of the page.
 
 import { copyText, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
@@ -11,7 +11,7 @@ import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./step
 const PATIENCE = 60_000; // milliseconds until what is to be looked at must be there
 const SETTLED = 700; // milliseconds after which what stands above it has its height
 const BUSY = "Your own run is still going on. Stop it, then press “Show it again”.";
-// Where Page Up and Page Down have a meaning of their own.
+// The elements in which Page Up and Page Down have another meaning.
 const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
 
 function inAddress(lesson, step) {
@@ -48,7 +48,7 @@ function lookAt(selector) {
   else scrollTo(0, 0);
 }
 
-// Hides what would answer an open question, or what does not belong to a revealed one.
+// Hides elements that would answer an open question, or that do not belong to a revealed one.
 const veil = document.createElement("style");
 function hide(selector) {
   veil.textContent = selector ? `${selector}, ${selector} * { visibility: hidden !important; }` : "";
@@ -57,7 +57,7 @@ function hide(selector) {
 }
 
 export class Bar {
-  // moved() is called at each step that is opened, and at the end.
+  // moved() is called whenever a step opens, and at the end.
   constructor(element, lessons, moved) {
     this.element = element.querySelector(".lesson");
     this.lessons = lessons;
@@ -105,7 +105,7 @@ export class Bar {
     return this.lessons[this.numberOf(this.lesson.id) + 1];
   }
 
-  // shown: with the answer, whether one was predicted or not.
+  // shown: with the answer, also without a prediction.
   open(id, step = 0, shown = false) {
     this.lesson = this.lessons[this.numberOf(id)];
     this.step = Math.min(Math.max(step, 0), lastStep(this.lesson));
@@ -150,7 +150,7 @@ export class Bar {
     if (this.step > 0) this.open(this.lesson.id, this.step - 1);
   }
 
-  // A clicker's keys.
+  // The keys of a presenter's remote control.
   key(event) {
     const forward = event.key === "PageDown";
     if (!this.lesson || !(forward || event.key === "PageUp")) return;
@@ -161,7 +161,7 @@ export class Bar {
     else this.back();
   }
 
-  // To the answer of an open question, else to the next step.
+  // Goes to the answer of an open question, or to the next step.
   advance() {
     if (this.question && !this.revealed) this.reveal();
     else this.next();
@@ -182,7 +182,7 @@ export class Bar {
     this.reveal();
   }
 
-  // With what was predicted, or without; a class's answers are shown to all of it.
+  // Shows the answer, with the prediction if there is one; a class sees its answers together.
   reveal() {
     if (this.hall) return this.hall.show();
     this.shown = true;
@@ -238,7 +238,7 @@ export class Bar {
     this.find(".outcome").append(make("p", `verdict ${kind}`, words), make("p", "", question.why));
   }
 
-  // Each question's outcome; where it was not right, the way back to where the page shows it.
+  // Each question's outcome; after a wrong prediction, a link to the step that shows the answer.
   results() {
     const list = make("ul", "results");
     for (const outcome of this.outcomes()) {
@@ -250,7 +250,7 @@ export class Bar {
     return list;
   }
 
-  // What can be done at the end of a lesson.
+  // The buttons at the end of a lesson.
   goingOn() {
     const { id, more } = this.lesson;
     const again = () => {

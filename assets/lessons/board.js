@@ -1,4 +1,4 @@
-// A board: a few numbers as bars, for steps whose figure is in no other tab, and for the printed sheets.
+// A board: a few numbers as bars, for steps without a figure in another tab, and for printed sheets.
 
 import { make } from "../shared/view.js";
 
@@ -31,7 +31,7 @@ export function drawBoard(board, { open = false } = {}) {
   return figure;
 }
 
-// A recorded board of forwards with the times of this server's machine: { rows: [[rows, ms]], passes, model }.
+// The board of forwards with times of this server: { rows: [[rows, ms]], passes, model }.
 export function measuredBoard(board, { rows, passes, model }) {
   const one = rows[0][1];
   return {

@@ -52,7 +52,7 @@ function build(opened, bar) {
 
 const named = (...names) => Object.fromEntries(names.map((name) => [name, make("p", name)]));
 
-// To be called at each step.
+// Call this at each step.
 export function follow(bar) {
   const id = bar.lesson?.id ?? null;
   if (id !== (began?.lesson ?? null)) began = id && { lesson: id, at: Date.now() };

@@ -1,4 +1,4 @@
-// Lessons: a few sentences, then predict and reveal. The list in its tab, and what opens one from elsewhere.
+// The list of lessons in its tab, and functions that open a lesson from elsewhere.
 
 import { offer, tell } from "../page/setup.js";
 import { misfit } from "../page/setup_fields.js";
@@ -20,12 +20,12 @@ const steps = observable(); // told of each step that is opened, and of the end
 let arrive;
 const arrived = new Promise((done) => (arrive = done)); // the bar, with all lessons
 
-// Where the visitor is: a lesson, its step, and whether that asks something; null in none.
+// The visitor's place: a lesson, its step, and whether the step asks a question; null outside of lessons.
 export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
 export const onStep = steps.subscribe;
 
-// Lets a class predict, whose answers whoever leads it shows: { isShown(lesson, step), show() }; null: this visitor
-// again.
+// Lets a class predict; the lecturer shows the answers: { isShown(lesson, step), show() }. null: the visitor
+// predicts alone again.
 export function teach(hall) {
   if (!bar) return void arrived.then(() => teach(hall));
   bar.hall = hall;
@@ -43,7 +43,7 @@ export async function goTo(lesson, step = 0, shown = false) {
   bar.open(lesson, step, shown);
 }
 
-// lessons: the address of all of them.
+// lessons: the address of the file with all lessons.
 export async function mountLesson(element, { lessons: address }) {
   const lessons = await fetched(address).catch(() => null);
   if (!lessons) return tell(["The lessons could not be loaded. Load the page again."]);

@@ -1,4 +1,4 @@
-// What this visitor predicted so far: { lesson: { question: value } }, kept in this browser where it may be.
+// This visitor's predictions: { lesson: { question: value } }, stored in the browser if it allows that.
 
 import { observable } from "../shared/observable.js";
 
@@ -19,7 +19,7 @@ function keep() {
   try {
     localStorage.setItem(PLACE, JSON.stringify(answers));
   } catch {
-    // then it lasts as long as the page
+    // then the predictions last as long as the page
   }
   progress.notify();
 }
@@ -31,7 +31,7 @@ export function answer(lesson, question, value) {
   keep();
 }
 
-// One lesson's answers, or all.
+// The answers of one lesson, or of all.
 export function forget(lesson) {
   if (lesson) delete answers[lesson];
   else answers = {};

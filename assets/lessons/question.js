@@ -7,7 +7,7 @@ const unit = ({ percent, points }) => (points ? " points" : percent ? "%" : "");
 
 export const isChoice = (question) => Boolean(question.choices);
 
-// A value as the page says it; predictions are whole steps of the slider.
+// A value in words; predictions are whole steps of the slider.
 export function said(question, value) {
   if (isChoice(question)) return `“${question.choices[value]}”`;
   const rounded = Number(value.toFixed(decimals(question)));
@@ -17,7 +17,7 @@ export function said(question, value) {
 export const isRight = (question, value) =>
   isChoice(question) ? value === question.answer : Math.abs(value - question.answer) <= question.close + 1e-9;
 
-// Kindly: what was right, or how far off it was.
+// A friendly sentence: right, or the distance from the answer.
 export function feedback(question, value) {
   const answer = said(question, question.answer);
   if (isRight(question, value)) {
@@ -31,7 +31,7 @@ export function feedback(question, value) {
   return `○ ${near}: you said ${said(question, value)}, it is ${answer}: ${Number(off.toFixed(decimals(question)))}${question.percent ? " points" : ""} off.`;
 }
 
-// For who predicted nothing.
+// The sentence for a visitor without a prediction.
 export const known = (answer) => `It is ${answer}.`;
 
 // Places the inputs; `ready()` is called once something was chosen. Returns a function that reads the prediction.

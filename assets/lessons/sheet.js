@@ -1,4 +1,4 @@
-// A lesson on paper, by the browser's own print: questions, a figure and room for answers; the answers on another page.
+// A lesson on paper: questions, a figure and room for answers; the answers are on another page.
 
 import { make } from "../shared/view.js";
 import { drawBoard } from "./board.js";
@@ -60,7 +60,7 @@ function drawSheet(lesson, number) {
   return sheet;
 }
 
-// Opens the browser's print; the page itself stays off the paper.
+// Opens the browser's print dialog, which prints the sheet only.
 export function printSheet(lesson, number) {
   document.querySelector(".lesson-sheet")?.remove();
   document.body.append(drawSheet(lesson, number));

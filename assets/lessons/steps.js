@@ -6,7 +6,7 @@ export const lastStep = (lesson) => lesson.questions.length + 1;
 
 export const questionAt = (lesson, step) => lesson.questions[step - 1];
 
-// The set-up of the page at a step; null at the end. What stands beside an open question gives no answer away.
+// The set-up of the page at a step; null at the end. The set-up of an open question does not give its answer away.
 export function setupAt(lesson, step, revealed) {
   if (step >= lastStep(lesson)) return null;
   const question = questionAt(lesson, step);
@@ -32,7 +32,7 @@ export function summary(lesson, found) {
   ];
 }
 
-// What a question came to, for the list at the end.
+// The outcome of a question, for the list at the end.
 export function result({ question, step, given, right }) {
   const answer = said(question, question.answer);
   if (given === undefined) return `– Question ${step}: skipped; it is ${answer}.`;

@@ -12,7 +12,7 @@ export const minutesOf = (lesson, step) =>
 export const minutesUntil = (lesson, step) =>
   Array.from({ length: step + 1 }, (_, i) => minutesOf(lesson, i)).reduce((sum, minutes) => sum + minutes, 0);
 
-// What the lecturer reads at a step: { place, say, ask, answer, coming }.
+// The lecturer's notes at a step: { place, say, ask, answer, coming }.
 export function noteAt(lesson, step) {
   const [question, last] = [questionAt(lesson, step), lastStep(lesson)];
   const coming = questionAt(lesson, step + 1);
@@ -25,7 +25,7 @@ export function noteAt(lesson, step) {
   };
 }
 
-// Milliseconds as a clock says them.
+// Milliseconds as minutes and seconds.
 export function spoken(milliseconds) {
   const seconds = Math.floor(milliseconds / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;

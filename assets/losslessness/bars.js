@@ -1,4 +1,4 @@
-// Observed shares beside exact probabilities, as SVG: one bar an outcome, its tokens below it level by level.
+// Observed shares beside exact probabilities as SVG: one bar for each outcome, its tokens below it.
 
 import { fillMarks, setAll, svg } from "../shared/drawing.js";
 import { ticks } from "../shared/lab_view.js";
@@ -20,7 +20,7 @@ export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
 
 export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
 
-// Largest share shown: fixed while a check runs well, larger where bars outgrow it.
+// The largest share on the axis: fixed, unless a bar is longer.
 function ceiling(law, counts, n) {
   const most = Math.max(...law.map((p, i) => Math.max(p * 1.3, n > 200 ? (counts[i] / n) * 1.05 : 0)));
   return (
@@ -28,8 +28,8 @@ function ceiling(law, counts, n) {
   );
 }
 
-// The labels below the bars: one level a token of the outcome, the last one nearest to the bars. A level whose
-// labels fit neither lying nor standing is left out. y: from the foot of the bars.
+// The labels below the bars: one level for each token of an outcome, the last token nearest to the bars. A level whose
+// labels fit neither horizontally nor vertically is left out. y: from the foot of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];
@@ -110,7 +110,7 @@ export class Bars {
   }
 
   drawOutcomes(law, counts, n, step, y, lit) {
-    // the bar is narrower than the band behind it, so that neither hides where the other ends
+    // the bar is narrower than the band behind it, so that both ends stay visible
     const [gap, inset] = [Math.min(8, step * 0.15), Math.min(40, step * 0.2)];
     const base = y(0);
     fillMarks(this.outcomes, law, barElement, (group, p, i) => {
@@ -154,7 +154,7 @@ export class Bars {
         setText(text, label.text);
       },
     );
-    // groups of outcomes that begin alike stand apart
+    // a gap separates groups of outcomes with the same first token
     const groups = Array.from(
       { length: this.tokens.length - 1 },
       (_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length,
@@ -174,7 +174,7 @@ function gridElement() {
   return group;
 }
 
-// Bars beyond the spread are hatched: told apart without colour too.
+// Bars beyond the spread are hatched, so that they differ without colour too.
 function hatch() {
   const defs = svg("defs");
   const pattern = svg("pattern", {

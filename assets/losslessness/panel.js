@@ -61,7 +61,7 @@ class Lossless {
     const element = this.find(".verdict");
     setText(element, text);
     element.className = `verdict ${kind}`;
-    // a screen reader hears how a check begins and ends, not every number
+    // a screen reader announces the begin and the end of a check, not every number
     element.setAttribute("aria-live", state.phase === "running" ? "off" : "polite");
     const error = this.find(".lossless-error");
     setText(error, state.message);
@@ -144,7 +144,7 @@ class Lossless {
 
   writeTable() {
     const details = this.find(".outcome-table");
-    // while it is closed nobody reads it; while a check runs it would only flicker under the eye
+    // a closed table is not written; an open one would flicker while a check runs
     if (!details.open || isActive()) return;
     const { law, counts, decodes: n } = state;
     const rows = law.map((p, i) => {
@@ -216,7 +216,7 @@ export function mount(element, props) {
   new Lossless(element, props);
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });
-  // On a phone the view is below the controls: who starts a check wants to see it, once the buttons have moved.
+  // On a phone the view is below the controls: scroll to it when a check starts, after the buttons have moved.
   const start = () => {
     begin();
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));

@@ -1,4 +1,4 @@
-// What the losslessness check knows: the check that runs or ran last, and the ones that ended before.
+// The state of the losslessness check: the current or last check, and the ones before.
 
 import { observable } from "../shared/observable.js";
 import { Updates } from "../shared/updates.js";
@@ -50,13 +50,13 @@ export function stop() {
   notify();
 }
 
-// The server is through. If its last update does not come, the visitor must know.
+// The server has ended. If its last update does not come, the visitor is told.
 export const ended = () =>
   updates.ended(isActive, () =>
     breakOff("The check broke off: the server refused it or the connection was lost. Try again."),
   );
 
-// Nothing more comes; what came stays.
+// Nothing more will come; the updates so far stay.
 export function breakOff(message) {
   Object.assign(state, { phase: "error", message });
   notify();
@@ -67,7 +67,7 @@ export function clearPast() {
   notify();
 }
 
-// Takes one update (JSON text); those of a check that was stopped come too late.
+// Takes one update (JSON text); updates of a check that was stopped are ignored.
 export function receive(text, server) {
   if (!text || !isActive()) return;
   const update = JSON.parse(text);

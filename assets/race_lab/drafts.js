@@ -1,4 +1,4 @@
-// Several drafts for one position: the rules, and the optimum of their kind of draft that none passes.
+// Several drafts for one position: the rules, and the optimum that no rule exceeds.
 
 import { Figure } from "../shared/figure.js";
 import { legend } from "../shared/legend.js";

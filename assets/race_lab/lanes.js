@@ -10,8 +10,8 @@ const AXIS = 42;
 const SMALLEST = 0.001;
 const STEP = 1.1; // an arrow key multiplies or divides e by this
 
-// Far arrivals would squeeze the near ones: an axis that holds them all must not be much longer than one
-// that ends soon after both winners; else longer bars are cut.
+// Late arrivals would squeeze the early ones. If the axis for all arrivals is much longer than an axis
+// that ends soon after both winners, the longer bars are cut.
 function axisEnd(tokens) {
   const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
   const last = Math.max(...["p", "q"].map((law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])))));
@@ -20,7 +20,7 @@ function axisEnd(tokens) {
   return longest <= 2.5 * enough ? 1.02 * longest : enough;
 }
 
-// Lanes share the height that the style sheet gives the drawing: many are lower than few.
+// The lanes share the height of the drawing, which the style sheet sets.
 function measures(element, count) {
   const height = Math.min(86, (parseFloat(getComputedStyle(element).maxHeight) - AXIS) / count);
   return { height, bar: Math.min(24, (height - 14) / 2) };
@@ -51,7 +51,7 @@ function lane() {
 }
 
 export class Lanes {
-  // changed(): an e was moved by hand.
+  // changed(): called when an e was moved by hand.
   constructor(element, tokens, changed) {
     this.svg = element;
     this.tokens = tokens;
@@ -103,7 +103,7 @@ export class Lanes {
     this.draw();
   }
 
-  // Where the pointer is in the drawing's own pixels, which projector mode enlarges.
+  // The pointer's place in the drawing's own pixels; projector mode enlarges them.
   local(event) {
     const box = this.svg.getBoundingClientRect();
     return ((event.clientX - box.left) / box.width) * this.width;
@@ -127,7 +127,7 @@ export class Lanes {
     this.set(i, steps[event.key]);
   }
 
-  // While a ring is dragged the axis stays: else it would move under the finger.
+  // The axis stays while a ring is dragged; otherwise the ring would move under the finger.
   set(i, e) {
     const most = this.dragged < 0 ? 100 : this.end;
     this.tokens()[i].e = Math.min(Math.max(e, SMALLEST), most);
@@ -171,7 +171,7 @@ export class Lanes {
     const x = this.x(token.e);
     setAll(part(".shared"), { x1: x, x2: x, y1: middle - bar - 6, y2: middle + bar + 6 });
     const said = { e: `e = ${digits(token.e)}`, q: "", p: "" };
-    // a question of a lesson may ask for the arrivals
+    // a lesson's question may hide the arrivals, because it asks for them
     if (!document.body.hasAttribute("data-veil"))
       for (const law of ["q", "p"]) said[law] = `, e / ${law} = ${digits(finite(arrival(token.e, token[law])))}`;
     setAll(part(".handle"), {

@@ -1,4 +1,4 @@
-// The race of the laboratory as plain data: tokens { name, p, q, e } and what follows from them.
+// The laboratory's race as plain data: tokens { name, p, q, e }, and values computed from them.
 
 /** @import { Step } from "../types.d.ts" */
 
@@ -11,7 +11,7 @@ export const exponential = () => -Math.log1p(-Math.random());
 
 export const START_SEED = 20; // of the race that is shown first: nothing in it is too early or too late to see
 
-// The same `count` exponentials for the same seed: 32 bits of Mulberry's generator each, plenty for a drawing.
+// `count` exponentials of a seed, each from 32 bits of Mulberry's generator, which is enough for a drawing.
 /**
  * @param {number} seed
  * @param {number} count
@@ -37,7 +37,7 @@ export function first(tokens, law) {
   return times.indexOf(Math.min(...times));
 }
 
-// `values` with entry i set to `value` and the others sharing the rest in the proportions of `base`.
+// `values` with entry i set to `value`; the other entries share the rest in the proportions of `base`.
 /**
  * @param {number[]} base
  * @param {number} i
@@ -56,7 +56,7 @@ const DUST = 1e-12; // what sums of probabilities leave by rounding
 /** @param {{ p: number, q: number }} token */
 export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);
 
-// normalise(max(p - q, 0)); null where nothing is left, P being Q.
+// normalise(max(p - q, 0)); null if P equals Q.
 /**
  * @param {{ p: number, q: number }[]} tokens
  * @returns {number[] | null}
@@ -69,7 +69,7 @@ export function residual(tokens) {
 
 const MOST = 8;
 
-// A verified position of a run: its likeliest tokens, both winners among them, and the others as one.
+// A verified position of a run: its likeliest tokens with both winners, and all other tokens as one.
 /**
  * @param {Step} step
  * @param {(text: string) => string} visible
@@ -83,7 +83,7 @@ export function fromStep(step, visible) {
   return [...tokens, rest(tokens)];
 }
 
-// The others arrive after both winners, as they did in the run: an exponential from there on.
+// The other tokens arrive after both winners, as in the run, with an exponential from there on.
 function rest(tokens) {
   const left = (law) => Math.max(0, 1 - tokens.reduce((sum, token) => sum + token[law], 0));
   const [p, q] = [left("p"), left("q")];

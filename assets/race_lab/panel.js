@@ -97,7 +97,7 @@ class RaceLab {
       const { position } = step();
       this.set(
         fromStep(step(), visible),
-        `Position ${position} of the Decode tab's run, with its own e: its likeliest tokens; all others are one, “other”, which arrives after both winners as they did there.`,
+        `Position ${position} of the Decode tab's run, with its own e: the likeliest tokens. All other tokens are one, “other”, which arrives after both winners, as in the run.`,
       );
     });
   }
@@ -150,7 +150,7 @@ class RaceLab {
     this.lawsChanged();
   }
 
-  // By hand the example is left behind.
+  // A change by hand makes it no example any more.
   own() {
     this.preset = null;
     this.find(".presets select").value = "own";
@@ -176,7 +176,7 @@ class RaceLab {
     this.own();
   }
 
-  // What the token had is shared out in the proportions of the others.
+  // The other tokens share the removed token's probability in their proportions.
   remove(i) {
     if (this.tokens.length <= FEWEST) return;
     for (const law of Object.keys(LAWS)) this.setProbability(i, law, 0);
@@ -211,7 +211,7 @@ class RaceLab {
     this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));
   }
 
-  // One question at a time; of those that a drag asks meanwhile, only the last is kept.
+  // One request at a time. Of the requests that a drag makes meanwhile, only the last is sent.
   async ask(what, also = {}) {
     const number = ++this.asked;
     if (this.asking) await this.asking.catch(() => {});

@@ -55,7 +55,7 @@ function fillByIndex({ data, layout }, result) {
   layout.xaxis.range = [-0.5, result.by_index.ersd.length - 0.5];
 }
 
-// Whether the exact value lies in the measured 95% interval, in words; one in twenty does not.
+// A sentence that says whether the exact value lies in the measured 95% interval; one in twenty does not.
 function sentence(method, result) {
   const [, , low, high] = result.measured[method].running.at(-1);
   const exact = result[method];
@@ -81,7 +81,7 @@ export class Results {
     legend(this.find(".by-index-legend"), props.by_index.data, () => this.byIndex.draw());
   }
 
-  // Exact values alone, or with measured ones.
+  // The exact values, alone or with measured ones.
   show(result) {
     this.result = result;
     cancelAnimationFrame(this.frame);

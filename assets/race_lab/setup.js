@@ -1,4 +1,4 @@
-// The race laboratory's set-up as the address has it.
+// The race laboratory's set-up in the page's address.
 
 import { differing, readAll, written, writtenNames } from "../page/setup_fields.js";
 import { START_SEED } from "./model.js";

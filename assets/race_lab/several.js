@@ -1,4 +1,4 @@
-// What the figure of several drafts shows and says; touches no page.
+// The data and the sentence of the figure of several drafts; without the page.
 
 import { METHODS as NAMES } from "../shared/catalogue.js";
 
@@ -20,7 +20,7 @@ export function fillDrafts({ data, layout }, drafts) {
   layout.yaxis.range = [Math.max(-0.03, least - 0.06), 1.03];
 }
 
-// What rules of each kind reach with three drafts, and the most that any can.
+// The acceptance of each rule with three drafts, and the optimum.
 export function draftsSentence(drafts, n = TOLD) {
   const at = (name) => share(drafts[name][n - 1]);
   const of = (kind, how) =>

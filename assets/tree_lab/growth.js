@@ -55,14 +55,14 @@ export function layout(nodes, decisions) {
   return { terminals, rows: Math.max(...lowest), depth: lowest.length - 1 };
 }
 
-// How many nodes lie straight on to the right.
+// The number of nodes in a straight line to the right.
 function straight(node) {
   let count = 0;
   for (let first = node.children[0]; first; first = first.children[0]) count += 1;
   return count;
 }
 
-// Labels that touch no other one and no node above, the newest node first, then in the order of the queue.
+// The labels that overlap no other label and no node: the newest node's first, then in the queue's order.
 export function thinned(nodes) {
   const kept = [];
   const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;
@@ -91,7 +91,7 @@ const arc = (from, to, size) => {
   const lift = Math.min(22, 3.5 * size);
   return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${((from.x + to.x) / 2).toFixed(1)} ${(from.y - lift).toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
 };
-// Right, down, right: parallel branches stay apart however many there are.
+// Right, down, right: parallel branches never overlap.
 const branch = (from, to) =>
   `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
 
@@ -99,7 +99,7 @@ export class Growth {
   terminals;
   nodes;
 
-  // zoom.apply(x, y) moves a place of the whole drawing to where it is seen.
+  // zoom.apply(x, y) maps a point of the whole drawing to the visible part.
   constructor(element, zoom) {
     this.svg = element;
     this.zoom = zoom;
@@ -168,7 +168,7 @@ export class Growth {
     });
   }
 
-  // The node that an element of the drawing stands for; null beside all nodes.
+  // The node that an element of the drawing belongs to; null if it belongs to none.
   at(target) {
     return this.meaning.get(target.closest?.(".node")) ?? null;
   }

@@ -1,4 +1,4 @@
-// The tree laboratory: acceptance by hand, the best tree growing node by node, its tokens beside others'.
+// The tree laboratory: acceptance set by hand, the best tree as it grows, and its tokens beside other trees'.
 
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
@@ -18,7 +18,7 @@ const SMALLEST = 1e-7;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-// R by child index: the sliders' rates, then a fixed ratio as far as it matters.
+// R by child index: the sliders' rates, then a fixed ratio until the rates are negligible.
 export function acceptance(rates, tail) {
   const later = Array.from({ length: TAIL }, (_, i) => rates.at(-1) * tail ** (i + 1)).filter(
     (rate) => rate > SMALLEST,
@@ -26,7 +26,7 @@ export function acceptance(rates, tail) {
   return [...rates, ...later];
 }
 
-// The rate that slider i may have at most, so that all rates sum to 1.
+// The highest rate of slider i with which all rates sum to 1 at most.
 export function room(rates, tail, i) {
   const whole = sum(acceptance(rates, tail));
   const own = i === rates.length - 1 ? sum(acceptance([rates[i]], tail)) : rates[i];
@@ -34,7 +34,7 @@ export function room(rates, tail, i) {
   return Math.max(0, (1 - whole + own) / factor);
 }
 
-// Measured in a run: accepted / verified by child index; scaled down where the shares sum to more than 1.
+// Accepted / verified by child index in a run; scaled down if the rates sum to more than 1.
 function fromRounds(rounds, count) {
   const { indices } = new Totals().addAll(rounds);
   const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
@@ -42,7 +42,7 @@ function fromRounds(rounds, count) {
   return rates.map((rate) => rate / total);
 }
 
-// The curves of the topologies, whose names they carry.
+// The curves of the topologies, by name.
 const curvesOf = (data) => data.filter(({ meta }) => meta);
 
 function fillCurve({ data, layout }, result, k) {
@@ -149,7 +149,7 @@ class TreeLab {
     this.find(".node-table").addEventListener("toggle", () => this.redraw());
   }
 
-  // id: of the example that it is, if it is one.
+  // id: the example's, if the rates are an example.
   load({ id = null, rates, tail, note }) {
     Object.assign(this, { preset: id, rates: [...rates], tail });
     this.find(".presets select").value = id ?? "own";
@@ -174,7 +174,7 @@ class TreeLab {
     this.treeOfK();
   }
 
-  // Slowly while single nodes matter, then faster; in few large steps where motion is not wanted.
+  // Slow while the tree is small, then faster; a few large steps if the visitor prefers reduced motion.
   play() {
     if (this.k === MOST) this.setK(1);
     setText(this.find(".play"), "Pause");
@@ -204,7 +204,7 @@ class TreeLab {
     return acceptance(this.rates, this.tail);
   }
 
-  // Nested trees are one list, of which k nodes are taken; others are asked for one by one.
+  // Nested trees are one list, of which the first k nodes are drawn. Other trees are requested one by one.
   treeOfK() {
     if (!this.result) return;
     if (this.result.order) return this.show(this.result.order.slice(0, this.k + 1));
@@ -217,7 +217,7 @@ class TreeLab {
     this.curve.draw();
   }
 
-  // One question at a time; of those that a drag asks meanwhile, only the last is kept.
+  // One request at a time. Of the requests that a drag makes meanwhile, only the last is sent.
   async ask(what, request, use) {
     const number = ++this.asked;
     if (this.asking) await this.asking.catch(() => {});

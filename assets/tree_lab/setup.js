@@ -1,4 +1,4 @@
-// The tree laboratory's set-up as the address has it.
+// The tree laboratory's set-up in the page's address.
 
 import { differing, readAll, written } from "../page/setup_fields.js";
 import { digits } from "../shared/labels.js";

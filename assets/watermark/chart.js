@@ -1,4 +1,4 @@
-// The p-value of each beginning of a text, a line for each version of it, on a logarithmic axis.
+// The p-value after each token of a text on a logarithmic axis, one line for each version of the text.
 
 import { fillMarks, setAll, svg } from "../shared/drawing.js";
 import { ticks } from "../shared/lab_view.js";
@@ -34,7 +34,7 @@ export class Fall {
     element.append(this.axis);
   }
 
-  // versions: by name, { p_values }; chosen: the one in front; lit: a token's number in it, null for none.
+  // versions: by name, { p_values }. chosen: the version in front. lit: the number of a token in it, or null.
   draw(versions, chosen, lit, width, height) {
     const most = Math.max(...Object.values(versions).map(({ p_values }) => p_values.length));
     const tall = height - MARGIN.top - MARGIN.bottom;

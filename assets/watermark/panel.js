@@ -1,4 +1,4 @@
-// The watermark of the run that the Decode tab shows: its tokens by their score, and the p-value on its way.
+// The watermark of the Decode tab's run: its tokens by score, and the p-value after each token.
 
 import { Drawing } from "../shared/drawing.js";
 import { appendText, visible } from "../shared/labels.js";
@@ -38,7 +38,7 @@ class Watermark {
     this.find("details").addEventListener("toggle", () => this.writeTable());
     const inspect = ({ target }) => this.light(target.closest?.("[data-number]"));
     for (const event of ["pointerover", "click"]) this.find(".scored").addEventListener(event, inspect);
-    // asked only where somebody sees it
+    // asked only while the panel is visible
     new IntersectionObserver(([{ isIntersecting }]) => {
       this.seen = isIntersecting;
       this.follow();

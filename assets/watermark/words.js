@@ -14,11 +14,11 @@ export const pValue = (p) =>
 
 const MARKED = ["ar", "ersd"]; // each token is its race's first arrival under P
 
-// Why a run's text is marked, or less, or not at all.
+// The reason why a run's text has a watermark, a weaker one, or none.
 function why({ method, temperature }) {
-  if (temperature === 0) return "At temperature 0 no chance decides, so there is nothing to find.";
+  if (temperature === 0) return "At temperature 0 nothing is random, so there is no watermark to find.";
   if (MARKED.includes(method)) return "";
-  return `Under ${METHODS[method]} no race of the target decides, so less of the mark is there, or nothing.`;
+  return `Under ${METHODS[method]} the target's race does not decide, so the watermark is weaker or missing.`;
 }
 
 // A large number in words; one without a name as a power of ten.
@@ -28,7 +28,7 @@ export const many = (number) =>
     ? number.toLocaleString("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 2 })
     : `10${[...String(Math.floor(Math.log10(number)))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("")}`;
 
-// What is scored: the run, and what its p-value says.
+// The run that is scored, and the meaning of its p-value.
 /**
  * @param {{ method: string, temperature: number, seed: number }} setup
  * @param {number} tokens
@@ -38,7 +38,7 @@ export const many = (number) =>
 export function about(setup, tokens, p, certain) {
   const run = `The Decode tab’s run: ${METHODS[setup.method]}, seed ${setup.seed}, ${tokens} tokens.`;
   const proof = p < certain ? "." : ": no proof.";
-  const chance = `Of texts that know nothing of the seed, one in ${many(1 / p)} scores as high${proof}`;
+  const chance = `Of texts written without the seed, one in ${many(1 / p)} scores as high${proof}`;
   return [run, chance, why(setup)].filter(Boolean).join(" ");
 }
 

@@ -35,7 +35,7 @@ _DEFAULT = CheckSettings(fault=_FAULT)
 _TEMPLATE = f"""
 <div class="lab lossless">
   <section class="card result" aria-labelledby="lossless-title">
-    <h2 class="visually-hidden" id="lossless-title">Is the decoder's law the target's?</h2>
+    <h2 class="visually-hidden" id="lossless-title">Does the decoder keep the target's distribution?</h2>
     <p class="verdict" role="status"></p>
     <p class="error-box lossless-error" role="alert" hidden></p>
     <dl class="tiles">
@@ -86,7 +86,7 @@ _TEMPLATE = f"""
   <section class="card history-card" aria-labelledby="lossless-history-title" hidden>
     <header><h2 id="lossless-history-title">Your checks so far</h2>
       <button type="button" class="clear">Clear</button></header>
-    <p>Method, tree and draft change the tokens per target call; the law must stay.</p>
+    <p>Method, tree and draft change the tokens per target call; the distribution must stay.</p>
     <div class="scroll history" tabindex="0" role="region" aria-labelledby="lossless-history-title"></div>
   </section>
 

@@ -71,7 +71,7 @@ def test_a_story_is_played_to_its_end_by_keyboard_and_is_the_target_s_own(story,
     while page.locator("#be_draft .typed").is_enabled():
         propose(page, "the")
     page.wait_for_function("document.querySelector('#be_draft .plain').textContent !== ''")
-    expect(page.locator("#be_draft .outcome")).to_contain_text("The same, letter by letter")
+    expect(page.locator("#be_draft .outcome")).to_contain_text("The same text, letter by letter")
     text = written(page)
     assert text == "".join(alone)[: len(text)]
     assert page.locator("#be_draft .plain").inner_text() == f"The hungry dog looked for{text}"
