@@ -1,7 +1,7 @@
 """The paper's Algorithms 1 to 5, corrected, as functions of small tables: read this first.
 
-Nothing here is fast, and nothing of the decoder uses it: the tests hold `methods`, `drafters`, `decoding`
-and `optimal` against it, on the same randomness to the same decisions. `other_rules` has what others publish.
+Nothing here is fast, and the decoder does not use it: the tests compare `methods`, `drafters`, `decoding` and
+`optimal` with it, decision by decision on the same randomness. `other_rules` has the rules of other papers.
 
     Ω           tokens 0, ..., |Ω| - 1
     x           the text so far, a tuple of tokens (the paper's x_{:n})
@@ -13,9 +13,9 @@ and `optimal` against it, on the same randomness to the same decisions. `other_r
     U           [depth, children]: U[d][i] tests the child i of the node at depth d; Uniform(0, 1)
     u           [depth + 1]: u[d] samples the token that follows the node at depth d; Uniform(0, 1)
 
-Randomness is an argument. All nodes of one depth share a race. That changes no law, since only one of them is
-verified, and which one was decided before; it makes ERSD's text that of decoding token by token on the same
-races, whatever was drafted. U and u are GSD's own: it must not decide with the race that it drafted with.
+Randomness is an argument. All nodes of one depth share a race. That changes no distribution, since only one
+of them is verified, and which one was decided before. Sharing makes ERSD's text that of decoding token by
+token on the same races, for every draft. U and u are GSD's own: it must not decide with the draft's race.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def draft(
     e: races by depth, or by path.
 
     The child i of a node is arrival number i of its race under Q: a sample of Q without its earlier siblings.
-    Corrected: a race has no more arrivals than Q has support; a path beyond is left out, and all below it.
+    Corrected: a race has as many arrivals as Q has support; a path beyond, and all below it, has no token.
     """
     x_draft: dict[Path, int] = {}
     for j in sorted(set(tau) - {()}):  # lexicographic: after its parent and its earlier siblings

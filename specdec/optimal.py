@@ -200,7 +200,7 @@ def _tables(acceptance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Best value [indices + 1, k + 1] of n nodes under children i, i + 1, ... and the size of child i.
 
     F(i, n) = max over s of R_i (1 + F(0, s - 1)) + F(i + 1, n - s), child i's subtree having s nodes;
-    a later child needs the earlier ones, so s >= 1 while nodes are left.
+    a later child needs the earlier ones, so s >= 1 while there are nodes.
     """
     indices = len(acceptance)
     best = np.full((indices + 1, k + 1), -math.inf)

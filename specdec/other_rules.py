@@ -1,12 +1,12 @@
-"""Lossless rules of others in the same plain form as the paper's in `algorithms`, whose words these are.
+"""Lossless rules of other papers, as plain functions of tables in the notation of `algorithms`.
 
     traversal   any tree, leaves first, several positions decided at once
     block       the same rule on a sequence, in its own form
     specinfer   children drawn independently, tested one by one
     spectr      children drawn independently, tested against one threshold
 
-Checked by enumeration in rationals like the paper's own, and held against `methods` on the same randomness.
-Traversal may verify many nodes of one depth, of which each therefore has a race and a uniform of its own.
+The tests check them by enumeration in rationals and compare `methods` with them on the same randomness.
+Traversal may verify many nodes of one depth, so that each node has a race and a uniform of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specdec.algorithms import Path, Text, draft, given, residual, sample, witho
 
 Choice = tuple[int | None, int | None]
 Decide = Callable[[np.ndarray, np.ndarray, Sequence[int], Sequence[float], float], Choice]
-"""From P, Q, the draws, their uniforms and one more: the token accepted, or None and the token emitted."""
+"""From P, Q, the draws, their uniforms and one more: the accepted token, or None and the emitted token."""
 
 
 def traversal(
@@ -34,21 +34,21 @@ def traversal(
     """Traversal verification (Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025).
 
     Beside the paper. e, U: the race and the test of each node by its path. u samples the last token. Leaves
-    first: a leaf is accepted with its whole path, or deleted, and its parent goes on with what is left.
+    come first: a leaf is accepted with its whole path, or deleted, which changes its parent's P and Q.
     """
     x_draft = draft(x, Q, tau, e)
     lines = {j: tuple(x_draft[j[: i + 1]] for i in range(len(j))) for j in [(), *x_draft]}
     p, q = ({j: given(source, x + line) for j, line in lines.items()} for source in (P, Q))
-    left = dict(x_draft)
+    remaining = dict(x_draft)
     w: dict[Path, float] = {(): 1}  # a node's weight is fixed when it is first looked at
     while True:
         j: Path = ()
-        while (children := [child for child in left if child[:-1] == j]) != []:
+        while (children := [child for child in remaining if child[:-1] == j]) != []:
             parent, j = j, min(children)
-            w.setdefault(j, min(1, w[parent] * p[parent][left[j]] / q[parent][left[j]]))
+            w.setdefault(j, min(1, w[parent] * p[parent][remaining[j]] / q[parent][remaining[j]]))
         if j == () or U[j] < w[j]:
             return (*lines[j], sample(p[j], u))
-        token, parent = left.pop(j), j[:-1]
+        token, parent = remaining.pop(j), j[:-1]
         rest = np.maximum(w[parent] * p[parent] - q[parent], 0)
         S = rest.sum()
         p[parent] = rest / S if S > 0 else p[parent]
@@ -168,7 +168,7 @@ def _independently(
     U: Sequence[Sequence[float]],
     u: Sequence[float],
 ) -> Text:
-    """The way down a tree of independent draws, of which equal ones are one node: decided node by node."""
+    """Verify a tree of independent draws from the root down, node by node; equal draws are one node."""
     y: Text = ()
     j: Path = ()
     while True:
@@ -185,8 +185,8 @@ def _independently(
 def independent(e: np.ndarray, again: Sequence[float], q: np.ndarray, n: int) -> list[int]:
     """n independent samples of q: a race whose tokens, once they have arrived, go on arriving (Section 3).
 
-    Arrivals of rate q_i have a token of law q, independent of all others. again: [n], Exp(1), each for the
-    time to the next arrival of the token that has just arrived.
+    The tokens of arrivals with rates q_i are independent samples of q. again: [n], Exp(1): the waits until
+    the token that has just arrived does so again.
     """
     times, drawn = {i: e[i] / q[i] for i in range(len(q)) if q[i] > 0}, []
     for wait in again[:n]:

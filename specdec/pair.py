@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from specdec.checks import integer
@@ -22,7 +23,7 @@ _OF_TOKENIZERS = ("__call__", "get_vocab", "get_added_vocab", "decode", "convert
 
 @runtime_checkable
 class Pair(Protocol):
-    """What is used of a `ModelPair`, by whatever stands for one: loaded later, or with a GPU elsewhere."""
+    """The part of a `ModelPair` that its substitutes have too: pairs that load later or run elsewhere."""
 
     target: Model
     draft: Model | None
@@ -32,7 +33,7 @@ class Pair(Protocol):
 
     @property
     def arithmetic(self) -> str:
-        """How logits come about here."""
+        """How logits are computed here."""
 
     @property
     def chats(self) -> bool:
@@ -84,7 +85,7 @@ class ModelPair:
 
     @property
     def drafting(self) -> Model:
-        """The draft, for what can't do without one; ValueError where there is none."""
+        """The draft; ValueError where there is none."""
         if self.draft is None:
             raise ValueError("this pair has no draft model")
         return self.draft
@@ -92,8 +93,8 @@ class ModelPair:
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; of an empty text, the token that texts begin with.
 
-        ValueError where the prompt is a text and there is no tokenizer, an id is out of the
-        vocabulary (of a text's as of a list's), or nothing is left to start from.
+        ValueError where the prompt is a text and there is no tokenizer, where an id is not in the vocabulary,
+        or where there is no token to start from.
         """
         ids = self._encode_text(prompt) if isinstance(prompt, str) else _listed(prompt)
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]
@@ -105,13 +106,13 @@ class ModelPair:
 
     @property
     def arithmetic(self) -> str:
-        """How logits come about here, for records: a seed gives the same text wherever this is the same.
+        """How logits are computed here, for records; empty for tables, which are exact.
 
-        Empty for tables, which are exact.
+        A seed gives the same text wherever this is the same.
         """
         models: tuple[tuple[str, Any], ...] = (("target", self.target), ("draft", self.draft))
-        told = [f"{role}: {model.arithmetic}" for role, model in models if hasattr(model, "arithmetic")]
-        return "; ".join([*told, processor()]) if told else ""
+        parts = [f"{role}: {model.arithmetic}" for role, model in models if hasattr(model, "arithmetic")]
+        return "; ".join([*parts, processor()]) if parts else ""
 
     @property
     def chats(self) -> bool:
@@ -132,7 +133,7 @@ class ModelPair:
         ValueError where the pair's tokenizer has no template.
         """
         text = self.chat_text(message)
-        # the template writes the token that texts begin with itself
+        # the template itself writes the token that texts begin with
         return self.encode(self._split(text, add_special_tokens=False))
 
     def _encode_text(self, prompt: str) -> list[int]:
@@ -206,7 +207,7 @@ def _wrapped(model: Any) -> Model:
 
 
 def _check_tokenizer(tokenizer: Any | None) -> None:
-    """Raise ValueError where it can't do what a pair needs: also some classes of transformers can't."""
+    """ValueError where a tokenizer lacks a method that a pair needs, as some classes of transformers do."""
     if tokenizer is None:
         return
     lacking = [name for name in _OF_TOKENIZERS if not callable(getattr(tokenizer, name, None))]
@@ -219,7 +220,7 @@ def _check_tokenizer(tokenizer: Any | None) -> None:
 
 
 def _shown(value: Any) -> str:
-    """What was given instead of something else, in one short line."""
+    """A value in one short line, for messages."""
     return " ".join(repr(value).split())[:80]
 
 
@@ -239,8 +240,8 @@ def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
     """Tokens that end a text: the tokenizer's, and those in the target's generation settings."""
     generation = getattr(getattr(target, "module", None), "generation_config", None)
     places = {"the model's generation settings": generation, "the tokenizer": tokenizer}
-    found = [_ids(where, getattr(holder, "eos_token_id", None)) for where, holder in places.items()]
-    return frozenset(found[0] + found[1])
+    ids = (_ids(where, getattr(holder, "eos_token_id", None)) for where, holder in places.items())
+    return frozenset(chain.from_iterable(ids))
 
 
 def _ids(where: str, ids: Any) -> list[int]:

@@ -1,4 +1,4 @@
-"""What ships with the project, weights and prompts; knows no model: whoever only reads waits for none."""
+"""The weights and prompts that ship with the project, as paths: reading them loads no model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 ASSETS = (_PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent) / "assets"
-"""In the package where it is installed, beside it in a checkout."""
+"""Inside an installed package; beside it in a checkout."""
 EMBEDDED = ASSETS / "tiny"
 """The pair of story models: folders `target` and `draft`."""
 PROMPTS = ASSETS / "prompts.txt"

@@ -60,11 +60,10 @@ class Token:
 class Node:
     """One drafted token, a node of the draft tree.
 
-    q, p: its probability given its parent under the draft and under the target (None without
-    detail; q is None where it was drafted without chance, p where the target did not evaluate the parent's
-    row). status: `accepted`,
-    `rejected` (its parent was verified and it was not the accepted child, whether it was tested or an
-    earlier sibling was accepted; or traversal verification tested it below such a node), or `unvisited`.
+    q, p: its probability given its parent under the draft and under the target. Both are None without
+    detail; q is None where it was drafted without probabilities, p where the target did not evaluate the
+    parent's row. status: `accepted`; `rejected` (its parent was verified and another child or none was
+    accepted, or traversal verification tested it below such a node); or `unvisited`.
     """
 
     path: Path
@@ -114,17 +113,18 @@ class Trial:
 class Step:
     """One verified position of a round.
 
-    path: the node whose next token was decided (root: `()`). position: the absolute index of the
-    decided token, counted from the start of the prompt; it keys the race. leading: the first
-    arrivals under Q and under P, sorted by arrival under P. winner_q is None at a leaf, where the
-    draft was not evaluated, where it drafted without chance, and for autoregressive decoding; q is then 0
-    and arrival_q None. winner_p: the race's first arrival under P (under GSD shown for comparison: it decides
-    nothing there, nor under the rules of others). trials: the acceptance tests, in order: of the node's
-    children, under traversal verification of nodes below rejected ones too. token_id: what was decided;
-    kind: how. optimum: the most that any rule can accept of a position with these laws and so many drafts
-    (`specdec.theory.optimal_acceptance`); None without drafts, where they were drafted without chance, where
-    so many follows from the noise that decides (`ContextTree`), and where several were drafted from a
-    vocabulary larger than `decoding.optimum.MOST_TOKENS`.
+    path: the node whose next token was decided (root: `()`). position: the absolute index of the decided
+    token, counted from the start of the prompt; it keys the race. leading: the first arrivals under Q and
+    under P, sorted by arrival under P. winner_q: the first arrival under Q. It is None at a leaf, where the
+    draft was not evaluated, where it drafted without probabilities, and for autoregressive decoding; q is
+    then 0 and arrival_q None. winner_p: the first arrival under P. Only ERSD and autoregressive decoding
+    decide by it; under the other rules it is shown for comparison. trials: the acceptance tests, in order: of
+    the node's children, under traversal verification of nodes below rejected ones too. token_id: the decided
+    token; kind: how it was decided. optimum: the most that any rule can accept of a position with these
+    distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None without drafts,
+    where they were drafted without probabilities, where their number depends on the noise that decides
+    (`ContextTree`), and where several were drafted from a vocabulary larger than
+    `decoding.optimum.MOST_TOKENS`.
     """
 
     path: Path
@@ -193,7 +193,7 @@ class Round:
         return round
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: the tree, with what became of each token."""
+        """A drawing of the tree with the status of each token, for notebooks."""
         from specdec.notebook.shown import round
 
         return round(self.to_json())
@@ -217,8 +217,8 @@ class Generation:
     prompt_ids: token ids of the prompt. paths: the topology that was used; empty where every
     round grew its own. seed: the seed that was
     used, also where none was given. prefill_seconds: time for the prompt without its last token.
-    target, draft: the models' names. arithmetic: how their logits were computed, as `ModelPair.arithmetic`
-    says it; empty in records of before it was kept. draft_temperature: where it was not the target's.
+    target, draft: the models' names. arithmetic: how their logits were computed, as in
+    `ModelPair.arithmetic`; empty in old records. draft_temperature: None where it was the target's.
     baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
     """
 
@@ -270,13 +270,13 @@ class Generation:
         return _adapter(type(self)).dump_json(self).decode()
 
     def to_html(self) -> str:
-        """A page that plays the run offline, one file with everything in it: what the page's Save gives."""
+        """A page that plays the run offline, in one file; the page's Save gives the same."""
         from specdec.notebook.player import page
 
         return page(self.to_json())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: the run to step through, and its text where no scripts run."""
+        """A player of the run, for notebooks; its text where no scripts run."""
         from specdec.notebook.shown import generation
 
         return generation(self.to_json())
@@ -321,7 +321,7 @@ def _read(record: type[_Record], text: str) -> _Record:
 
 
 def _check_round(round: Round, where: str) -> None:
-    """What readers of a round rely on beyond its types; assets/shared/trace.js asks for the same."""
+    """ValueError where a round contradicts itself; assets/shared/trace.js checks the same."""
     _must(round.tokens, f"{where}tokens is empty: a round emits at least one token")
     pieces = "".join(token.text for token in round.tokens)
     _must(round.text == pieces, f"{where}text = {round.text!r:.60} is not that of its tokens, {pieces!r:.60}")

@@ -4,8 +4,8 @@ Two measurements, made once per pair, method and sampling: what a forward over n
 and how often the child with each index is accepted. Expected tokens over expected seconds then chooses
 among optimal trees and sequences of several sizes, plain decoding (the empty tree) included.
 
-Both take many small steps, and `measuring` and `choosing` stop between them, so that a server can let others
-decode meanwhile. What is accepted is a function of pair, method and sampling; what a forward costs is not.
+Both take many small steps, and `measuring` and `choosing` stop between them, so that a server can decode for
+others meanwhile. Acceptance is a function of pair, method and sampling; the cost of a forward is not.
 """
 
 from __future__ import annotations
@@ -42,25 +42,24 @@ _TRIAL_TEXTS = (
     "One day, her best friend asked",
     "They went to the market to",
 )
-"""What trials begin with where nothing else is asked for: not the first user's prompt, or the tree that
-everybody gets would depend on who came first."""
+"""Default prompts of trials. With the first user's prompt, all trees would depend on who came first."""
 _TRIAL_PROMPT = 64
-"""Most tokens of the prompt that a trial starts from."""
+"""Most tokens of a trial's prompt."""
 _TRIAL_SEED = 0x7472_6961_6C73
-"""Trials must not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
+"""Trials do not race on a user's seed: GSD's tree would depend on the noise that it decodes with."""
 _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
 _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _REMEMBERED = 16
-"""Methods with their sampling whose measurements and topologies a pair keeps."""
+"""Measurements and topologies that a pair keeps, each of a method and a sampling."""
 
 _T = TypeVar("_T")
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
-    """Take all the steps; returns what they find."""
+    """Take all the steps; returns their result."""
     while True:
         try:
             next(steps)
@@ -69,7 +68,7 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
-    """The target, and the draft where it is what drafts; ValueError where they can't decode speculatively."""
+    """The target, and the draft where it drafts; ValueError where they can't decode speculatively."""
     method, drafter = settings.method, settings.drafter
     if pair.draft is None and drafter is None:
         raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
@@ -85,28 +84,28 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
 def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[Topology]:
     """The topology with the most expected tokens per second, chosen on first use.
 
-    at_once: runs that are decoded together (`batch`). The more there are, the less is a row free, and the
-    smaller is the tree; a power of two is measured for all numbers up to it.
+    at_once: runs that are decoded together (`batch`), rounded up to a power of two. More runs make a drafted
+    token more expensive, so that the tree is smaller.
 
-    It depends on how long forwards took: the same seed gives the same text again under ERSD, and under GSD
+    The choice depends on how long forwards took. A seed gives the same text again under ERSD, and under GSD
     where the tree is the same, which `Generation.paths` tells.
     """
     at_once = 1 << (at_once - 1).bit_length()
     key = (settings.method, settings.sampling, settings.draft_sampling, at_once)
-    found = pair.measured_topologies.get(key)
-    if found is None:
+    topology = pair.measured_topologies.get(key)
+    if topology is None:
         trial = yield from measuring(pair, settings)
-        found = yield from _fastest(pair, trial, at_once)
-        _remember(pair.measured_topologies, key, found)
-    return found
+        topology = yield from _fastest(pair, trial, at_once)
+        _remember(pair.measured_topologies, key, topology)
+    return topology
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a trial of some hundred rounds on a wide tree told; the rounds are not kept, half a megabyte.
+    """The result of a trial, some hundred rounds on a wide tree, whose half a megabyte is not kept.
 
-    acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. draft: seconds that drafting
-    took in a round. rest: seconds of a round beside its forwards and its drafting.
+    acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. draft: seconds of
+    drafting in a round. rest: seconds of a round beside its forwards and its drafting.
     """
 
     acceptance: np.ndarray
@@ -115,7 +114,7 @@ class Measurement:
 
 
 def measured_as(method: Method) -> Method:
-    """Whose acceptance by index its trees are grown from: GSD's where its own is another on each tree."""
+    """The method whose acceptance grows its trees: GSD where its own depends on the rest of the tree."""
     return method if METHODS[among("method", method, METHODS)].by_index else "gsd"
 
 
@@ -124,41 +123,39 @@ def measuring(
 ) -> Steps[Measurement]:
     """Acceptance and timings of this pair, from a trial that is decoded on first use, a round a step.
 
-    prompt_ids: what the trial's texts go on from; None takes a few fixed prompts.
-
-    Length and seeds are the trial's own: what is chosen by it must not depend on the user's. ValueError where
-    the pair can't draft.
+    prompt_ids: the prompt of the trial; None takes a few fixed prompts. Length and seeds are the trial's own,
+    so that the choice does not depend on the user's. ValueError where the pair can't draft.
     """
     drafting_models(pair, settings)
     settings = settings._replace(method=measured_as(settings.method))
     prompts = _fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling)
     decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0
-    while (found := pair.measurements.get(key)) is None:  # nor has somebody else measured it meanwhile
+    while (measurement := pair.measurements.get(key)) is None:  # another run may measure it meanwhile
         rounds.append(round := next(decoding))
         tokens += len(round.tokens)
         if tokens >= _TRIAL_TOKENS:
-            _remember(pair.measurements, key, _told(rounds, _trial_topology(pair)))
+            _remember(pair.measurements, key, _measured(rounds, _trial_topology(pair)))
         yield
-    return found
+    return measurement
 
 
 def _fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
-    """The same for everybody: texts, which a chat model is asked for; tokens where there is no tokenizer."""
+    """Fixed texts, as messages to a chat model; fixed tokens where there is no tokenizer."""
     if pair.tokenizer is None:
         seeds = (derived_seed(_TRIAL_SEED, number) for number in range(len(_TRIAL_TEXTS)))
         return tuple((seed % pair.vocab_size,) for seed in seeds)
-    return tuple(tuple(_begun(pair, text)) for text in _TRIAL_TEXTS)
+    return tuple(tuple(_encoded(pair, text)) for text in _TRIAL_TEXTS)
 
 
-def _begun(pair: ModelPair, text: str) -> list[int]:
+def _encoded(pair: ModelPair, text: str) -> list[int]:
     try:
         return pair.chat_prompt(text)
     except ValueError:  # no template, or a broken one
         return pair.encode(text)
 
 
-def _told(rounds: Sequence[Round], topology: Topology) -> Measurement:
+def _measured(rounds: Sequence[Round], topology: Topology) -> Measurement:
     counts = index_counts(rounds, topology)
     acceptance = acceptance_vector(counts.accepted, counts.reached)
     if not acceptance.any():
@@ -170,17 +167,17 @@ def _told(rounds: Sequence[Round], topology: Topology) -> Measurement:
     )
 
 
-def _remember(found: dict[Any, Any], key: Any, value: Any) -> None:
-    """Keep it, and forget the oldest: a server is asked for more temperatures than it has memory for."""
-    found[key] = value
-    for oldest in list(found)[:-_REMEMBERED]:
-        found.pop(oldest, None)  # another visitor's run may have done so in between
+def _remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
+    """Add an entry and forget the oldest: visitors choose more temperatures than a server has memory for."""
+    entries[key] = value
+    for oldest in list(entries)[:-_REMEMBERED]:
+        entries.pop(oldest, None)  # another visitor's run may have done so in between
 
 
 def _trial_rounds(
     pair: ModelPair, settings: RunSettings, prompts: Sequence[Sequence[int]]
 ) -> Iterator[Round]:
-    """Rounds on the trial's tree, without end: texts after each prompt in turn."""
+    """Rounds on the trial's tree, without end: a text after each prompt in turn."""
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
     topology = _trial_topology(pair)
     # short enough that the trial tree fits behind it in both contexts

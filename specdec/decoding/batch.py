@@ -6,9 +6,9 @@
         for progress in batch.step():
             print(progress.run.seed, progress.round.text)
 
-A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and nobody waits
-for the longest. Each run is the one that `stream` made, and gives the same text as alone: its noise is keyed
-by its seed and its positions (in float32; elsewhere as far as logits are the same).
+A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and no run waits
+for the longest. A run gives the same text as alone, because its noise is keyed by its seed and its positions:
+exactly in float32, elsewhere as far as logits are the same.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 PIECE = 64
 """Most tokens of a prompt that one step takes in beside other runs."""
 LONE_PIECE = 256
-"""The same of a run that is alone: whoever joins waits for one of them at most."""
+"""The same of a run that is alone: a run that joins waits for at most one such piece."""
 PIECES = 128
-"""Tokens of all prompts in one step, beyond which further ones wait for the next: rounds are not to."""
+"""Most prompt tokens of all runs in one step; the rest waits, so that rounds are not delayed."""
 
 _Work = Generator[Request | Round, Tensor | None, None]
 
 
 class Progress(NamedTuple):
-    """What a step did for one run. round: its new one. error: why it has none; the run has left the batch."""
+    """The result of a step for one run: its new round, or the error that made it leave the batch."""
 
     run: Run
     round: Round | None
@@ -51,7 +51,7 @@ class Progress(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether it was the run's last, so that it has left the batch."""
+        """Whether the run has ended and left the batch."""
         return self.round is None or self.round.finish is not None
 
 
@@ -91,29 +91,29 @@ class Batch:
 
     @torch.inference_mode()
     @one_thread()
-    def step(self, of: Collection[Run] | None = None) -> list[Progress]:
-        """A round for each run, or a piece of its prompt; of runs with a new round or an error, in order.
+    def step(self, runs: Collection[Run] | None = None) -> list[Progress]:
+        """Give each run a round or a piece of its prompt; returns the new rounds and errors, in order.
 
-        of: the runs that get one, all by default; any others stand still. A run that has ended, or failed,
-        is no longer there afterwards. No other one notices.
+        runs: the runs to advance, all by default. A run that has ended or failed leaves the batch; the
+        others go on.
         """
-        waiting = self._called(self._seats if of is None else of)
+        waiting = self._called(self._seats if runs is None else runs)
         for seat in waiting:
             seat.resume()
         while drafting := [seat for seat in waiting if seat.drafts]:
             _answer(drafting)
         _answer(waiting)
-        found = [seat.progress for seat in waiting if seat.progress is not None]
-        for progress in found:
+        results = [seat.progress for seat in waiting if seat.progress is not None]
+        for progress in results:
             if progress.ended:
                 del self._seats[progress.run]
-        return found
+        return results
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[_Seat]:
-        """Of these, those with a round ahead, and as many of those with a prompt as a step takes."""
+        """The seats that take part in a step: all runs in a round, and those in a prompt that have room."""
         called, room = [], PIECES
         for seat in self._seats.values():
             if seat.run in runs and (room > 0 or not seat.ahead):
@@ -123,8 +123,11 @@ class Batch:
 
 
 class _Seat:
-    """One run in a batch. piece: most tokens of its prompt that are next. request: the one that it waits for.
-    progress: what the last step gave."""
+    """One run in a batch.
+
+    piece: gives the most tokens of the next piece of its prompt. request: the one that it waits for.
+    progress: the result of the last step.
+    """
 
     def __init__(self, run: Run, piece: Callable[[], int]):
         self.run, self.engine = run, run.begin()
@@ -163,7 +166,7 @@ class _Seat:
 
 
 def _work(engine: Engine, piece: Callable[[], int]) -> _Work:
-    """All of a run: its requests and its rounds."""
+    """A whole run: yields its requests and its rounds."""
     # a model that can't take several tokens at once takes all of a prompt or one by one
     yield from engine.prefilling(None if engine.pair.target.capability == "ar" else piece)
     finish, number = None, 0
@@ -220,8 +223,10 @@ def generate_many(
 
 
 def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
-    """Decode runs that have not begun, so many at once, each taken when there is room for it; gives each of
-    them as it ends. An error of one run ends them all."""
+    """Decode runs that have not begun, at most `at_once` together; yields each as it ends.
+
+    An error of one run ends them all.
+    """
     batch, waiting = Batch(pair), iter(runs)
     while True:
         for run in islice(waiting, at_once - len(batch)):
@@ -236,7 +241,7 @@ def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
 
 
 def _each(name: str, value: Any, count: int) -> list[Any]:
-    """A value for each of so many runs."""
+    """One value for each run."""
     if not isinstance(value, list | tuple):
         return [value] * count
     if len(value) != count:

@@ -1,4 +1,4 @@
-"""What a round costs on this machine: forwards of one run or of many at once, timed in small steps."""
+"""The cost of a round on this machine: forwards of one run or of many at once, timed in small steps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from specdec.topology import Topology
 _PREFIX = 32
 """Cached tokens while forwards are timed."""
 REPEATS = 12
-"""Times that each forward is timed; those of many runs a third as often."""
+"""Repetitions of each timing; forwards of many runs are timed a third as often."""
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]
-"""Work in small steps: it stops after each, and returns what it found at its end."""
+"""Work that stops after each small step and returns its result at its end."""
 
 
 class ForwardCost:
@@ -35,7 +35,7 @@ class ForwardCost:
         self._seconds = np.maximum.accumulate([undisturbed(seconds_by_count[n]) for n in self._counts])
 
     def seconds(self, count: int) -> float:
-        """Of so many tokens."""
+        """Of a forward over this many tokens."""
         return float(np.interp(count, self._counts, self._seconds))
 
 
@@ -43,8 +43,8 @@ class ForwardCost:
 class RoundCost:
     """Seconds of a round of `runs` runs by topology.
 
-    target, draft: of forwards over n tokens of each run. level, rest: ours for each run, for a level of its
-    tree and for the round.
+    target, draft: the models' forwards over n tokens of each run. level, rest: seconds outside the forwards
+    for each run, for each level of its tree and for the rest of the round.
     """
 
     target: ForwardCost
@@ -55,19 +55,19 @@ class RoundCost:
 
     @classmethod
     def of(cls, draft: float, rest: float, forwards: Sequence[ForwardCost], tree: Topology) -> RoundCost:
-        """Of one run whose rounds on this tree took so many seconds to draft, and for the rest."""
+        """Of one run, from the seconds that its rounds on this tree took to draft and for the rest."""
         of_target, of_draft = forwards
         cost = cls(of_target, of_draft, rest)
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
         return replace(cost, level=max(draft - cost._draft_forwards(tree), 0) / tree.depth)
 
     def together(self, forwards: Sequence[ForwardCost], runs: int) -> RoundCost:
-        """Of so many runs at once, whose forwards take this."""
+        """Of this many runs at once, whose forwards cost this."""
         target, draft = forwards
         return replace(self, target=target, draft=draft, runs=runs)
 
     def seconds(self, topology: Topology) -> float:
-        """All runs on this tree."""
+        """Of a round of all runs on this tree."""
         ours = self.level * topology.depth + self.rest
         forwards = self._draft_forwards(topology) + self.target.seconds(1 + topology.num_draft_tokens)
         return forwards + self.runs * ours
@@ -78,19 +78,19 @@ class RoundCost:
 
 
 def forward_costs(models: Sequence[Model], most: int, at_once: int = 1) -> Steps[list[ForwardCost]]:
-    """Of each model, up to `most` tokens of each of so many runs at once.
+    """The costs of each model, up to `most` tokens of each of `at_once` runs.
 
-    All sizes take turns: a busy moment then falls on all of them alike.
+    All sizes take turns, so that a busy moment of the machine falls on all of them alike.
     """
     counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
     sessions = [[_prefilled(model, most) for _ in range(at_once)] for model in models]
     seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
     for _ in range(REPEATS if at_once == 1 else -(-REPEATS // 3)):
-        for model, those, found in zip(models, sessions, seconds, strict=True):
+        for model, its_sessions, its_seconds in zip(models, sessions, seconds, strict=True):
             for count in counts:
-                found[count].append(_forward_seconds(those, model.device, count))
+                its_seconds[count].append(_forward_seconds(its_sessions, model.device, count))
         yield
-    return [ForwardCost(found) for found in seconds]
+    return [ForwardCost(by_count) for by_count in seconds]
 
 
 def _prefilled(model: Model, count: int) -> Session:
@@ -114,17 +114,17 @@ def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: i
 
 
 def _answered(requests: Sequence[Request]) -> torch.Tensor:
-    """The last one's logits."""
+    """The logits of the last request, after all are answered."""
     if len(requests) == 1:
-        found: torch.Tensor | Exception | None = requests[0].answer()
+        answer: torch.Tensor | Exception | None = requests[0].answer()
     else:
         from specdec.models.batching import answers  # which waits for transformers
 
-        found = answers(requests)[-1]
-    if isinstance(found, Exception):
-        raise found
-    assert found is not None
-    return found
+        answer = answers(requests)[-1]
+    if isinstance(answer, Exception):
+        raise answer
+    assert answer is not None
+    return answer
 
 
 def undisturbed(seconds: Sequence[float]) -> float:

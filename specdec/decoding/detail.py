@@ -1,4 +1,4 @@
-"""From what a round computed to the records that the page shows; outside the hot path."""
+"""The records of a round's nodes and positions, which the page shows; outside the hot path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specdec.trace import Arrival, Node, Status, Step, Trial
 _LARGEST = math.log(sys.float_info.max)
 
 LEADING = 8
-"""Arrivals recorded per race, under Q and under P each, beside the drafted children."""
+"""Arrivals that are recorded of a race, under Q and under P each, beside the drafted children."""
 
 
 def drafted_nodes(
@@ -83,7 +83,10 @@ def verified_steps(
 
 
 class _Raced:
-    """One race under one law: log p and log times [vocabulary], the winner, and the first in any order."""
+    """One race under one distribution: log p, log times [vocabulary], the winner, and the first arrivals.
+
+    The first arrivals are in no order.
+    """
 
     def __init__(self, log_p: Tensor, log_e: np.ndarray):
         self.log_p = log_p.cpu().numpy()
@@ -96,7 +99,7 @@ class _Raced:
 def _leading(
     p: _Raced, q: _Raced | None, log_e: np.ndarray, also: Sequence[int], texts: TokenTexts
 ) -> tuple[Arrival, ...]:
-    """The first arrivals under P and under Q and the tokens of `also`, by arrival under P."""
+    """The first arrivals under P and under Q, and the tokens of `also`, in the order of arrival under P."""
     token_ids = sorted({*p.first, *(() if q is None else q.first), *also})
     at = np.array(token_ids)
     exponentials, log_p, times_p = (of[at].tolist() for of in (log_e, p.log_p, p.times))
@@ -131,10 +134,10 @@ def _arrival(
 
 
 def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
-    """By row. Children of a verified node that were not accepted are rejected, tested or not, and all others
-    that were tested in vain.
+    """The status of each row.
 
-    A path that ended with an accepted end-of-sequence token was not verified below it.
+    Rejected: the children of a verified node that were not accepted, tested or not, and other nodes that were
+    tested in vain. A path that ended with an accepted end-of-sequence token was not verified below it.
     """
     statuses: list[Status] = ["unvisited"] * len(topology.parents)
     verified = (0, *verdict.rows) if verdict.token_id is not None else (0, *verdict.rows[:-1])
@@ -153,9 +156,9 @@ def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
 
 def _deciding(topology: Topology, verdict: Verdict) -> list[int]:
     """By row, the deepest row above it that is the root or accepted."""
-    kept, deciding = {0, *verdict.rows}, [0]
+    accepted, deciding = {0, *verdict.rows}, [0]
     for parent in topology.parents[1:]:
-        deciding.append(parent if parent in kept else deciding[parent])
+        deciding.append(parent if parent in accepted else deciding[parent])
     return deciding
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RunSettings(NamedTuple):
-    """What a run was asked for, the models and the topology aside."""
+    """The settings of a run, without its models and its topology."""
 
     method: Method
     max_new_tokens: int
@@ -48,7 +48,7 @@ class RunSettings(NamedTuple):
 
     @property
     def draft_sampling(self) -> Sampling:
-        """The draft's; the target's where it has no temperature of its own."""
+        """The draft's sampling: the target's, with the draft's own temperature where it has one."""
         if self.draft_temperature is None:
             return self.sampling
         return replace(self.sampling, temperature=self.draft_temperature)

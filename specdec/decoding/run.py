@@ -3,7 +3,7 @@
     for round in stream(pair, "Once upon a time", method="ersd", topology=sequence(4), seed=0):
         print(round.text, end="")
 
-`engine` does the work of a round; this module checks what it is asked for and keeps the record.
+`engine` does the work of a round; this module checks the arguments and keeps the record.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def stream(
     max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
     seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
     nodes and the races of every verified position, which costs time.
-    drafter: who drafts instead of the pair's draft, which may then be missing: `specdec.drafters.NGram()`,
-    `Suffix()`, or what `specdec.drafters.proposed` describes. draft_temperature: the draft's own, None for
-    the target's. Both change the speed and never the law; under ERSD, not even the text. at_once: runs that
-    will be decoded together (`batch`), this one included, for `"auto"`.
+    drafter: replaces the draft model; the pair then needs none: `specdec.drafters.NGram()`, `Suffix()`, a
+    function, or an object as `specdec.drafters.proposed` describes. draft_temperature: the draft's own, None
+    for the target's. Both change the speed and never the distribution; under ERSD, not even the text.
+    at_once: runs that will be decoded together (`batch`), this one included, for `"auto"`.
 
     ValueError, before anything is computed, names the argument that does not fit and what would.
     """
@@ -119,10 +119,10 @@ def measure_acceptance(
 
 
 class Run(Iterator[Round]):
-    """One decoding run: an iterator over its rounds, which also knows what it runs with.
+    """One decoding run: an iterator over its rounds, with its settings and its record.
 
     topology, seed: those in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so
-    far. begun: whether somebody advances it. `close()` frees the caches early; so does the end of the run.
+    far. begun: whether a caller advances it. `close()` frees the caches early; so does the end of the run.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Run(Iterator[Round]):
         return next(self._iterator)
 
     def begin(self) -> Engine:
-        """The caches and the noise of a run that has not begun, for whoever advances it from now on."""
+        """The caches and the noise of a run that has not begun; the caller advances it from now on."""
         if self.begun:
             raise ValueError("the run has begun already, and only one can advance it; start another one")
         self.begun = True

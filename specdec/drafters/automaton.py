@@ -1,4 +1,4 @@
-"""What occurs in a text: a suffix automaton that grows with it, with counts."""
+"""All strings of a text with their counts: a suffix automaton that grows with the text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False, slots=True)
 class Occurring:
-    """Token strings that end at the same places of the text, a state of the automaton.
+    """A state of the automaton: strings that end at the same places of the text.
 
-    length: of the longest of them. shorter: the longest suffix that ends at more places; None for the empty
-    string. next: the states that one token more leads to. count: places. last, before: the last two of them,
-    as indices into the text; -1 where there are not so many.
+    length: of the longest of these strings. shorter: the state of its longest suffix that ends at more
+    places; None for the empty string. next: the states after one more token. count: the number of places.
+    last, before: the last place and the one before it, as indices into the text; -1 where there is none.
     """
 
     length: int
@@ -26,7 +26,7 @@ class Occurring:
 class SuffixAutomaton:
     """All strings of a text, in memory and time linear in its length but for the counts.
 
-    whole: the state of the text itself, whose `shorter` holds the longest suffix that was there before.
+    whole: the state of the text itself, whose `shorter` holds the longest suffix that occurred before.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class SuffixAutomaton:
         self.empty = self.whole = Occurring(0)
 
     def follow(self, text_ids: Sequence[int]) -> None:
-        """Be the automaton of this text, which goes on from the one before or is another one."""
+        """Become the automaton of this text, which may extend the one before or be another one."""
         if list(text_ids[: len(self.text)]) != self.text:
             self._begin()
         for token_id in text_ids[len(self.text) :]:
@@ -57,7 +57,7 @@ class SuffixAutomaton:
 
 
 def _of_length(state: Occurring, token_id: int) -> Occurring:
-    """The state whose longest string is that of `state` and this token; split off where there is none."""
+    """The state whose longest string is that of `state` and this token; split off where it is missing."""
     longer = state.next[token_id]
     if longer.length == state.length + 1:
         return longer

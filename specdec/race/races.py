@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -39,7 +39,10 @@ class Arrivals(Protocol):
     is off by a constant in each row.
     """
 
-    takes_weights: ClassVar[bool]
+    @property
+    def takes_weights(self) -> bool:
+        """See `Arrivals`."""
+        ...
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """The first `count` arrivals under each row of log_q [n, vocabulary], in order.
@@ -70,7 +73,7 @@ class Race(Arrivals, Protocol):
 class HostRace:
     """A race on a CPU whose exponentials are all in memory: log e, float64 [vocabulary]."""
 
-    takes_weights: ClassVar[bool] = True
+    takes_weights = True
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -95,7 +98,7 @@ class HostRace:
 class DeviceRace:
     """A race whose exponentials are all on a device: log e, float64 [vocabulary]."""
 
-    takes_weights: ClassVar[bool] = False  # one kernel gives probabilities as fast as weights
+    takes_weights = False  # one kernel gives probabilities as fast as weights
 
     def __init__(self, log_e: Tensor):
         self.exponentials = log_e
@@ -116,10 +119,9 @@ class DeviceRace:
 class RaceOfEach:
     """The races of several nodes, one for each: `Arrivals`."""
 
-    takes_weights: ClassVar[bool] = False
-
     def __init__(self, races: Sequence[Race]):
         self._races = races
+        self.takes_weights = all(race.takes_weights for race in races)
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
         """As in `Arrivals`; row i is raced on race i."""

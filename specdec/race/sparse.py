@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ _SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 
 class SparseRace:
     """The race of one key over `vocab_size` tokens: a `Race`."""
 
-    takes_weights: ClassVar[bool] = False  # what can still win is known by its probability
+    takes_weights = False  # what can still win is known by its probability
 
     def __init__(self, key: int, vocab_size: int):
         self.key, self.vocab_size = key, vocab_size
