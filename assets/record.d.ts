@@ -54,7 +54,7 @@ export interface Step {
   optimum: number | null;
 }
 
-/** One repeat in which a run and plain decoding were decoded in turns, for a fair comparison of their times. */
+/** One repeat in which a run and plain decoding were timed in turns. */
 export interface Timing {
   run: number[];
   plain: number[];
