@@ -70,7 +70,7 @@ def learn_context(
     sampling = Sampling(temperature, top_k, top_p)
     noise = torch.Generator().manual_seed(seed)
     texts = _texts(pair, prompts, sampling, whole("tokens", tokens, 1), seed)
-    samples = _joined([sampled(*_laws(pair, sampling, *text), method, noise) for text in texts])
+    samples = _joined([sampled(*_distributions(pair, sampling, *text), method, noise) for text in texts])
     if not samples.accepted.any():
         raise ValueError(
             f"tokens = {tokens}: of these, none that the draft proposed was accepted, so there is nothing to "
@@ -169,7 +169,9 @@ def _texts(
         yield [*g.prompt_ids, *g.token_ids], len(g.prompt_ids)
 
 
-def _laws(pair: ModelPair, sampling: Sampling, ids: Sequence[int], start: int) -> tuple[Tensor, Tensor]:
+def _distributions(
+    pair: ModelPair, sampling: Sampling, ids: Sequence[int], start: int
+) -> tuple[Tensor, Tensor]:
     """log P and log Q [n, vocabulary] of the tokens from `start` on."""
     end = min(len(ids), pair.drafting.context_length, pair.target.context_length)
     log_p, log_q = (

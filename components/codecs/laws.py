@@ -38,7 +38,7 @@ def laws(asked: Laws) -> Answer:
     method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
     if len(p) != len(q):
         raise ValueError(f"P has {len(p)} tokens and Q has {len(q)}; both need the same")
-    both = channel.index_laws(p, q, method, _COUNTED)
+    both = channel.index_distributions(p, q, method, _COUNTED)
     bound, constant, source = BOUNDS[method]
     rows = _index_rows(both)
     return {
@@ -61,13 +61,13 @@ def laws(asked: Laws) -> Answer:
     }
 
 
-def _index_rows(both: channel.IndexLaws) -> list[tuple[int, float, float]]:
+def _index_rows(both: channel.IndexDistributions) -> list[tuple[int, float, float]]:
     size = min(_SHOWN, max(len(both.with_replacement), len(both.without_replacement)))
     padded = [np.pad(law[:size], (0, max(0, size - len(law)))) for law in both[1::2]]
     return [(i, float(a), float(b)) for i, (a, b) in enumerate(zip(*padded, strict=True))]
 
 
-def _about_laws(both: channel.IndexLaws, method: str, tokens: int) -> str:
+def _about_laws(both: channel.IndexDistributions, method: str, tokens: int) -> str:
     drawn, counted = _REPLACEMENT[method]
     told = (
         f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "

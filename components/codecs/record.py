@@ -50,7 +50,7 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
         tokens, p, q = laws(pair, ids)
         message = channel.ENCODERS[method](p, q, SEED, len(sent))
         texts = [pair.token_texts[token] for token in tokens] + [OTHER]
-        laws_of_all = channel.index_laws(p, q, method)
+        laws_of_all = channel.index_distributions(p, q, method)
         positions.append(
             {
                 "texts": texts,

@@ -50,7 +50,7 @@ def sent(asked: Sentence) -> Answer:
         channel.ENCODERS[method](at["p"], at["q"], seed, n) for n, at in enumerate(positions)
     ]  # Alice, who knows p
     kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in positions]
-    law = channel.zipf_law(sum(kls) / len(kls))
+    law = channel.zipf_distribution(sum(kls) / len(kls))
     tokens = [_token(at, seed, n, messages[n], kls[n], law, method) for n, at in enumerate(positions)]
     for token, original in zip(tokens, sentence["sent"], strict=True):
         token["recorded"] = token["id"] == original

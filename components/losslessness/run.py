@@ -111,7 +111,7 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
         "setup": asdict(settings),
         "tree": {"k": tree.num_draft_tokens, "levels": [len(level) for level in tree.levels[1:]]},
         "tables": models.tables(settings.draft),
-        "law": list(check.law.values()),
+        "law": list(check.distribution.values()),
     }
 
 
@@ -141,7 +141,7 @@ def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
 def _so_far(check: Check) -> dict[str, Any]:
     return {
         "decodes": check.decodes,
-        "counts": [check.counts[outcome] for outcome in check.law],
+        "counts": [check.counts[outcome] for outcome in check.distribution],
         "chi_square": check.chi_square(),
         "calls": check.rounds,
         "emitted": check.tokens,

@@ -1,10 +1,10 @@
 """The paper's relatives as working codecs: channel simulation and Tunstall codes.
 
-simulation  greedy rejection sampling and the Poisson functional representation
-index_laws  the laws of the indices that are sent
-codes       codes for the indices that are sent
-tunstall    Tunstall codes
-report      `python -m specdec.channel`
+    simulation            greedy rejection sampling and the Poisson functional representation
+    index_distributions   distributions of the indices that are sent
+    codes                 codes for these indices
+    tunstall              Tunstall codes
+    report                `python -m specdec.channel`
 
 The range coder is constriction's: `pip install 'specdec-races[channel]'`.
 """
@@ -20,9 +20,9 @@ from specdec.channel.codes import (
     decode_indices,
     encode_elias_gamma,
     encode_indices,
-    zipf_law,
+    zipf_distribution,
 )
-from specdec.channel.index_laws import IndexLaws, index_laws
+from specdec.channel.index_distributions import IndexDistributions, index_distributions
 from specdec.channel.simulation import (
     DECODERS,
     ENCODERS,
@@ -44,7 +44,7 @@ __all__ = [
     "METHODS",
     "MOST_PROPOSALS",
     "ChannelStream",
-    "IndexLaws",
+    "IndexDistributions",
     "Message",
     "Method",
     "Transmission",
@@ -55,9 +55,9 @@ __all__ = [
     "encode_indices",
     "greedy_rejection_decode",
     "greedy_rejection_encode",
-    "index_laws",
+    "index_distributions",
     "poisson_functional_decode",
     "poisson_functional_encode",
     "transmit",
-    "zipf_law",
+    "zipf_distribution",
 ]

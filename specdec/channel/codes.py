@@ -1,4 +1,4 @@
-"""Codes for indices: arithmetic coding under a law, Elias gamma, and the law for it."""
+"""Codes for indices: range coding with a given distribution, Elias gamma, and a Zipf distribution."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from specdec.channel.checked import MOST_COUNT, check_bits, checked_indices
 from specdec.checks import real, reals, whole
 
 
-def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
-    """Probabilities [size] of indices ∝ (index + 1)^-s, s = 1 + 1 / (D_KL + log(e) / e + 1).
+def zipf_distribution(kl: float, size: int = 4096) -> np.ndarray:
+    """Probabilities [size] of indices ∝ (index + 1)^-s, with s = 1 + 1 / (D_KL + log(e) / e + 1).
 
-    The code behind Equation 9, of Li and El Gamal (2018): all it needs to know is D_KL in bits, and it stays
-    within log(D_KL + 1) + 5 bits of it. Sums to 1 over all indices; what lies beyond `size` is an escape.
-    ValueError where kl is no finite number of bits from 0 up.
+    This is the distribution of Li and El Gamal (2018) behind Equation 9. It depends on D_KL alone, in bits,
+    and its code stays within log(D_KL + 1) + 5 bits of D_KL. The probabilities sum to 1 over all indices;
+    those from `size` on are coded as an escape. ValueError unless kl is a finite number of bits from 0 up.
     """
     bits, size = real(kl), whole("size", size, 1, MOST_COUNT)
     if bits is None or bits < 0:
@@ -30,14 +30,14 @@ def zipf_law(kl: float, size: int = 4096) -> np.ndarray:
     return weights / (weights.sum() + beyond)
 
 
-def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) -> bytes:
-    """Range code of indices, about -log2 law[index] bits each, in whole words of 32 bits.
+def encode_indices(indices: Sequence[int], distribution: Sequence[float] | np.ndarray) -> bytes:
+    """Range-code indices in about -log2 distribution[index] bits each, in whole words of 32 bits.
 
-    The bits that Equations 7 to 9 count. law: [n] probabilities, summing to at most 1. Indices from n on, up
-    to 2³², cost an escape and 32 bits. Two words stand in front: how many indices there are, and a check
-    value of them and of the code.
+    These are the bits that Equations 7 to 9 count. distribution: probabilities [n] that sum to at most 1. An
+    index from n to 2³² - 1 costs an escape and 32 bits more. The code begins with two words: the number of
+    indices, and a check value of the indices and the code.
     """
-    model, size = _index_model(law)
+    model, size = _index_model(distribution)
     indices = checked_indices(indices)
     encoder = constriction.stream.queue.RangeEncoder()
     for index in indices:
@@ -49,12 +49,12 @@ def encode_indices(indices: Sequence[int], law: Sequence[float] | np.ndarray) ->
     return _HEADER.pack(len(indices), _check_value(code, indices)) + code
 
 
-def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -> list[int]:
-    """The `count` indices that `encode_indices` wrote with the same law, in the bits of Equations 7 to 9.
+def decode_indices(data: bytes, count: int, distribution: Sequence[float] | np.ndarray) -> list[int]:
+    """Decode what `encode_indices` wrote with the same distribution (Equations 7 to 9).
 
-    ValueError where it did not write them.
+    ValueError if the data was not written by it with this count and this distribution.
     """
-    model, size = _index_model(law)
+    model, size = _index_model(distribution)
     if not isinstance(data, bytes | bytearray | memoryview) or len(data) < _HEADER.size or len(data) % 4:
         raise ValueError(f"data = {data!r:.40} is no output of encode_indices")
     written, check = _HEADER.unpack_from(data)
@@ -63,14 +63,16 @@ def decode_indices(data: bytes, count: int, law: Sequence[float] | np.ndarray) -
     code = bytes(data[_HEADER.size :])
     indices = _read_indices(code, written, model, size)
     if indices is None or _check_value(code, indices) != check:
-        raise ValueError("data is damaged, or was written with another law: its check value does not fit")
+        raise ValueError(
+            "data is damaged, or was written with another distribution: its check value does not fit"
+        )
     return indices
 
 
 def _read_indices(
     code: bytes, count: int, model: constriction.stream.model.Categorical, size: int
 ) -> list[int] | None:
-    """The indices in a range code; None where it is none."""
+    """Decode a range code; None if no encoder can have written it."""
     decoder = constriction.stream.queue.RangeDecoder(np.frombuffer(code, "<u4").astype(np.uint32))
     indices = []
     try:
@@ -90,16 +92,16 @@ def _check_value(code: bytes, indices: Sequence[int]) -> int:
 
 
 def encode_elias_gamma(indices: Iterable[int]) -> str:
-    """Bits, as text of 0 and 1, of indices, each by itself: 2⌊log2(index + 1)⌋ + 1 bits.
+    """Encode each index in 2⌊log2(index + 1)⌋ + 1 bits; returns a text of 0 and 1.
 
-    Beside the paper. Needs no law that both agreed on, and the receiver knows each index as soon as its last
-    bit is there; `encode_indices` is shorter over a whole message. ValueError names what is no index.
+    Beside the paper. The code needs no distribution, and the receiver knows an index as soon as its last bit
+    arrives. `encode_indices` is shorter over a whole message. ValueError names an entry that is no index.
     """
     return "".join(_elias_gamma(index + 1) for index in checked_indices(indices))
 
 
 def decode_elias_gamma(bits: str) -> list[int]:
-    """The indices that `encode_elias_gamma` wrote (beside the paper); ValueError where it wrote none."""
+    """Decode what `encode_elias_gamma` wrote (beside the paper); ValueError for other bits."""
     indices, start = [], 0
     check_bits(bits)
     while start < len(bits):
@@ -115,11 +117,15 @@ _HALF = constriction.stream.model.Uniform(1 << 16)
 _LEAST_ESCAPE = 1e-6
 
 
-def _index_model(law: Sequence[float] | np.ndarray) -> tuple[constriction.stream.model.Categorical, int]:
-    """The coder's model of n indices and the escape, and n."""
-    probs = reals(law)
+def _index_model(
+    distribution: Sequence[float] | np.ndarray,
+) -> tuple[constriction.stream.model.Categorical, int]:
+    """Return the range coder's model of the n indices and the escape, and n."""
+    probs = reals(distribution)
     if probs is None or probs.ndim != 1 or not len(probs) or not (probs >= 0).all() or probs.sum() > 1 + 1e-6:
-        raise ValueError(f"law = {law!r:.60} is no list of probabilities that sums to at most 1")
+        raise ValueError(
+            f"distribution = {distribution!r:.60} is no list of probabilities that sums to at most 1"
+        )
     escape = max(1 - probs.sum(), _LEAST_ESCAPE)
     return constriction.stream.model.Categorical(np.append(probs, escape), perfect=False), len(probs)
 
@@ -130,7 +136,7 @@ def _elias_gamma(value: int) -> str:
 
 
 def _read_elias_gamma(bits: str, start: int) -> tuple[int, int]:
-    """The value that stands at `start`, and where it ends."""
+    """Return the value that begins at `start`, and the position after it."""
     first = bits.find("1", start)
     end = 2 * first - start + 1
     if first < 0 or len(bits) < end:

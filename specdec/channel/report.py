@@ -1,9 +1,9 @@
 """Measured bits of the codecs beside entropy, D_KL and bounds: `python -m specdec.channel`.
 
-Every number is in bits a message, or bits a symbol for Tunstall codes; seeds are fixed. The bounds are
-D_KL + log(D_KL + 1) + `theory.GREEDY_REJECTION_CONSTANT` or `theory.PFR_CONSTANT`. D_KL <= H[index] is a
-theorem for proposals with replacement: here, for greedy rejection. The Poisson functional index of this
-project does not count repeated proposals, so its entropy is ERSD's H[R] and may be below D_KL.
+Numbers are bits per message, or bits per symbol for Tunstall codes; seeds are fixed. The bounds are D_KL +
+log(D_KL + 1) + `theory.GREEDY_REJECTION_CONSTANT` or `theory.PFR_CONSTANT`. D_KL <= H[index] is a theorem for
+proposals with replacement, here for greedy rejection. The Poisson functional index of this project does not
+count repeated proposals. Its entropy is therefore ERSD's H[R], and may be below D_KL.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ PAIRS = {
     "middle": ((0.1, 0.45, 0.05, 0.3, 0.1), (0.4, 0.1, 0.3, 0.1, 0.1)),
     "far": ((0.01, 0.99), (0.99, 0.01)),
 }
-"""P and Q by name; in the last one H[index] without replacement is far below D_KL."""
+"""P and Q by name. For the last pair, the entropy of the index without replacement is far below D_KL."""
 SOURCE, NODES = (0.6, 0.2, 0.1, 0.1), (0, 4, 20, 340, 5460)
 """A Tunstall source, and k whose codewords almost fill 2, 4, 6, 10 and 14 bits."""
 SEED = 7
 
 
 class Row(NamedTuple):
-    """One pair and codec, bits a message.
+    """One pair and codec, in bits per message.
 
-    entropy: of the index that is sent; without: of the index without replacement. own, zipf: measured, with
-    the range code of the index's own law, and of Zipf's, which knows D_KL only.
+    entropy: of the index that is sent. own, zipf: measured with the range code of the index's own
+    distribution, and with that of Zipf's, which depends on D_KL alone. without: entropy of the index without
+    replacement.
     """
 
     pair: str
@@ -50,15 +51,17 @@ def rows(messages: int) -> list[Row]:
 
 def _row(pair: str, method: channel.Method, messages: int) -> Row:
     p, q = PAIRS[pair]
-    laws = channel.index_laws(p, q, method)
+    distributions = channel.index_distributions(p, q, method)
     # this project's Poisson functional index does not count repeated proposals
     own, entropy = {
-        "greedy_rejection": (laws.with_replacement, laws.entropy_with),
-        "poisson_functional": (laws.without_replacement, laws.entropy_without),
+        "greedy_rejection": (distributions.with_replacement, distributions.entropy_with),
+        "poisson_functional": (distributions.without_replacement, distributions.entropy_without),
     }[method]
-    sent = channel.transmit(p, q, SEED, method, count=messages, law=own)
+    sent = channel.transmit(p, q, SEED, method, count=messages, distribution=own)
     zipf = channel.transmit(p, q, SEED, method, count=messages)
-    return Row(pair, method, sent.kl, entropy, sent.bound, sent.bits, zipf.bits, laws.entropy_without)
+    return Row(
+        pair, method, sent.kl, entropy, sent.bound, sent.bits, zipf.bits, distributions.entropy_without
+    )
 
 
 class Rate(NamedTuple):

@@ -1,14 +1,11 @@
 """The two relatives of speculative decoding in information theory, as codecs (Section 4 of the paper).
 
-Channel simulation: Alice knows P and Q, Bob only Q. Both draw the same proposals from Q, from a seed they
-share; Alice sends the index of one that is a sample of P, in about D_KL[P || Q] bits.
+In channel simulation Alice knows P and Q, and Bob knows Q. A shared seed gives both the same proposals from
+Q. Alice sends the index of a proposal that is a sample of P, in about D_KL[P || Q] bits.
 
-    greedy rejection sampling          takes proposals one by one, as GSD tries the children of a batch, but
-                                       draws them with replacement
-    Poisson functional representation  takes the winner of the race under P; its index is its place in the
-                                       race under Q, as in ERSD
-
-Tunstall codes: the inner nodes of their trees are the optimal draft tree.
+Greedy rejection sampling tests the proposals one by one, as GSD tests the children of a batch, but proposals
+are drawn with replacement. The Poisson functional representation takes the winner of the race under P; its
+index is its place in the race under Q, as in ERSD.
 """
 
 from __future__ import annotations
@@ -27,21 +24,21 @@ from specdec.channel.checked import (
     Method,
     checked_index,
     checked_key,
-    checked_law,
     covered_pair,
+    one_distribution,
 )
-from specdec.channel.codes import decode_indices, encode_indices, zipf_law
+from specdec.channel.codes import decode_indices, encode_indices, zipf_distribution
 from specdec.checks import among, whole
 from specdec.race import Race, log_exponentials, race_of, uniform
 from specdec.theory import Distribution
 from specdec.theory.divergences import checked_pair
 
 MOST_PROPOSALS = 100_000
-"""Proposals that greedy rejection sampling tests for one message, a second's work."""
+"""Proposals that greedy rejection sampling tests for one message; they take about a second."""
 
 
 class ChannelStream(IntEnum):
-    """Noise of channel simulation, beside the streams of decoding; Alice's tests are hers alone."""
+    """Streams of noise for channel simulation, apart from those of decoding. Only Alice uses TEST."""
 
     PROPOSAL = 16
     TEST = 17
@@ -49,20 +46,19 @@ class ChannelStream(IntEnum):
 
 
 class Message(NamedTuple):
-    """What Alice chose: the sample of P, and its 0-based index among the shared proposals."""
+    """Alice's sample of P, and its 0-based index among the shared proposals."""
 
     index: int  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
     token_id: int
 
 
 def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """Greedy rejection sampling (Harsha et al., 2010; Section 4): the first proposal that is accepted.
+    """Greedy rejection sampling (Harsha et al., 2010; Section 4): the first accepted proposal.
 
-    p, q: [n]. position: number of the message. Proposal x is accepted with probability
-    max(P_x - λQ_x, 0) / (S Q_x), where S = Σ max(P - λQ, 0) and λ grows by S with each rejection: GSD's
-    tests, the draft never losing a token. Tests max p/q proposals on average. ValueError where p
-    or q is no distribution or p has support that q lacks, and where none of the first `MOST_PROPOSALS`
-    is accepted.
+    p, q: [n]. position: number of the message. Proposal x is accepted with probability max(P_x - λQ_x, 0) /
+    (S Q_x), where S = Σ max(P - λQ, 0), and λ grows by S at each rejection. These are GSD's tests, but no
+    token leaves Q. On average max p/q proposals are tested. ValueError if p or q is no distribution, q is 0
+    where p is not, or none of the first `MOST_PROPOSALS` is accepted.
     """
     p, q = covered_pair(p, q)
     seed, position = checked_key(seed, position)
@@ -84,16 +80,16 @@ def greedy_rejection_encode(p: Distribution, q: Distribution, seed: int, positio
 
 
 def greedy_rejection_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Alice's sample, from the index alone: the shared proposal with that index (Section 4)."""
-    running_q = np.cumsum(checked_law("q", q))
+    """Bob's copy of Alice's sample: the shared proposal with that index (Section 4)."""
+    running_q = np.cumsum(one_distribution("q", q))
     return _proposal(running_q, *checked_key(seed, position), checked_index(index))
 
 
 def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, position: int = 0) -> Message:
-    """Poisson functional representation (Li and El Gamal, 2018; Section 4) over a finite alphabet: one race.
+    """Poisson functional representation (Li and El Gamal, 2018; Section 4) by one race over all tokens.
 
-    The sample is the race's winner under P, the index its place in the race under Q. Proposals that
-    repeat an earlier one can never win and are not counted, so the index is ERSD's child index.
+    The sample is the winner of the race under P, and the index is its place in the race under Q. A repeated
+    proposal can never win and is not counted, so that the index is ERSD's child index.
     """
     p, q = covered_pair(p, q)
     race = _race(len(p), seed, position)
@@ -104,8 +100,8 @@ def poisson_functional_encode(p: Distribution, q: Distribution, seed: int, posit
 
 
 def poisson_functional_decode(index: int, q: Distribution, seed: int, position: int = 0) -> int:
-    """Alice's sample, from the index alone: that arrival in the race under Q (Section 4)."""
-    q = checked_law("q", q)
+    """Bob's copy of Alice's sample: the arrival with that index in the race under Q (Section 4)."""
+    q = one_distribution("q", q)
     index = checked_index(index)
     order = _race(len(q), seed, position).arrivals(torch.from_numpy(q).log()[None], index + 1)[0]
     if index >= len(order):
@@ -122,10 +118,10 @@ _BOUND = {
 
 
 class Transmission(NamedTuple):
-    """What arrived, and what it cost in bits a message.
+    """The samples that Bob received, and the bits per message that they cost.
 
-    token_ids: Bob's samples of P, equal to Alice's. indices: what was sent. data: the code. bits: 8 ·
-    len(data) / messages. kl, bound: mean D_KL[P || Q], and the upper bound of the index's entropy.
+    token_ids: samples of P, the same as Alice's. indices, data: the indices that were sent, and their code.
+    bits: 8 · len(data) / messages. kl: mean D_KL[P || Q]. bound: upper bound of the index's entropy.
     """
 
     token_ids: tuple[int, ...]
@@ -143,13 +139,13 @@ def transmit(
     method: Method,
     *,
     count: int | None = None,
-    law: Sequence[float] | np.ndarray | None = None,
+    distribution: Sequence[float] | np.ndarray | None = None,
 ) -> Transmission:
-    """Channel simulation (Section 1): Alice sends Bob samples of P, token by token.
+    """Channel simulation (Section 1): Alice sends Bob samples of P, one per message.
 
-    p, q: [messages, n], or [n] with a count of messages. law: probabilities by index of the code that both
-    agreed on; None takes `zipf_law` of the mean D_KL. Bob uses q, the seed, the law and the data only.
-    ValueError as for the encoder of the method.
+    p, q: [messages, n], or [n] with a count of messages. distribution: probabilities by index for the range
+    code, known to both; by default `zipf_distribution` of the mean D_KL. Bob uses only q, the seed, the
+    distribution and the data. ValueError as for the encoder of the method.
     """
     p, q = checked_pair(p, q)
     if count is not None:
@@ -162,16 +158,16 @@ def transmit(
     encode, decode = ENCODERS[among("method", method, METHODS)], DECODERS[method]
     sent = [encode(p[n], q[n], seed, n) for n in range(len(p))]
     kl = float(theory.kl_divergence(p, q).mean())
-    law = zipf_law(kl) if law is None else law
-    data = encode_indices([message.index for message in sent], law)
-    received = decode_indices(data, len(p), law)
+    distribution = zipf_distribution(kl) if distribution is None else distribution
+    data = encode_indices([message.index for message in sent], distribution)
+    received = decode_indices(data, len(p), distribution)
     token_ids = tuple(decode(index, q[n], seed, n) for n, index in enumerate(received))
     assert token_ids == tuple(message.token_id for message in sent), "Bob's samples are not Alice's"
     return Transmission(token_ids, tuple(received), data, 8 * len(data) / len(p), kl, _BOUND[method](kl))
 
 
 def _proposal(running_q: np.ndarray, seed: int, position: int, index: int) -> int:
-    """Proposal `index`: a sample of q, the same for whoever has the seed."""
+    """The shared proposal number `index`: a sample of q."""
     u = uniform(seed, position, index, ChannelStream.PROPOSAL)
     return int(np.searchsorted(running_q, u * running_q[-1], side="right"))
 

@@ -1,4 +1,4 @@
-"""Tunstall codes: words of a source's symbols to indices of a fixed length."""
+"""Tunstall codes: from phrases of source symbols to codewords of one length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from specdec import theory
-from specdec.channel.checked import check_bits, checked_law
+from specdec.channel.checked import check_bits, one_distribution
 from specdec.channel.codes import _elias_gamma, _read_elias_gamma
 from specdec.checks import integers, whole
 from specdec.optimal import optimal_topology
@@ -31,7 +31,7 @@ class TunstallCode:
     """
 
     def __init__(self, probabilities: Distribution, k: int):
-        rates = checked_law("probabilities", probabilities)
+        rates = one_distribution("probabilities", probabilities)
         if len(rates) < 2:
             raise ValueError("probabilities has one symbol; a code needs two at least")
         k = whole("k", k, 0)
@@ -53,24 +53,24 @@ class TunstallCode:
 
     @property
     def expected_phrase(self) -> float:
-        """Symbols of a phrase on average: the tokens of a round in speculative decoding."""
+        """Mean number of symbols in a phrase: the tokens of a round in speculative decoding."""
         return theory.expected_tokens(self._rates, self.topology)
 
     @property
     def rate(self) -> float:
-        """Bits a symbol in the long run; at least `entropy`."""
+        """Bits per symbol in the long run; at least `entropy`."""
         return self.codeword_bits / self.expected_phrase
 
     @property
     def entropy(self) -> float:
-        """H of the source, bits a symbol."""
+        """H of the source in bits per symbol."""
         return float(theory.entropy(self._rates))
 
     def encode(self, symbols: Iterable[int]) -> str:
-        """Bits, as text of 0 and 1, of any sequence of symbols, the empty one included.
+        """Encode any sequence of symbols, also an empty one, as a text of 0 and 1.
 
-        The last phrase is filled up to a leaf; how many symbols that took stands in front (Elias gamma).
-        ValueError names a symbol that the source does not have.
+        The last phrase is completed with filler symbols; their number precedes the codewords (in Elias
+        gamma). ValueError names a symbol that the source does not have.
         """
         row = 0
         codewords: list[int] = []
@@ -85,7 +85,7 @@ class TunstallCode:
         return _elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
 
     def decode(self, bits: str) -> list[int]:
-        """The sequence that `encode` was given; ValueError where `bits` is no output of it."""
+        """Decode the output of `encode`; ValueError for other bits."""
         check_bits(bits)
         filled, start = _read_elias_gamma(bits, 0)
         if (len(bits) - start) % self.codeword_bits:
@@ -101,7 +101,7 @@ class TunstallCode:
         return symbols
 
     def _step(self, row: int, child_index: int, codewords: list[int]) -> int:
-        """The row below; at a leaf its codeword is noted, and the next phrase starts at the root."""
+        """Return the row below. At a leaf, append its codeword and return the root's row."""
         beyond = child_index - self._inner[row]
         if beyond < 0:
             return self.topology.children[row][child_index]

@@ -1,4 +1,4 @@
-"""R(index | what the draft shows): the chance that the child with each index is the accepted one."""
+"""Acceptance by index given the context: R(index | features of the draft at a node)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from specdec.context.features import WIDTH
 from specdec.trace import Method
 
 STAGES: dict[Method, tuple[str, ...]] = {"gsd": ("node", "tested", "drafted"), "ersd": ("drafted",)}
-"""What is known, stage by stage: q; with the uniforms that test the children; with the children."""
+"""What is known, stage by stage: q; also the uniforms that will test the children; also the children."""
 
 
 @dataclass(frozen=True)
 class Hazards:
-    """Logistic hazards: child i is accepted, given that no earlier one was, with this probability.
+    """Logistic hazards: the probability that child i is accepted, given that no earlier child was.
 
-    weights: [WIDTH, features], bias: [WIDTH].
+    weights: [WIDTH, features]. bias: [WIDTH].
     """
 
     weights: Tensor
@@ -36,10 +36,10 @@ class Hazards:
 
 @dataclass(frozen=True)
 class ContextAcceptance:
-    """Context-aware acceptance of one pair under one method and one sampling.
+    """Context-aware acceptance of one pair, for one method and one sampling.
 
-    average: R by child index where nothing is known, the 0-th order, [WIDTH]. stages: hazards by what is
-    known, see `STAGES`. Learnt by `specdec.learn.learn_context`.
+    average: R by child index without any knowledge, the 0-th order, [WIDTH]. stages: hazards by stage of
+    knowledge, see `STAGES`. It is learned by `specdec.learn.learn_context`.
     """
 
     method: Method
@@ -59,16 +59,16 @@ class ContextAcceptance:
         return self.stages["node"](features.of_node(log_q))
 
     def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:
-        """GSD, before a race: the same where the uniforms [WIDTH] that test the children are known."""
+        """GSD, before a race: hazards [n, WIDTH], given the uniforms [WIDTH] that will test the children."""
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """R [n, WIDTH] of the drafted tokens [n, up to WIDTH], in order of arrival."""
+        """GSD: R [n, WIDTH] of the drafted tokens [n, up to WIDTH], in order of arrival."""
         seen = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](seen))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """The same from log arrival times [n, up to WIDTH + 1], which ERSD's verification races on."""
+        """ERSD: R [n, WIDTH] of the drafted tokens, from their log arrival times [n, up to WIDTH + 1]."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class ContextAcceptance:
 
     @classmethod
     def load(cls, path: Path) -> ContextAcceptance:
-        """Read what `save` wrote. ValueError where the file is none."""
+        """Read a file that `save` wrote; ValueError for any other file."""
         try:
             plain = json.loads(path.read_text())
             stages = {name: _hazards(stage) for name, stage in plain["stages"].items()}
@@ -90,18 +90,18 @@ class ContextAcceptance:
 
 
 def tested_features(log_q: Tensor, uniforms: Tensor) -> Tensor:
-    """q and the uniforms."""
+    """Features of q and of the uniforms that will test the children."""
     return torch.cat([features.of_node(log_q), features.of_uniforms(uniforms, len(log_q))], -1)
 
 
 def raced_features(log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-    """q, the children, and how far apart they arrived."""
+    """Features of q, of the drafted children, and of the gaps between their arrivals."""
     parts = [features.of_node(log_q), features.of_children(log_q, children), features.of_arrivals(times)]
     return torch.cat(parts, -1)
 
 
 def marginal(hazards: Tensor) -> Tensor:
-    """Hazards [n, WIDTH] -> probability that each child is the accepted one, [n, WIDTH]."""
+    """Probability [n, WIDTH] that each child is the accepted one, from hazards [n, WIDTH]."""
     passed = torch.cat([torch.ones_like(hazards[:, :1]), (1 - hazards).cumprod(-1)[:, :-1]], -1)
     return hazards * passed
 

@@ -1,11 +1,12 @@
-"""What a node of a draft tree shows before the target has seen it, as numbers.
+"""Features of a node of a draft tree, known before the target has scored it.
 
-All functions take a batch of n nodes and give float32 [n, WIDTH, features], a row for each child index:
+All functions take a batch of n nodes and return float32 [n, WIDTH, features], with a row for each child
+index:
 
-of_node        q alone: its entropy and how much its first tokens have
-of_uniforms    GSD: the uniforms that will test the children
-of_children    the probabilities of the children that were drafted
-of_arrivals    ERSD: how far apart the children arrived
+    of_node        q alone: its entropy and its largest probabilities
+    of_uniforms    GSD: the uniforms that will test the children
+    of_children    the probabilities of the drafted children
+    of_arrivals    ERSD: the gaps between the arrivals of the children
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import torch
 from torch import Tensor
 
 WIDTH = 8
-"""Children of a node that are told apart; no node gets more."""
+"""The largest number of children of a node."""
 _FLOOR = -20.0
-"""Logarithms of probabilities below e^-20 say no more than this one does."""
+"""Smallest logarithm of a probability; smaller ones are cut to it."""
 _CEILING = 20.0
 
 

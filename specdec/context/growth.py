@@ -1,15 +1,15 @@
-"""Growing a draft tree level by level: Algorithm 3 run anew with what is known by then.
+"""Growth of a draft tree level by level: Algorithm 3, run again with what is known by then.
 
-What is known of a node is its probability of being accepted; below it, the average acceptance by index
-stands in for what nobody has seen yet. Each plan takes the most acceptable nodes until the budget is spent,
-as Algorithm 3 does. Only the part of a plan that must be decided now is carried out.
+A node that is drafted has an estimated probability of being accepted. Below it, the average acceptance by
+index is used. Each plan takes the most acceptable nodes until the budget is spent, as Algorithm 3 does. Only
+the part of a plan that must be decided now is carried out.
 
-**What GSD may use.** Its text has the target's law if every race and every acceptance uniform is drawn after
-all that was decided with it. Nodes of one depth share a race, and children with one index share a uniform. So
-the child counts of a level are fixed before its race is looked at, and whether nodes get a child i is decided
-without the uniform of index i or a later one; the uniforms of earlier indices may be used: a second
-child is worth nothing where the first is as good as accepted. ERSD's text is the same whatever was drafted,
-so its tree may depend on everything, the race included.
+GSD keeps the target's distribution only if each race and each acceptance uniform is drawn after everything
+that was decided with it. Nodes of one depth share a race, and children of one index share a uniform. So the
+child counts of a level are fixed before its race is looked at. Whether nodes get a child i is decided without
+the uniforms of index i and later. The uniforms of earlier indices may be used: a second child is worth
+nothing if the first is as good as accepted. ERSD's text does not depend on the tree, so its tree may use
+everything, the race included.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Branch:
     """A node of a growing tree.
 
     reach: estimated probability that the node is accepted. log_q: the distribution of its children; None
-    before the draft has scored it. children: in order of arrival; None before their race.
+    until the draft has scored the node. children: in order of arrival; None until their race.
     """
 
     token_id: int
@@ -42,10 +42,10 @@ class Branch:
     children: list[Branch] | None = None
 
     def drafted(self, token_ids: Sequence[int], rates: Sequence[float]) -> list[Branch]:
-        """Hang these tokens under the node, [n] in order of arrival, and return them as branches.
+        """Add these tokens [n] below the node, in order of arrival, and return them as branches.
 
-        rates: [n] or more, the chance of each to be the accepted child where the node is accepted; a later
-        child is given no more than an earlier one, as Algorithm 3 needs it.
+        rates: [n] or more, the probability that each is the accepted child, given that the node is accepted.
+        A later child gets at most the rate of an earlier one, as Algorithm 3 requires.
         """
         self.children, most = [], 1.0
         for index, (token_id, rate) in enumerate(zip(token_ids, rates, strict=False)):
@@ -56,7 +56,7 @@ class Branch:
 
 @dataclass(slots=True)
 class _Queue:
-    """Algorithm 3's queue: the most acceptable candidate first, the oldest of equal ones."""
+    """Algorithm 3's queue: the most acceptable candidate first, and of equal ones the oldest."""
 
     average: Sequence[float]
     depth: int
@@ -71,7 +71,7 @@ class _Queue:
         return -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Child `index` of a node accepted with probability `parent` of which no more is known."""
+        """Add child `index` of a node that is accepted with probability `parent`, at its average rate."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 
@@ -79,8 +79,8 @@ class _Queue:
 def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[list[Branch], list[Branch]]:
     """The k most acceptable nodes under `root`, no deeper than `depth`.
 
-    Returns those of them that are there, and the nodes that have to be scored and raced because children of
-    theirs are among the k. Where the second list is empty, the first is the tree.
+    Returns those that exist, and the nodes to be scored and raced next because children of theirs are among
+    the k. If the second list is empty, the first is the tree.
     """
     queue, unscored = _Queue(average, depth), {}
     taken: list[Branch] = []  # at most k
@@ -123,10 +123,10 @@ def child_counts(
     depth: int,
     average: Sequence[float],
 ) -> list[int]:
-    """GSD: how many children each node of a level gets, with k nodes left for this and all deeper levels.
+    """GSD: how many children each node of a level gets, with k nodes left for this and deeper levels.
 
-    reach: of each node. untested: hazards [n, WIDTH] of its children. tested: the same given the uniforms
-    that will test them; those of index i are used after all children i are decided. most: children that
+    reach: of each node. untested: hazards [n, WIDTH] of its children. tested: the same, given the uniforms
+    that will test them; those of index i are used only after all children i are decided. most: children that
     a node can have. depth: levels that there is room for.
     """
     counts, left = [0] * len(reach), list(reach)  # [n] each
@@ -183,7 +183,7 @@ def _chosen(
 
 
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
-    """Those of a level's nodes that get children if k more nodes are planned; depth: levels below them."""
+    """The nodes of a level that get children if k more nodes are planned; depth: levels below them."""
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.reach, 1)

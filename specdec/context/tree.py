@@ -1,4 +1,4 @@
-"""The topology that is no fixed shape: so many drafted tokens a round, where they are worth most."""
+"""A topology without a fixed shape: k drafted tokens per round, placed where they are worth most."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from specdec.checks import whole
 from specdec.context.acceptance import ContextAcceptance
 
 MOST = 1024
-"""Largest k: a round plans its tree anew for each level."""
+"""The largest k: a round plans its tree again for each level."""
 
 
 @dataclass(frozen=True)
 class ContextTree:
-    """k drafted tokens a round, in a tree that is grown while it is drafted.
+    """k drafted tokens per round, in a tree that grows while it is drafted.
 
-    Every round has its own shape; it is in the round's nodes. ValueError for another k or acceptance.
+    Each round has a shape of its own, which its nodes record. ValueError for a bad k or acceptance.
     """
 
     acceptance: ContextAcceptance
@@ -30,15 +30,15 @@ class ContextTree:
 
     @property
     def num_draft_tokens(self) -> int:
-        """k."""
+        """Drafted tokens per round."""
         return self.k
 
     @property
     def depth(self) -> int:
-        """Most tokens on one path."""
+        """The largest number of tokens on one path."""
         return self.k
 
     @property
     def is_sequence(self) -> bool:
-        """Whether every shape that may come out is a sequence."""
+        """Whether every possible shape is a sequence."""
         return self.k == 1

@@ -1,8 +1,9 @@
-"""Where users already are: decoding inside transformers' `generate`.
+"""Decoding inside transformers' `generate`.
 
-custom_generate    what `generate` calls: its own loop, with tokens that speculative decoding found
-arguments          what `generate` hands over, and what of it is refused, by name
+custom_generate    the function that `generate` calls: transformers' own loop, with our tokens
+arguments          the arguments of `generate`, and those that are refused by name
 processors         logits processors of transformers, at every node of a tree
-kept               wrapped models, kept from one call to the next
-output             what is returned: transformers' own output, with the records and their acceptance
+requests           a run for each row of a batch
+kept               wrapped models, stored with the model from one call to the next
+output             transformers' own output, with records and their acceptance
 """

@@ -1,8 +1,8 @@
-"""What transformers' `generate` hands over, and what of it is refused.
+"""The arguments of transformers' `generate`, and those that are refused.
 
-Where `custom_generate` is a callable, transformers (5.23) forgets its own arguments `assistant_model`,
-`streamer`, `tokenizer` and `assistant_tokenizer` on the way, and then misses the tokenizer for stop strings
-itself. `hand_over` makes it keep them, for one callable.
+For a callable `custom_generate`, transformers (5.23) drops its own arguments `assistant_model`, `streamer`,
+`tokenizer` and `assistant_tokenizer`, and then misses the tokenizer for stop strings itself. `hand_over`
+makes it pass them on, for one callable.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ ONLY: dict[str, tuple[Any, ...]] = {
     "compile_config": (None,),
     "token_healing": (None, False),
 }
-"""Entries of a generation configuration that mean something else than decoding here does, and the values with
-which they mean nothing; transformers' own defaults are among them. ARGUMENTS.md lists all arguments."""
+"""Entries of a generation configuration that decoding does not support, with the values that turn them off.
+transformers' own defaults are among these values. ARGUMENTS.md lists all arguments."""
 
 UNASKED_TOKENS = (None, 20)
-"""num_assistant_tokens where nobody asked for a number: 20 is transformers' default."""
+"""Values of num_assistant_tokens that the user did not set; 20 is transformers' default."""
 
 
 def hand_over(own: Callable[..., Any]) -> None:
-    """Let `generate` pass on all of its arguments where it decodes with this callable, or a partial of it."""
+    """Make `generate` pass on all its arguments to this callable, or to a partial of it."""
     extract = GenerationMixin._extract_generation_mode_kwargs
 
     @wraps(extract)
@@ -72,7 +72,7 @@ def hand_over(own: Callable[..., Any]) -> None:
 
 
 def check_supported(config: GenerationConfig, model_kwargs: Mapping[str, Any], synced_gpus: bool) -> None:
-    """ValueError names the first argument of `generate` that would have no effect here."""
+    """ValueError names the first argument of `generate` that would have no effect."""
     for name, allowed in ONLY.items():
         value = getattr(config, name, None)
         if not any(value is each or value == each for each in allowed):
@@ -97,14 +97,14 @@ def _check_model_kwargs(model_kwargs: Mapping[str, Any]) -> None:
 
 
 class Prompt(NamedTuple):
-    """A row of a batch: token ids of its padding and of its text."""
+    """A row of a batch: the token ids of its padding and of its text."""
 
     padding: list[int]
     text_ids: list[int]
 
 
 def _is_given(cache: Any) -> bool:
-    """Whether a cache is the user's: transformers makes an empty one where there is none."""
+    """Whether the user gave this cache; transformers makes an empty one otherwise."""
     if getattr(cache, "_is_user_defined", False):
         return True
     try:
@@ -116,8 +116,7 @@ def _is_given(cache: Any) -> bool:
 def prompts_of(input_ids: Tensor, model_kwargs: Mapping[str, Any]) -> list[Prompt]:
     """Padding and text of each row of input_ids [rows, n].
 
-    ValueError where the attention mask hides anything but padding on the left, or positions are others than
-    those from 0 up.
+    ValueError if the attention mask hides anything but padding on the left, or positions do not count from 0.
     """
     if not input_ids.shape[1]:
         raise ValueError("inputs_embeds is not supported by specdec.custom_generate; give input_ids")

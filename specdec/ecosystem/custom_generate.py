@@ -2,9 +2,8 @@
 
     target.generate(**inputs, custom_generate=specdec.custom_generate, assistant_model=draft, seed=0)
 
-The loop is transformers' own (`GenerationMixin._sample`): a token for each row, then the stopping criteria
-and the streamer. Only the tokens are not sampled there: they come out of a run of each row, which is a few
-tokens ahead.
+The loop is transformers' own (`GenerationMixin._sample`): one token for each row, then the stopping criteria
+and the streamer. The tokens come from a run of each row, which is some tokens ahead.
 """
 
 from __future__ import annotations
@@ -49,16 +48,17 @@ def custom_generate(
     seed: int | Sequence[int] | None = None,
     **model_kwargs: Any,
 ) -> SpeculativeOutput | Tensor:
-    """Decode inside `generate`, whose arguments mean what they mean there, or are refused by name.
+    """Decode inside `generate`. Its arguments mean what they mean there, or are refused by name.
 
-    assistant_model: the draft. draft: the same, and `num_return_sequences` may then be more than 1, which
-    transformers refuses with the other name. tokenizer: for stop strings, and where draft and target score
-    different numbers of tokens. method, topology: as in `specdec.stream`. seed: keys all randomness; those of
-    further rows are derived from it, or a list has one for each row; None draws them from torch's generator,
-    so that `transformers.set_seed` holds here, too.
+    assistant_model: the draft. draft: the same, but it allows `num_return_sequences` above 1, which
+    transformers refuses beside `assistant_model`. tokenizer: needed for stop strings, and if draft and target
+    score different numbers of tokens. method, topology: as in `specdec.stream`. seed: keys all randomness;
+    seeds of further rows are derived from it, or a list gives one for each row. None draws seeds from torch's
+    generator, so that `transformers.set_seed` applies.
 
     Each row of a batch is decoded as if it were alone. Returns the ids [rows, n], padded on the right, or
-    with `return_dict_in_generate` a `SpeculativeOutput`. ValueError names an argument that is not supported.
+    with `return_dict_in_generate` a `SpeculativeOutput`. A ValueError names an argument that is not
+    supported.
     """
     check_supported(generation_config, model_kwargs, synced_gpus)
     prompts = prompts_of(input_ids, model_kwargs)
@@ -88,7 +88,10 @@ hand_over(custom_generate)
 
 
 class _Loop:
-    """transformers' loop over tokens of all rows. scores, logits: of each token, [rows, vocabulary]."""
+    """transformers' loop over the tokens of all rows.
+
+    scores, logits: of each token, [rows, vocabulary].
+    """
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class _Loop:
         self.logits: tuple[Tensor, ...] | None = () if returns and config.output_logits else None
 
     def run(self, input_ids: Tensor, limit: int) -> Tensor:
-        """The ids [rows, n], at most `limit` of a row."""
+        """Decode to the ids [rows, n]; `limit` is the largest n."""
         unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
         while unfinished.any() and input_ids.shape[1] < limit:
             needed = unfinished if self._pad is not None else torch.ones_like(unfinished)
@@ -139,7 +142,7 @@ def _draft(
     draft: PreTrainedModel | None,
     config: GenerationConfig,
 ) -> PreTrainedModel | None:
-    """The model that drafts; ValueError where there is none and something has to, or more than one."""
+    """The draft model, or None if there is none to use. ValueError if several arguments name a draft."""
     given = {
         "assistant_model": assistant_model,
         "draft": draft,
@@ -160,7 +163,7 @@ def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
 
 
 def _limit(config: GenerationConfig, context_length: int, prompt_length: int) -> int:
-    """Most tokens of a row, its prompt's and its padding included."""
+    """The largest number of tokens in a row, with its prompt and its padding."""
     if prompt_length >= min(config.max_length, context_length):
         raise ValueError(
             f"the prompt has {prompt_length:,} tokens with its padding, max_length is {config.max_length:,} "
@@ -174,9 +177,9 @@ def _limit(config: GenerationConfig, context_length: int, prompt_length: int) ->
 def _topology(
     topology: Topology | ContextTree | str | None, config: GenerationConfig, draft: PreTrainedModel | None
 ) -> Topology | ContextTree | str | None:
-    """The tree to draft; ValueError where several arguments name one.
+    """The tree to draft; ValueError if several arguments name one.
 
-    Where none does, the draft's own configuration may, which is where transformers looks for it.
+    Without any, the draft's own generation configuration may give a number of tokens, as in transformers.
     """
     given = {
         "topology": topology,

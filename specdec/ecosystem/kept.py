@@ -1,7 +1,7 @@
-"""Models of transformers as decoding needs them, wrapped once and kept with the model.
+"""Models of transformers, wrapped for decoding once and stored with the model.
 
-Wrapping a model checks what it can do, which takes longer than a short text. What is kept goes with the model
-when it is deleted, and stays behind when it is copied or pickled.
+Wrapping a model checks its abilities, which takes longer than a short text. The wrapper is deleted with the
+model, and is left out when the model is copied or pickled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = "_specdec_kept"
 
 
 class _Kept:
-    """A wrapped model, and by draft what `auto` measured with it; a copy of it is None."""
+    """A wrapped model, and what `auto` measured with each draft; a copy of it is None."""
 
     def __init__(self, module: PreTrainedModel):
         self.model = HFModel(module)
@@ -38,10 +38,10 @@ def kept_pair(
     tokenizer: Any = None,
     draft_tokenizer: Any = None,
 ) -> ModelPair:
-    """The pair of these models, whose texts end with these tokens; ValueError as from `ModelPair`.
+    """The pair of these models; its texts end with `eos_ids`. ValueError as from `ModelPair`.
 
-    The target's law is over all tokens that it scores, as in transformers. Only where the draft scores fewer,
-    or more, the tokenizer says which of them are tokens.
+    As in transformers, the target's distribution is over all tokens that it scores. The tokenizer says how
+    many of them are tokens, and is needed only if draft and target score different numbers.
     """
     wrapped = _kept(target)
     draft_model = None if draft is None else _kept(draft).model

@@ -1,4 +1,4 @@
-"""What `generate` returns: transformers' own output, with the records of decoding and their acceptance."""
+"""The result of `generate`: transformers' own output, with the records of decoding and their acceptance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from specdec.trace import Generation
 
 @dataclass(frozen=True, slots=True)
 class RequestAcceptance:
-    """How often the target took what was drafted for one row.
+    """How many drafted tokens the target accepted for one row.
 
-    rounds: evaluations of the target, the prompt's aside. tokens: what they emitted, with what came after
-    the row's end in the last of them. drafted, accepted: drafted tokens, and those that the target took.
-    by_depth: how often a first, second, ... drafted token of a round was taken, of the rounds that came so
-    far (`specdec.stats.DepthAcceptance`).
+    rounds: target calls, without the prompt's. tokens: tokens that they emitted, also those after the row's
+    end. drafted, accepted: numbers of tokens. by_depth: how often the first, second, ... drafted token of a
+    round was accepted, if the round came that far (`specdec.stats.DepthAcceptance`).
     """
 
     rounds: int
@@ -36,7 +35,7 @@ class RequestAcceptance:
 
     @classmethod
     def of(cls, generation: Generation) -> RequestAcceptance:
-        """Counted from a record."""
+        """Count the acceptance of a record."""
         rounds = generation.rounds
         return cls(
             rounds=len(rounds),
@@ -47,7 +46,7 @@ class RequestAcceptance:
         )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: how often a first, second, ... drafted token was accepted."""
+        """What a notebook shows: a table of acceptance by depth."""
         rows = [
             (f"{each.depth}", f"{each.accepted}", f"{each.offered}", f"{each.rate:.0%}")
             for each in self.by_depth
@@ -60,10 +59,10 @@ class RequestAcceptance:
 
 @dataclass
 class SpeculativeOutput(GenerateDecoderOnlyOutput):
-    """`GenerateDecoderOnlyOutput`, and for each of its rows the record and the acceptance.
+    """`GenerateDecoderOnlyOutput`, with a record and its acceptance for each row.
 
-    generations: `specdec.Generation` of each row, without texts. acceptance: what they say. Both may go on
-    for a few tokens after the row's end, where other criteria than tokens that end a text stopped it.
+    generations: the `specdec.Generation` of each row, without texts. acceptance: counted from them. Both may
+    include some tokens after a row's end, if a stopping criterion ended it.
     """
 
     generations: tuple[Generation, ...] | None = None
@@ -73,7 +72,7 @@ class SpeculativeOutput(GenerateDecoderOnlyOutput):
     def of(
         cls, sequences: Any, scores: Any, logits: Any, generations: Sequence[Generation]
     ) -> SpeculativeOutput:
-        """The output of these records, whose acceptance is counted here."""
+        """The output of these records, with their acceptance."""
         return cls(
             sequences=sequences,
             scores=scores,

@@ -1,8 +1,8 @@
 """Logits processors of transformers at every node of a tree.
 
-What a processor depends on is the text before a token. A node of a tree has one: the text so far and the
-tokens from the root to it. So `ProcessedModel` stands for a model in a pair, and its sessions hand on logits
-as the processors leave them: draft and target are raced by the laws that transformers would sample from.
+A processor depends on the text before a token. At a node this text is the text so far and the tokens from the
+root to the node. `ProcessedModel` takes the place of a model in a pair, and its sessions return processed
+logits. Draft and target are therefore raced by the distributions that transformers would sample from.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _WITH_MEMORY = {
     known.UnbatchedClassifierFreeGuidanceLogitsProcessor: "guidance_scale",
     known.SynthIDTextWatermarkLogitsProcessor: "watermarking_config",
 }
-"""Processors that remember what they saw, and so would have to see a text token by token; their arguments."""
+"""Processors that depend on earlier calls, and the argument of `generate` that adds each."""
 _BY_INDEX = (
     known.PrefixConstrainedLogitsProcessor,
     known.EncoderRepetitionPenaltyLogitsProcessor,
     known.EncoderNoRepeatNGramLogitsProcessor,
 )
-"""Processors of transformers that treat a row by its place in the batch."""
+"""Processors of transformers that treat a row by its index in the batch."""
 NATIVE = (
     known.TemperatureLogitsWarper,
     known.TopKLogitsWarper,
     known.TopPLogitsWarper,
     known.LogitNormalization,
 )
-"""What `Sampling` does itself, in its order; the last one changes no law."""
+"""The processors that `Sampling` replaces, in its order; the last one does not change the distribution."""
 
 Process = Callable[[Sequence[int], Tensor], Tensor]
-"""What to make of the logits [vocabulary] after a text: float32 [vocabulary]."""
+"""Maps a text and the logits [vocabulary] after it to processed logits, float32 [vocabulary]."""
 
 
 def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Sampling | None:
-    """The sampling that has the law of these processors; None where they do more than it knows."""
+    """The `Sampling` that has the distribution of these processors; None if there is none."""
     if not do_sample:
         return (
             Sampling(temperature=0) if all(type(p) is known.LogitNormalization for p in processors) else None
@@ -66,7 +66,7 @@ def native_sampling(processors: LogitsProcessorList, do_sample: bool) -> Samplin
 
 
 def _filters_otherwise(warper: Any) -> bool:
-    """Whether a warper keeps a least number of tokens, or gives those it removes another score than -inf."""
+    """Whether a warper keeps a least number of tokens, or gives removed tokens another score than -inf."""
     most_kept = isinstance(warper, known.TopPLogitsWarper) and warper.min_tokens_to_keep > 1
     return most_kept or getattr(warper, "filter_value", -math.inf) != -math.inf
 
@@ -132,7 +132,7 @@ def _state(value: Any, depth: int = 0) -> Any:
 
 
 def processes_of_rows(processors: LogitsProcessorList, prompts: Sequence[Prompt]) -> list[Process]:
-    """The processors for each row, as if it were alone; they see its padding, as in transformers."""
+    """The processors of each row, as if it were alone; they see its padding, as in transformers."""
     return [
         _process_of_row(processors, row, len(prompts), prompt.padding) for row, prompt in enumerate(prompts)
     ]

@@ -1,4 +1,4 @@
-"""The runs of the rows of a batch, each a few tokens ahead of what was asked of it."""
+"""The runs of a batch's rows; each run may be some tokens ahead of what `generate` has asked for."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from specdec.trace import Generation
 
 
 class Wanted(NamedTuple):
-    """What the rows of a batch are asked for.
+    """What the rows of a batch are to be decoded with.
 
-    drafter: who drafts where no model does. seeds: of each row. scored: keep the logits of their tokens.
+    drafter: replaces the draft model. seeds: one for each row. scored: keep the logits of all tokens.
     """
 
     method: str
@@ -48,8 +48,8 @@ class Wanted(NamedTuple):
 class Rows:
     """A run for each row, and its tokens that were not asked for yet.
 
-    Where `Sampling` has the law that transformers' processors make, all rows share their forwards; else each
-    node's logits go through the processors of its row, and rows decode one by one.
+    If `Sampling` has the distribution of the processors, all rows share their forwards. Otherwise each node's
+    logits go through the processors of its row, and rows decode one by one.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Rows:
                 for row, (process, prompt) in enumerate(zip(processes, prompts, strict=True))
             ]
         topology = _topology(pair, prompts[0], processors, wanted)
-        law = sampling or Sampling(temperature=1 if wanted.do_sample else 0)
+        distribution = sampling or Sampling(temperature=1 if wanted.do_sample else 0)
         self._runs = [
-            Run(own, prompt.text_ids, _settings(wanted, law, seed), topology)
+            Run(own, prompt.text_ids, _settings(wanted, distribution, seed), topology)
             for own, prompt, seed in zip(pairs, prompts, wanted.seeds, strict=True)
         ]
         self._batch = Batch(pair) if len(prompts) > 1 and pairs[0] is pair else None
@@ -97,7 +97,7 @@ class Rows:
         return [ahead.popleft() if need else 0 for ahead, need in zip(self._ahead, needed, strict=True)]
 
     def logits(self) -> Tensor:
-        """The target's logits, [rows, vocabulary], that the last tokens were decided by; 0 for ended rows."""
+        """The target's logits [rows, vocabulary] that decided the last tokens; 0 for rows that have ended."""
         assert self._scored is not None
         last = self._count - 1
         found = [scored[last] if len(scored) > last else None for scored in self._scored]
@@ -105,7 +105,7 @@ class Rows:
         return torch.stack([nothing if logits is None else logits for logits in found])
 
     def _advance(self, rows: Sequence[int]) -> None:
-        """A round for these, or for all that share their forwards with them."""
+        """Decode a round of these rows, or of all rows that share forwards with them."""
         if self._batch is None:
             found = {id(self._runs[row]): next(self._runs[row]) for row in rows}
         else:
@@ -128,7 +128,7 @@ class Rows:
     def _pair_of_row(
         self, pair: ModelPair, row: int, process: Process | None, prompt_length: int
     ) -> ModelPair:
-        """The pair as this row sees it."""
+        """The pair with the processors of this row."""
         found = copy(pair)
         scored = None if self._scored is None else self._scored[row]
         found.target = ProcessedModel(pair.target, process, pair.eos_ids, prompt_length, scored)
@@ -140,7 +140,7 @@ class Rows:
 def _topology(
     pair: ModelPair, prompt: Prompt, processors: LogitsProcessorList, wanted: Wanted
 ) -> Topology | ContextTree:
-    """What `auto` chooses for the models as they are, with as many of the processors as `Sampling` knows."""
+    """The tree for all rows; `auto` chooses it with those of the processors that `Sampling` knows."""
     known = LogitsProcessorList(each for each in processors if type(each) in NATIVE)
     nearest = native_sampling(known, wanted.do_sample) or Sampling()
     return Run(pair, prompt.text_ids, _settings(wanted, nearest, 0), wanted.topology).topology

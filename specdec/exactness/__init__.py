@@ -1,8 +1,8 @@
-"""Whether texts really have the target's law.
+"""Checks that texts have the target's distribution.
 
-losslessness    short texts by the decoder against the exact law of a small model
+losslessness    short texts of the decoder against the exact distribution of a small model
 batched         texts decoded together against the same runs alone
-faults          verifiers that are broken on purpose: the checks must notice them
-audit           any engine's texts against the law of its model, with a verdict
-watermark       whether a text came from a seed's races
+faults          verifiers that are broken on purpose, which the checks must notice
+audit           texts of any engine against the distribution of its model, with a verdict
+watermark       whether a text was decoded with a given seed
 """

@@ -1,8 +1,7 @@
-"""Whether texts decoded together are those of the same runs alone: `python -m specdec.exactness.batched`.
+"""Compares texts decoded together with the same runs alone: `python -m specdec.exactness.batched`.
 
-Runs with methods, trees, samplings and lengths of all kinds join and leave a batch at random rounds; then
-each is decoded again by itself, and compared token by token. A run that left early is compared as far as it
-came.
+Runs with many methods, trees, samplings and lengths join and leave a batch at random rounds. Each is then
+decoded again by itself, and the tokens are compared. A run that left early is compared up to its last token.
 """
 
 from __future__ import annotations
@@ -39,13 +38,16 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
     {"temperature": 0.0},
 )
 LAST_JOINS = 60
-"""Steps within which all runs have joined."""
+"""Number of steps within which all runs have joined."""
 LEAVING = 0.1
 """Share of the runs that leave before their end."""
 
 
 class Plan(NamedTuple):
-    """A run of the batch. joins: its first step. leaves: after so many rounds; None at its end."""
+    """One run of the batch.
+
+    joins: its first step. leaves: number of rounds after which it leaves; None: it stays to its end.
+    """
 
     prompt: Sequence[int]
     settings: dict[str, Any]

@@ -1,8 +1,8 @@
-"""Verifiers that are broken on purpose, so that checks of exactness can show that they would notice.
+"""Verifiers that are broken on purpose, so that checks of exactness can show that they notice a fault.
 
-Each is a `Verifier` that takes the place of a method's own and does one thing wrong; drafting, evaluation and
-bookkeeping are the real ones. A fault is used only where it is named: `specdec.stream` and
-`specdec.generate` always verify correctly.
+Each takes the place of a method's verifier and makes one mistake; drafting, evaluation and bookkeeping are
+the real ones. A fault is used only if it is asked for by name: `specdec.stream` and `specdec.generate` always
+verify correctly.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The losslessness check: the law of many short decodes against the target's own, by Pearson's χ².
+"""The losslessness check: many short decodes against the target's own distribution, by Pearson's χ².
 
     check = Check(pair, [0], method="gsd", topology=batch(2), length=2, seed=7)
     for _ in range(5000):
         check.decode()
-    check.chi_square().p_value          # small only by chance, if the decoder keeps the target's law
+    check.chi_square().p_value          # small only by chance, if the decoder is right
 
-For models whose law can be listed: every continuation of `length` tokens is one outcome. A small p-value
-speaks against the decoder; a large one only says that no difference was found in so many decodes.
+It is for small models: every continuation of `length` tokens is one outcome. A small p-value is evidence
+against the decoder. A large one says that no difference was found in so many decodes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Outcome = tuple[int, ...]
 Law = Mapping[Outcome, float]
 
 LEAST_EXPECTED = 5.0
-"""Expected counts below this are pooled: for smaller ones the statistic is not distributed as χ²."""
+"""Cells with a smaller expected count are pooled: with them the statistic is not distributed as χ²."""
 MOST_OUTCOMES = 10_000
 
 
 class ChiSquare(NamedTuple):
-    """Pearson's statistic, its degrees of freedom, and the probability of one at least as large by chance.
+    """Pearson's statistic, its degrees of freedom and its p-value.
 
-    Without degrees of freedom (too few decodes for two cells) the p-value is 1.
+    The p-value is 1 without degrees of freedom, that is with too few decodes for two cells.
     """
 
     statistic: float
@@ -50,14 +50,14 @@ class ChiSquare(NamedTuple):
 
 
 class Check:
-    """Decodes of one set-up so far, each with a seed of its own, and what they began with.
+    """Decodes of one set-up, each with a seed of its own, and counts of their first tokens.
 
-    topology: not read by `ar`. length: tokens of a decode that are looked at. fault: a verifier that is
-    broken on purpose. ValueError names what does not fit.
+    topology: ignored by `ar`. length: number of tokens of a decode that count. fault: a verifier that is
+    broken on purpose. A ValueError names an argument that does not fit.
 
-    law: the target's probability of each outcome. counts: decodes by outcome. rounds, tokens: target calls,
-    and what they emitted in all, tokens of the last call beyond `length` included. accepting: rounds whose
-    first token was a drafted one.
+    distribution: the target's probability of each outcome. counts: decodes by outcome. rounds, tokens: target
+    calls and all tokens that they emitted, also those beyond `length`. accepting: rounds whose first token
+    was drafted.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Check:
             pair, prompt_ids, method=method, topology=topology, max_new_tokens=room, seed=seed, detail=False
         )
         self.verifier = None if fault is None else fault.verifier
-        self.law = joint_law(pair.target, self.asked.prompt_ids, self.length)
+        self.distribution = joint_distribution(pair.target, self.asked.prompt_ids, self.length)
         self.counts: Counter[Outcome] = Counter()
         self.decodes = self.rounds = self.tokens = self.accepting = 0
 
     def decode(self) -> Outcome:
-        """One more decode, with the next seed."""
+        """Decode once more, with the next seed, and count the outcome."""
         asked, seed = self.asked, derived_seed(self.asked.seed, self.decodes)
         settings = asked.pair, asked.settings, asked.topology, asked.prompt_ids, seed
         emitted: list[int] = []
@@ -108,28 +108,28 @@ class Check:
         self.accepting += round.tokens[0].kind == "accepted"
 
     def chi_square(self) -> ChiSquare:
-        """The decodes so far against the law."""
-        return chi_square(self.counts, self.law)
+        """Test the decodes so far against the distribution."""
+        return chi_square(self.counts, self.distribution)
 
 
-def joint_law(model: Model, prefix: Sequence[int], length: int) -> dict[Outcome, float]:
-    """The model's own distribution of the next `length` tokens after a prefix, by enumeration.
+def joint_distribution(model: Model, prefix: Sequence[int], length: int) -> dict[Outcome, float]:
+    """The model's distribution of the next `length` tokens after a prefix, by enumeration.
 
-    prefix: at least one token. ValueError where that would be more than `MOST_OUTCOMES` outcomes.
+    prefix: at least one token. ValueError if there are more than `MOST_OUTCOMES` outcomes.
     """
     if model.vocab_size**length > MOST_OUTCOMES:
         raise ValueError(
             f"length = {length}: {model.vocab_size:,} tokens have {model.vocab_size**length:,} continuations "
             f"of that length, and at most {MOST_OUTCOMES:,} are listed; take a smaller model or fewer tokens"
         )
-    law: dict[Outcome, float] = {(): 1.0}
+    distribution: dict[Outcome, float] = {(): 1.0}
     for _ in range(length):
-        law = {
+        distribution = {
             (*outcome, token): mass * p
-            for outcome, mass in law.items()
+            for outcome, mass in distribution.items()
             for token, p in enumerate(_next_token(model, [*prefix, *outcome]))
         }
-    return law
+    return distribution
 
 
 def _next_token(model: Model, text_ids: list[int]) -> list[float]:
@@ -138,21 +138,22 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
     return log_probs(session.forward(torch.tensor(text_ids[-1:]), [-1])[0], Sampling()).exp().tolist()
 
 
-def chi_square(counts: Mapping[Any, int], law: Mapping[Any, float]) -> ChiSquare:
-    """Pearson's test of counted outcomes against a law.
+def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
+    """Pearson's test of counted outcomes against a distribution.
 
-    Outcomes of less than 5 expected counts are pooled: into a cell of their own where they reach 5 together,
-    else into the last one. An outcome without probability has no place in the law: its p-value is 0.
+    Outcomes with fewer than 5 expected counts are pooled into a cell of their own, or into the last cell if
+    they do not reach 5 together. The p-value is 0 if an outcome came that has no probability.
 
-    The statistic passes what χ² passes with a chance of 2e-7 up to 8 times as often where all cells expect 5
-    counts, twice as often where they expect 14; what χ² passes with 1e-9, up to 50 times and 4 times.
+    The χ² approximation understates small p-values. A statistic whose p-value is stated as 2e-7 is up to 8
+    times as likely if all cells expect 5 counts, and twice as likely if they expect 14. For 1e-9 these
+    factors are 50 and 4.
     """
-    cells = _cells(counts, law)
+    cells = _cells(counts, distribution)
     if sum(observed for observed, _ in cells) < sum(counts.values()):
         return ChiSquare(float("inf"), max(len(cells) - 1, 0), 0.0)
     if len(cells) < 2:
         return ChiSquare(0.0, 0, 1.0)
-    # a law sums to one up to rounding
+    # a distribution sums to one up to rounding
     scale = sum(observed for observed, _ in cells) / sum(expected for _, expected in cells)
     statistic = sum((observed - scale * expected) ** 2 / (scale * expected) for observed, expected in cells)
     return ChiSquare(statistic, len(cells) - 1, tail(len(cells) - 1, statistic))
@@ -165,22 +166,22 @@ def tail(degrees_of_freedom: int, x: float) -> float:
 
 
 def critical(degrees_of_freedom: int, level: float) -> float:
-    """The χ² whose p-value is this level."""
+    """The value of χ² whose p-value is this level."""
     return bisected(lambda x: tail(degrees_of_freedom, x) < level, 0.0, 1e6)
 
 
 def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number from which on `holds`, between these."""
+    """The least number between `low` and `high` from which on `holds` is true."""
     while high - low > 1e-6 * max(high, 1.0):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def _cells(counts: Mapping[Any, int], law: Mapping[Any, float]) -> list[tuple[int, float]]:
+def _cells(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> list[tuple[int, float]]:
     """Observed and expected counts by cell, small ones pooled."""
     total = sum(counts.values())
-    pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in law.items() if mass > 0]
+    pairs = [(counts.get(outcome, 0), mass * total) for outcome, mass in distribution.items() if mass > 0]
     cells = [pair for pair in pairs if pair[1] >= LEAST_EXPECTED]
     small = [pair for pair in pairs if pair[1] < LEAST_EXPECTED]
     rest = sum(observed for observed, _ in small), sum(expected for _, expected in small)

@@ -1,8 +1,9 @@
-"""The race as a watermark: with its seed anybody can test whether a text came from it.
+"""The race as a watermark: the seed tells whether a text was decoded with it.
 
-A winner arrives early: the exponentials of a text's tokens are smaller than those of tokens that know nothing
-of the seed (Liu, Wan, Gao and Gündüz 2026). Whoever has the seed looks them up; the text's law is the
-target's own. Texts of `ar` and `ersd` are winners all along; GSD's drafts are winners under q.
+The winner of a race arrives early. The exponentials of a text's tokens are therefore smaller than those of
+tokens that do not depend on the seed (Liu, Wan, Gao and Gündüz 2026). The text still has the target's
+distribution. All tokens of `ar` and `ersd` are winners of the race under p; GSD's drafted tokens are winners
+under q.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from specdec.race import Stream, checked_seed, uniform
 
 
 class Score(NamedTuple):
-    """How a text stands to a seed.
+    """Evidence that a text was decoded with a seed.
 
-    tokens: of each token, Exp(1) where it knows nothing of the seed, larger where it won the seed's race.
-    total: their sum. p_value: the chance of that total, or a larger one, where the text knows nothing of it.
+    tokens: a score for each token, distributed as Exp(1) if the text does not depend on the seed, and larger
+    if the token won the seed's race. total: their sum. p_value: probability of a total at least as large, if
+    the text does not depend on the seed.
     """
 
     tokens: tuple[float, ...]
@@ -31,11 +33,12 @@ class Score(NamedTuple):
 
 
 def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score:
-    """Score -ln(1 - exp(-e_x)) of each token x, e being the race of its position; their sum is Gamma(T, 1).
+    """Score each token x with -ln(1 - exp(-e_x)), where e is the race of its position.
 
-    first_position: of the first token, counted from the start of the prompt: `len(generation.prompt_ids)` for
-    all of `generation.token_ids`. A token that was replaced costs its own score only; behind one that was put
-    in or left out, all positions are others. ValueError names a token, seed or position that is none.
+    Without dependence on the seed the sum over T tokens is Gamma(T, 1). first_position: position of the first
+    token, counted from the start of the prompt; it is `len(generation.prompt_ids)` for all of
+    `generation.token_ids`. A replaced token loses only its own score. An inserted or deleted token shifts all
+    positions after it. A ValueError names a bad token, seed or position.
     """
     seed, first = checked_seed(seed), whole("first_position", first_position, 0)
     ids = [
@@ -48,7 +51,7 @@ def score(token_ids: Sequence[int], seed: int, first_position: int = 0) -> Score
 
 
 def p_values(scores: Sequence[float]) -> tuple[float, ...]:
-    """The p-value of each beginning of a text, given the scores of its tokens."""
+    """The p-value of each prefix of a text, given the scores of its tokens."""
     return tuple(_gamma_tail(count, total) for count, total in enumerate(accumulate(scores), 1))
 
 

@@ -1,6 +1,6 @@
-"""The command `specdec`: a prompt decoded in a terminal, and the way to the other commands.
+"""The command `specdec`: it decodes a prompt in a terminal, and starts the other commands.
 
 command     options, errors and exit codes
-decoding    the topology, and one run or one of each method, with what they measured
+decoding    the topology, the runs, and the numbers that they measured
 printing    tokens in colours or with marks, and numbers in columns
 """

@@ -33,12 +33,12 @@ COMMANDS = {
     "audit": "specdec.exactness.audit.command",
     "experiments": "specdec.experiments.command",
 }
-"""Commands of others, each with a `main(arguments)`; `serve` is the page."""
+"""Modules of the other commands, each with a `main(arguments)`; `serve` starts the page."""
 _PAGE = Path(__file__).resolve().parent.parent.parent / "app.py"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Decode, or hand over to another command and end with its exit code. ValueError: a user's mistake."""
+    """Decode, or run another command and exit with its code. ValueError: a user's mistake."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and (given[0] in COMMANDS or given[0] == "serve"):
         sys.exit(_hand_over(given[0], given[1:]))
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of decoding."""
+    """The options for decoding."""
     result = Parser(
         prog="specdec",
         description="Decode a prompt speculatively. Other commands: "
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def decode(options: argparse.Namespace) -> None:
-    """Load, decode, and print as it goes. ValueError names what does not fit, before anything is loaded."""
+    """Load the models, decode, and print. A ValueError names a bad option before anything is loaded."""
     among("method", options.method, METHODS)
     if options.seed is not None:
         checked_seed(options.seed)
@@ -167,7 +167,7 @@ def _prompt(given: str | None) -> str:
 
 
 def _hand_over(command: str, arguments: list[str]) -> Any:
-    """What the other command returns: its exit code, or nothing."""
+    """Run the other command and return its exit code, if it has one."""
     if command == "serve":
         return _serve(arguments)
     with Waiting(f"starting {command}"):

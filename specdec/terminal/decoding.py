@@ -18,9 +18,9 @@ from specdec.trace import Generation
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run measured.
+    """Numbers of one run.
 
-    tokens, target_calls, drafted, accepted: numbers in the whole run. ms_per_token: without the run's first
+    tokens, target_calls, drafted, accepted: counted over the whole run. ms_per_token: without the first
     round, which also warms up.
     """
 
@@ -47,13 +47,13 @@ class Measured:
 
 
 def seconds_per_token(generation: Generation) -> float:
-    """Seconds of a token, without those of the first round where there are more."""
+    """Seconds per token, without the first round if there are more."""
     rounds = generation.rounds[1:] or generation.rounds
     return sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
 
 
 def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | str:
-    """The topology with a name like `sequence(4)`; `auto` measures later. ValueError lists the names."""
+    """The topology with a name like `sequence(4)`; for `optimal(k)` acceptance is measured first."""
     topology = named(name)
     if not isinstance(topology, int):
         return topology
@@ -62,7 +62,7 @@ def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | s
 
 
 def named(name: str) -> Topology | str | int:
-    """What needs no measuring: a topology, `auto`, or k of the optimal tree. ValueError as in `chosen`."""
+    """The topology with this name, or "auto", or k of an optimal tree. A ValueError lists the names."""
     kind, k = topologies.parsed(name)
     if name == "auto":
         return name

@@ -1,4 +1,4 @@
-"""Tokens in colours or with marks, and numbers in columns."""
+"""Text in colours or with marks, and numbers in columns."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _COLOURS = {
     "residual": "\033[4;38;5;75m",
     "sampled": "",
 }
-"""By the actor, as on the page: amber what the draft proposed, blue what the target wrote, underlined where
-it replaced a proposal."""
+"""Amber: the draft proposed the token. Blue: the target wrote it; underlined: in place of a proposal."""
 _MARKS = {
     "accepted": ("", ""),
     "bonus": ("«", "»"),
@@ -29,12 +28,12 @@ _END = "\033[0m"
 
 
 def in_colours(out: TextIO) -> bool:
-    """Whether colours are for this stream: a terminal, whose user has not declined them (no-color.org)."""
+    """Whether to write colours: to a terminal, unless its user has declined them (no-color.org)."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def painted(token: Token, colours: bool) -> str:
-    """The text of a token, which says how it came about."""
+    """The text of a token, coloured or marked by its kind."""
     text = harmless(token.text)
     if not text:
         return ""
@@ -47,13 +46,13 @@ def painted(token: Token, colours: bool) -> str:
 
 
 def legend(tokens: Iterable[Token], colours: bool) -> str:
-    """What the colours or the marks of these tokens mean; nothing where all were sampled without a draft."""
+    """Explains the colours or marks of these tokens; empty if all were sampled without a draft."""
     there = {token.kind for token in tokens} - {"sampled"}
     return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in there)
 
 
 def harmless(text: str) -> str:
-    """The text without characters that would command a terminal: a model may write anything."""
+    """The text without control characters, which could command the terminal."""
     return "".join("\N{REPLACEMENT CHARACTER}" if _commands(char) else char for char in text)
 
 
@@ -62,7 +61,7 @@ def _commands(char: str) -> bool:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells in columns, the first to the left, numbers to the right."""
+    """Rows of cells as a table: the first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

@@ -1,8 +1,8 @@
-"""What the paper states about two distributions, as functions. Logarithms are base 2: results in bits.
+"""What the paper states about two distributions, as functions. Logarithms are base 2: results are in bits.
 
-p is always the target's distribution, q the draft's: tensors, arrays or lists [..., n] over one vocabulary,
-of which the last dimension sums to one. Results have the leading dimensions. ValueError where an argument
-is no distribution, with what is wrong about it.
+p is always the target's distribution and q the draft's: tensors, arrays or lists [..., n] over one
+vocabulary, whose last dimension sums to one. Results have the leading dimensions. A ValueError says what is
+wrong with an argument that is no distribution.
 """
 
 from specdec.theory.acceptance import (

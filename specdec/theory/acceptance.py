@@ -1,8 +1,8 @@
-"""How probable it is that a drafted token is accepted, by method and child index.
+"""Probability that a drafted token is accepted, by method and child index.
 
-The acceptance by index R(r) is the probability that the child with index r is the accepted one, of a node
-with children enough. Both methods draft without replacement, so R sums to one over the draft's support
-unless the target has support that the draft lacks.
+The acceptance by index R(r) is the probability that the child with index r is the accepted one, if the node
+has enough children. Both methods draft without replacement. R therefore sums to one over the draft's support,
+unless the target has tokens that the draft lacks.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from specdec.theory.divergences import Distribution, checked_pair, total_variation
-from specdec.theory.ersd_by_index import ersd_law
+from specdec.theory.ersd_by_index import ersd_rates
 from specdec.theory.estimate import Estimate, by_row
-from specdec.theory.gsd_by_index import gsd_law
+from specdec.theory.gsd_by_index import gsd_rates
 
 
 def gsd_acceptance(p: Distribution, q: Distribution) -> Tensor:
@@ -24,9 +24,9 @@ def gsd_acceptance(p: Distribution, q: Distribution) -> Tensor:
 def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
     """Probability that ERSD accepts the first drafted token, exact: Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i).
 
-    The probability of Lemma 3.1: it lies between both `harmonic_mean_similarity` and
-    `ersd_total_variation_bound` from below, and `gsd_acceptance` from above. O(n log n): sorted by p/q, the
-    maximum is p_j/p_i from i on and q_j/q_i before it.
+    This is the probability of Lemma 3.1. `harmonic_mean_similarity` and `ersd_total_variation_bound` bound it
+    from below, `gsd_acceptance` from above. It takes O(n log n): in the order of p/q, the maximum is q_j/q_i
+    before i and p_j/p_i from i on.
     """
     p, q = checked_pair(p, q)
     order = (p.log() - q.log()).nan_to_num(0.0).argsort(-1)
@@ -40,7 +40,7 @@ def ersd_acceptance(p: Distribution, q: Distribution) -> Tensor:
 def ersd_total_variation_bound(p: Distribution, q: Distribution) -> Tensor:
     """(1 - D_TV) / (1 + D_TV): a lower bound of ERSD's first acceptance, beside D_HM of Lemma 3.1.
 
-    Neither bound is always the tighter one; this one is tight at P = Q, where D_HM is 1/2.
+    Neither bound is always the tighter one. This one is tight at P = Q, where D_HM is 1/2.
     """
     distance = total_variation(p, q)
     return (1 - distance) / (1 + distance)
@@ -66,12 +66,12 @@ def estimate_gsd_acceptance_by_index(
 ) -> Estimate:
     """GSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
 
-    Exact, with error zero, where at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of up to k - 1
-    rejected tokens exist: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447. Beyond,
-    the mean over `samples` simulated lists of rejected tokens, each weighted with its exact acceptance
-    probabilities. ValueError where p or q is no distribution, k < 1 or samples < 2.
+    It is exact, with error zero, if there are at most `gsd_by_index.MAX_PREFIXES` (200,000) ordered lists of
+    up to k - 1 rejected tokens: any k up to a vocabulary of 8, k = 2 up to 199,999 tokens, k = 3 up to 447.
+    Otherwise it is the mean over `samples` simulated lists of rejected tokens, each with its exact acceptance
+    probabilities. ValueError if p or q is no distribution, k < 1 or samples < 2.
     """
-    return by_row(gsd_law, p, q, k, samples, seed)
+    return by_row(gsd_rates, p, q, k, samples, seed)
 
 
 def ersd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
@@ -84,8 +84,8 @@ def estimate_ersd_acceptance_by_index(
 ) -> Estimate:
     """ERSD's acceptance by index, R of Equation 3, with its standard error, both [..., k].
 
-    By quadrature, with error zero (below 1e-12), up to `ersd_by_index.MAX_VOCABULARY` (512) tokens. Beyond,
-    R(0) by its closed form and the others as the mean over `samples` simulated winners and arrival
+    Up to `ersd_by_index.MAX_VOCABULARY` (512) tokens it is integrated, with error zero (below 1e-12). For
+    more tokens R(0) has its closed form. The others are the mean over `samples` simulated winners and arrival
     times of the race under P, each with its exact distribution of ranks under Q. ValueError as for GSD.
     """
-    return by_row(ersd_law, p, q, k, samples, seed)
+    return by_row(ersd_rates, p, q, k, samples, seed)

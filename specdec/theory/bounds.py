@@ -1,8 +1,8 @@
 """Expected tokens per round and their upper bounds, and the entropy bounds of channel simulation.
 
-The bounds of expected tokens hold for a source whose acceptance has one law R at every node. On real text
-the mean of R over contexts has an entropy at least as large as the mean entropy, so that a bound computed
-from a mean R is not guaranteed there.
+The bounds of expected tokens hold for a source whose acceptance has one distribution R at every node. On real
+text R varies, and the entropy of the mean R is at least the mean entropy. A bound computed from a mean R is
+therefore not guaranteed there.
 """
 
 from __future__ import annotations
@@ -200,10 +200,10 @@ def _smallest_over_m(
 
 
 def _entropy(rates: np.ndarray) -> float:
-    """Bits of the law R with what is missing to 1 as one more outcome."""
+    """Bits of the distribution R with what is missing to 1 as one more outcome."""
     missing = 1 - math.fsum(rates)
-    law = [*rates[rates > 0].tolist(), *([missing] if missing > 1e-12 else [])]
-    return max(0.0, -math.fsum(x * math.log2(x) for x in law))
+    distribution = [*rates[rates > 0].tolist(), *([missing] if missing > 1e-12 else [])]
+    return max(0.0, -math.fsum(x * math.log2(x) for x in distribution))
 
 
 def _ratio(numerator: float, denominator: float) -> float:

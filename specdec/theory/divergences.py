@@ -43,8 +43,11 @@ def entropy(p: Distribution) -> Tensor:
 
 
 def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
-    """H[R] in bits of acceptance rates by child index [n] (of Theorem 4.1), what is missing to 1 as one more
-    outcome: at most the entropy of the whole law."""
+    """H[R] in bits of acceptance rates by child index [n] (of Theorem 4.1).
+
+    The probability missing to 1 counts as one more outcome, so that this is at most the entropy of all
+    indices.
+    """
     missing = 1 - math.fsum(rates)
     return float(entropy([*rates, missing if missing > 1e-12 else 0.0]))
 
@@ -52,9 +55,8 @@ def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
 def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
     """D_CS[P || Q] = -∫ w(h) log w(h) dh in bits, w(h) = Q(p/q >= h) (Goc and Flamich, 2024).
 
-    Beside the paper, refining Equations 7 and 8: D_KL <= D_CS <= H <= D_CS + log(e + 1), H being the entropy
-    of greedy rejection sampling's index: the sharper relative of D_KL for drafts with replacement. Infinite
-    where p has support that q lacks.
+    Beside the paper, refining Equations 7 and 8: D_KL <= D_CS <= H <= D_CS + log(e + 1), where H is the
+    entropy of greedy rejection sampling's index, with replacement. Infinite if p has a token that q lacks.
     """
     p, q = checked_pair(p, q)
     ratio, order = torch.where(p > 0, p / q, 0).sort(-1)
@@ -65,9 +67,9 @@ def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
 
 
 def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
-    """P and Q of Section 3: float64, normalised, of one shape.
+    """Check P and Q of Section 3; returns them as float64, normalised, in one shape.
 
-    ValueError where one is no distribution or sizes differ.
+    ValueError if one is no distribution, or their sizes differ.
     """
     p, q = checked_distribution("p", p), checked_distribution("q", q)
     if p.shape[-1] != q.shape[-1]:
@@ -79,9 +81,9 @@ def checked_pair(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 
 def checked_distribution(name: str, value: Distribution) -> Tensor:
-    """A distribution over the Ω of Section 1, float64 [..., n], normalised.
+    """Check a distribution over the Ω of Section 1; returns it as float64 [..., n], normalised.
 
-    ValueError with the argument's name and what is wrong with it.
+    A ValueError names the argument and says what is wrong.
     """
     probs = as_tensor(value)
     if probs is None:
@@ -96,10 +98,7 @@ def checked_distribution(name: str, value: Distribution) -> Tensor:
 
 
 def as_tensor(value: Distribution) -> Tensor | None:
-    """The numbers of what is stated about distributions (Section 3), float64 on the device where they are.
-
-    None where they are no real numbers.
-    """
+    """The numbers of an argument (Section 3) as float64 on their device; None if they are no real numbers."""
     if isinstance(value, Tensor):
         return None if value.is_complex() else value.double()
     array = reals(value)

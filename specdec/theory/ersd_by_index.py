@@ -5,9 +5,9 @@ probability 1 - exp(-a_ij t), a_ij = max(0, q_j p_i / q_i - p_j), independently 
 
     R(r) = Σ_i p_i ∫ e^-t PoissonBinomial_r(1 - exp(-a_ij t), j != i) dt.
 
-Rates a_ij may differ by many orders of magnitude, which fixed Gauss-Laguerre nodes miss. With t = e^y every
-factor exp(-a t) is the same curve shifted, so the trapezoid rule on an even grid of y serves all rates
-alike, and converges exponentially.
+The rates a_ij may differ by many orders of magnitude, which fixed Gauss-Laguerre nodes miss. With t = e^y
+every factor exp(-a t) is the same curve, shifted. The trapezoid rule on an even grid of y therefore serves
+all rates alike and converges exponentially.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import math
 import numpy as np
 
 MAX_VOCABULARY = 512
-"""Tokens up to which all pairs of tokens are integrated; O(n² k) a node."""
+"""Largest vocabulary whose pairs of tokens are all integrated, in O(n² k) per node."""
 
 _STEP = 0.15
 _LAST_TIME = 42.0
 _FIRST_TIME = 1e-8
 _POINTS = 2048
-"""Points that are handled together: they should fit a cache."""
+"""Points that are computed together, so that they fit a cache."""
 
 
-def ersd_law(
+def ersd_rates(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """ERSD's R (Equation 3) and its standard errors, [k]; p and q [n], k at most the size of q's support."""
@@ -34,9 +34,9 @@ def ersd_law(
     order = np.argsort(p / q)
     p, q = p[order], q[order]
     if len(p) <= MAX_VOCABULARY:
-        value, error = integrated_ersd_law(p, q, k), np.zeros(k)
+        value, error = integrated_ersd(p, q, k), np.zeros(k)
     else:
-        value, error = simulated_ersd_law(p, q, k, samples, generator)
+        value, error = simulated_ersd(p, q, k, samples, generator)
     value[0], error[0] = first_acceptance(p, q), 0
     return value, error
 
@@ -48,59 +48,64 @@ def first_acceptance(p: np.ndarray, q: np.ndarray) -> float:
     return float((p / (1 + np.maximum(overtaking, 0))).sum())
 
 
-def integrated_ersd_law(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
-    """R (Equation 3) [k] by quadrature, R(0) only to 1e-8: it is `first_acceptance`. q > 0, sorted by p/q."""
+def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
+    """R (Equation 3) [k] by quadrature; q > 0, sorted by p/q.
+
+    R(0) is accurate to 1e-8 only; `first_acceptance` is exact.
+    """
     times, weights = _nodes(float((p / q).max()))
-    law = np.zeros(k)
+    distribution = np.zeros(k)
     winners = np.flatnonzero(p)
     if not len(winners):  # disjoint supports: nothing drafted is ever the target's winner
-        return law
+        return distribution
     parts = min(len(winners), math.ceil(len(winners) * len(times) / _POINTS))
     for some in np.array_split(winners, parts):
-        ranks = rank_law(p, q, np.repeat(some, len(times)), np.tile(times, len(some)), k)
-        law += ranks @ np.outer(p[some], weights).ravel()
-    return law
+        ranks = rank_distribution(p, q, np.repeat(some, len(times)), np.tile(times, len(some)), k)
+        distribution += ranks @ np.outer(p[some], weights).ravel()
+    return distribution
 
 
-def simulated_ersd_law(
+def simulated_ersd(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard errors [k] of R (Equation 3) over winners and times of the race under P."""
     # winners off q's support are never drafted: they count as a rank beyond k
     covered = generator.random(samples) < p.sum()
     winners = generator.choice(len(p), samples, p=p / p.sum())
-    ranks = rank_law(p, q, winners, generator.exponential(size=samples), k) * covered
+    ranks = rank_distribution(p, q, winners, generator.exponential(size=samples), k) * covered
     return ranks.mean(1), ranks.std(1, ddof=1) / math.sqrt(samples)
 
 
-def rank_law(p: np.ndarray, q: np.ndarray, winners: np.ndarray, times: np.ndarray, k: int) -> np.ndarray:
-    """Probabilities [k, points] that the winner under P at that time has rank 0, ..., k - 1 under Q.
+def rank_distribution(
+    p: np.ndarray, q: np.ndarray, winners: np.ndarray, times: np.ndarray, k: int
+) -> np.ndarray:
+    """Probabilities [k, points] that the winner under P has rank 0, ..., k - 1 under Q, given its time.
 
     The rank is ERSD's child index (Algorithm 5). winners, times: [points]. q > 0, sorted by p/q: only tokens
-    sorted before the winner can overtake it.
+    before the winner in this order can overtake it.
     """
     order = np.argsort(winners)
     reach, now = (p / q)[winners][order] * times[order], times[order]
     first = np.searchsorted(winners[order], np.arange(len(p)), side="right")
-    law = np.zeros((k, len(winners)))
-    law[0] = 1
+    distribution = np.zeros((k, len(winners)))
+    distribution[0] = 1
     for j in range(int(winners.max())):
         points = slice(first[j], None)
         rate = np.maximum(q[j] * reach[points] - p[j] * now[points], 0)
         before = -np.expm1(-rate)
-        part = law[: j + 2, points]
+        part = distribution[: j + 2, points]
         overtaken = part[:-1] * before
         part *= np.exp(-rate)
         part[1:] += overtaken
-    result = np.empty_like(law)
-    result[:, order] = law
+    result = np.empty_like(distribution)
+    result[:, order] = distribution
     return result
 
 
 def _nodes(largest_ratio: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times [m] and weights [m] with Σ weights f(times) = ∫ e^-t f(t) dt for ranks from 1 up.
+    """Times [m] and weights [m] such that Σ weights f(times) = ∫ e^-t f(t) dt for ranks from 1 up.
 
-    A rank above 0 before time t has probability at most t Σ a <= t p/q, hence the first time.
+    A rank above 0 before time t has probability at most t Σ a <= t p/q, which gives the first time.
     """
     first = math.log(_FIRST_TIME / math.sqrt(max(largest_ratio, 1.0)))
     times = np.exp(np.arange(first, math.log(_LAST_TIME) + _STEP, _STEP))

@@ -1,4 +1,4 @@
-"""A number and how far it may be off, and the loop over a batch of distributions."""
+"""Estimates with their standard errors, and the loop over a batch of distributions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_SAMPLES = 10_000_000
 
 
 class Estimate(NamedTuple):
-    """value and standard_error, of one shape; the error is 0 where the value is exact."""
+    """A value and its standard error, of one shape; the error is 0 if the value is exact."""
 
     value: Tensor
     standard_error: Tensor
@@ -29,8 +29,8 @@ Law = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np
 """(p, q, k, samples, generator) -> values [k] and standard errors [k], for one pair of distributions."""
 
 
-def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
-    """The law R (Equation 3) of each pair of a batch, [..., k]; rows are simulated independently."""
+def by_row(distribution: Law, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
+    """R (Equation 3) of each pair in a batch, [..., k]; pairs are simulated independently."""
     p, q = checked_pair(p, q)
     k, samples = whole("k", k, 1, MAX_DRAFT_TOKENS), whole("samples", samples, 2, _MOST_SAMPLES)
     generator, size = np.random.default_rng(checked_seed(seed)), p.shape[-1]
@@ -40,6 +40,6 @@ def by_row(law: Law, p: Distribution, q: Distribution, k: int, samples: int, see
         drafted = min(k, int((q_row > 0).sum()))
         # p / q of what is hardly ever drafted must stay a number; it changes nothing that can be seen
         q_row = np.where(q_row > 0, np.maximum(q_row, _LEAST), 0)
-        result[:, row, :drafted] = law(p_row, q_row, drafted, samples, generator)
+        result[:, row, :drafted] = distribution(p_row, q_row, drafted, samples, generator)
     value, error = torch.from_numpy(result).reshape(2, *p.shape[:-1], k).to(p.device)
     return Estimate(value, error)

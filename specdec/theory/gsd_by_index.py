@@ -1,13 +1,13 @@
-"""GSD's acceptance by index: exact over all rejected prefixes, or by simulating them.
+"""GSD's acceptance by index: exact over all lists of rejected tokens, or simulated.
 
-After rejections the residual is max(P - λQ, 0) / S(λ) with S(λ) = Σ max(P - λQ, 0), and the draft is Q / c
-off the rejected tokens, c being their complement's mass. With μ = λ + S(λ) / c, the next child
+After rejections the residual is max(P - λQ, 0) / S(λ) with S(λ) = Σ max(P - λQ, 0), and the draft is Q / c on
+the tokens that were not rejected, whose mass is c. With μ = λ + S(λ) / c, the next child
 
     is accepted                 with probability 1 - S(μ) / S(λ),
-    is x and rejected           with probability (max(P_x, μQ_x) - max(P_x, λQ_x)) / S(λ),
+    is x and rejected           with probability (max(P_x, μQ_x) - max(P_x, λQ_x)) / S(λ).
 
-and after that rejection λ is μ and c lacks Q_x. S(λ) is therefore the probability that all children so far
-were rejected, given which tokens they were: only their identity needs enumeration or sampling.
+After that rejection λ becomes μ and c loses Q_x. S(λ) is therefore the probability that all children so far
+were rejected, given which tokens they were. Only the lists of tokens need enumeration or sampling.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import math
 import numpy as np
 
 MAX_PREFIXES = 200_000
-"""Ordered lists of rejected tokens up to which acceptance is exact."""
+"""Number of ordered lists of rejected tokens up to which acceptance is exact."""
 
 
-def gsd_law(
+def gsd_rates(
     p: np.ndarray, q: np.ndarray, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """GSD's R (Equation 3) and its standard errors, [k]; p and q [n], k at most the size of q's support."""
     pair = SortedPair(p, q)
     size = int((q > 0).sum())
     if sum(math.perm(size, length) for length in range(k)) <= MAX_PREFIXES:
-        return exact_gsd_law(pair, k), np.zeros(k)
-    return simulated_gsd_law(pair, k, samples, generator)
+        return exact_gsd(pair, k), np.zeros(k)
+    return simulated_gsd(pair, k, samples, generator)
 
 
 class SortedPair:
@@ -49,19 +49,19 @@ class SortedPair:
         return np.maximum(self.p_above[first] - level * self.q_above[first], 0) + self.uncovered
 
 
-def exact_gsd_law(pair: SortedPair, k: int) -> np.ndarray:
-    """R [k] of Equation 3 by recursion over ordered lists of rejected tokens, a row each.
+def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
+    """R [k] of Equation 3 by recursion over ordered lists of rejected tokens, one row for each list.
 
-    reached: probability of that list and of rejecting all of it. left: which tokens it does not hold.
+    reached: probability of the list, all of it rejected. left: the tokens that are not in it.
     """
     level, reached = np.zeros(1), np.ones(1)
     left = np.ones((1, len(pair.q)), dtype=bool)
-    law = np.zeros(k)
+    distribution = np.zeros(k)
     for index in range(k):
         mass = pair.survival(level)
         alive = (reached > 0) & (mass > 0)  # rejected by rounding alone: nothing is left to accept
         next_level = level + mass / np.where(left, pair.q, 0).sum(-1)
-        law[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
+        distribution[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
         if index + 1 == k:
             break
         rejected = _rejection(pair, level[:, None], next_level[:, None], slice(None))
@@ -69,10 +69,10 @@ def exact_gsd_law(pair: SortedPair, k: int) -> np.ndarray:
         rows, tokens = np.nonzero(chances)
         level, reached, left = next_level[rows], chances[rows, tokens], left[rows]
         left[np.arange(len(rows)), tokens] = False
-    return law
+    return distribution
 
 
-def simulated_gsd_law(
+def simulated_gsd(
     pair: SortedPair, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard errors [k] of R (Equation 3) over sampled lists of rejected tokens."""
@@ -99,7 +99,7 @@ def _rejection(
 
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """Q off each sample's rejected tokens; summed anew where a difference would be rounding error."""
+    """Mass of Q outside each sample's rejected tokens; small masses are summed anew, without cancellation."""
     left = q.sum() - q[rejected].sum(1)
     tiny = left < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)
@@ -118,8 +118,8 @@ def _sampled_rejections(
 ) -> np.ndarray:
     """One more rejected token per sample, by inverting the running sum of `_rejection` over sorted tokens.
 
-    rejected: [samples, so far], ascending. That sum has a closed form, so a sample costs a bisection
-    instead of a pass over the vocabulary; tokens rejected before are jumped over.
+    rejected: [samples, so far], ascending. The running sum has a closed form, so that a sample costs a
+    bisection instead of a pass over the vocabulary. Tokens that were rejected before are skipped.
     """
     below, until = np.searchsorted(pair.ratio, level), np.searchsorted(pair.ratio, next_level)
 

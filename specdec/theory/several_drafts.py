@@ -1,7 +1,7 @@
-"""How much of one position is accepted with n drafts: by the rules of others, and by any rule at most.
+"""Acceptance of one position with n drafts: by SpecInfer, by SpecTr, and by the best rule possible.
 
-Beside the paper. Drafts of SpecInfer and SpecTr are independent draws; the most that any rule can accept is
-known for these and for drafts without replacement, which GSD, ERSD and traversal verification have.
+Beside the paper. SpecInfer and SpecTr use independent draws. The most that any rule can accept is known for
+these, and for drafts without replacement, as GSD, ERSD and traversal verification have them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _TOLERANCE = 1e-10
 def specinfer_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Probability that SpecInfer's rule accepts one of n independent draws from q, [...].
 
-    Beside the paper (Miao et al., "SpecInfer", 2023). All rejected: Σ max(P - λQ, 0), λ growing by that
-    very sum at each rejection. 1 - D_TV for n = 1, as GSD. ValueError where p or q is no distribution, n < 1.
+    Beside the paper (Miao et al., "SpecInfer", 2023). All draws are rejected with probability Σ max(P - λQ,
+    0), where λ grows by this sum at each rejection. For n = 1 it is 1 - D_TV, as for GSD. ValueError if p or
+    q is no distribution, or n < 1.
     """
     p, q = checked_pair(p, q)
     level, rejected = torch.zeros_like(p[..., :1]), torch.ones_like(p[..., :1])
@@ -52,12 +53,12 @@ def spectr_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
 def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bool = False) -> Tensor:
     """The most that any lossless rule can accept of one position with n drafts from q, [...].
 
-    Beside the paper: min over sets H of tokens of P(H) + Pr(some draft is not in H) (Khisti et al.,
+    Beside the paper: the minimum over sets H of tokens of P(H) + Pr(some draft is not in H) (Khisti et al.,
     "Multi-draft speculative sampling: canonical decomposition and theoretical limits", 2024; Hu et al.,
-    "Towards optimal multi-draft speculative decoding", 2025), where it is enough to let H grow in the order
-    of p/q. replacement: whether drafts are independent draws from q, or the first n arrivals of a race.
+    "Towards optimal multi-draft speculative decoding", 2025). Sets that grow in the order of p/q are enough.
+    replacement: drafts are independent draws from q; by default they are the first n arrivals of a race.
 
-    Exact to 1e-9, at any vocabulary size. ValueError where p or q is no distribution, or n < 1.
+    Exact to 1e-9 at any vocabulary size. ValueError if p or q is no distribution, or n < 1.
     """
     n, replacement = whole("n", n, 1, MAX_DRAFT_TOKENS), truth("replacement", replacement)
     if n == 1:

@@ -14,7 +14,7 @@ from specdec.context.acceptance import STAGES, Hazards, marginal
 from specdec.context.features import WIDTH, of_arrivals, of_children, of_node, of_uniforms
 from specdec.context.growth import Branch, child_counts, plan
 from specdec.drafters import context as context_draft
-from specdec.exactness.losslessness import joint_law
+from specdec.exactness.losslessness import joint_distribution
 from specdec.experiments import context as experiment
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
@@ -60,7 +60,7 @@ def test_gsd_on_grown_trees_has_the_targets_law(k, seed):
     """χ² over the first two tokens, 2,000 runs; false alarm 1e-6 a tree."""
     pair, tree = narrow_pair(), ContextTree(capricious("gsd", seed), k)
     runs = [first_tokens(pair, tree, s, 2) for s in range(2000)]
-    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
 def counts_that_look_ahead(reach, untested, tested, most, k, depth, average):
@@ -92,7 +92,7 @@ def test_chi_square_catches_a_child_decided_with_its_own_uniform(peeks, monkeypa
         monkeypatch.setattr(context_draft, "child_counts", counts_that_look_ahead)
     pair, tree = tilted_pair(), second_child_by_its_uniform()
     runs = [first_tokens(pair, tree, s, 1) for s in range(3000)]
-    assert (chi_square_p_value(runs, joint_law(pair.target, [0], 1)) < FALSE_ALARM) == peeks
+    assert (chi_square_p_value(runs, joint_distribution(pair.target, [0], 1)) < FALSE_ALARM) == peeks
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_chi_square_catches_a_tree_that_drops_a_drafted_token(monkeypatch):
 
     monkeypatch.setattr(Branch, "drafted", choosy)
     broken = [first_tokens(pair, tree, s, 1) for s in range(3000)]
-    assert chi_square_p_value(broken, joint_law(pair.target, [0], 1)) < FALSE_ALARM
+    assert chi_square_p_value(broken, joint_distribution(pair.target, [0], 1)) < FALSE_ALARM
 
 
 @pytest.mark.slow

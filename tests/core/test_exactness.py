@@ -11,7 +11,7 @@ import torch
 import specdec
 from specdec.decoding import engine
 from specdec.exactness.faults import FAULTS
-from specdec.exactness.losslessness import Check, joint_law
+from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
 from specdec.race import log_exponentials, noise, race_of, races, uniform
 from specdec.race import sparse as sparse_race
@@ -35,14 +35,14 @@ def test_gsd_has_the_targets_joint_law_by_enumeration(topology, monkeypatch):
     """Two tokens, three where one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
     law = law_by_choice("gsd", pair, topology, length, monkeypatch)
-    assert distance(law, joint_law(pair.target, [0], length)) < 1e-12
+    assert distance(law, joint_distribution(pair.target, [0], length)) < 1e-12
 
 
 @pytest.mark.parametrize("fault", ["kept-target", "kept-draft"])
 def test_enumeration_catches_a_verifier_without_one_of_its_updates(fault, monkeypatch):
     pair = markov_pair(3, seed=1)
     law = law_by_choice("gsd", pair, batch(2), 2, monkeypatch, FAULTS[fault].verifier)
-    assert distance(law, joint_law(pair.target, [0], 2)) > 1e-3
+    assert distance(law, joint_distribution(pair.target, [0], 2)) > 1e-3
 
 
 class TabulatedRaces:
@@ -90,8 +90,8 @@ def test_first_tokens_race_has_the_targets_law(method):
     """χ², false alarm 1e-6; the control is the law of the draft."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
-    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
-    assert chi_square_p_value(runs, joint_law(pair.draft, [0], 2)) < FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(pair.draft, [0], 2)) < FALSE_ALARM
 
 
 def adversarial_pair(vocab_size=16):
@@ -112,7 +112,7 @@ def test_gsd_end_to_end_has_the_targets_law(topology):
     """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, "gsd", topology, seed) for seed in range(4000)]
-    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
 @pytest.mark.slow
@@ -286,7 +286,7 @@ def test_a_token_without_draft_probability_is_never_drafted():
         assert all(node.token_id in (0, 1) for round in g.rounds for node in round.nodes)
         assert all(len(round.nodes) <= 2 for round in g.rounds)
     runs = [first_tokens(pair, "gsd", batch(4), seed, length=1) for seed in range(2000)]
-    assert chi_square_p_value(runs, joint_law(pair.target, [0], 1)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 1)) > FALSE_ALARM
 
 
 def test_noise_of_neighbouring_positions_and_seeds_is_independent():

@@ -19,7 +19,7 @@ from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
 from components.losslessness.record import SHOWN, shows_after
 from specdec.exactness.faults import FAULTS, Fault
-from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_law
+from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_distribution
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
@@ -55,7 +55,7 @@ def test_the_law_is_the_product_of_the_tables_rows(order, length):
         for n in range(len(prefix), len(text)):
             mass *= float(table[(*text[n - order : n], text[n])])
         product[outcome] = mass
-    law = joint_law(MarkovModel(table), prefix, length)
+    law = joint_distribution(MarkovModel(table), prefix, length)
     assert sum(law.values()) == pytest.approx(1, abs=1e-12)
     assert distance(law, product) < 1e-12
 
@@ -245,7 +245,7 @@ def test_the_small_models_are_laws_over_the_named_tokens(draft):
     pair = lossless_models.pair(draft)
     assert pair.vocab_size == len(lossless_models.TOKENS)
     assert len(pair.target.log_table.unique(dim=0)) == pair.vocab_size
-    law = joint_law(pair.target, [lossless_models.TODAY], 3)
+    law = joint_distribution(pair.target, [lossless_models.TODAY], 3)
     assert min(law.values()) > 0
     assert sum(law.values()) == pytest.approx(1)
 

@@ -14,7 +14,7 @@ from specdec.decoding.engine import Engine, RunSettings
 from specdec.drafters import NGram, Suffix
 from specdec.drafters.automaton import SuffixAutomaton
 from specdec.exactness.faults import FAULTS
-from specdec.exactness.losslessness import joint_law
+from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import Residual, gsd
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
@@ -106,7 +106,7 @@ def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=N
 @pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
 def test_gsd_keeps_the_target_s_law_whoever_drafts(drafter):
     """χ² of two tokens, 3,000 runs; false alarm 1e-6 a drafter."""
-    assert chi_square_p_value(first_tokens(drafter), joint_law(TARGET, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(first_tokens(drafter), joint_distribution(TARGET, [0], 2)) > FALSE_ALARM
 
 
 def test_chi_square_catches_a_second_sample_after_a_refused_one():
@@ -121,13 +121,13 @@ def test_chi_square_catches_a_second_sample_after_a_refused_one():
         return verdict._replace(token_id=again.sample((u * 7919) % 1))
 
     runs = first_tokens(DRAFTERS[1], twice, runs=1000)
-    assert chi_square_p_value(runs, joint_law(TARGET, [0], 2)) < FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(TARGET, [0], 2)) < FALSE_ALARM
 
 
 def test_chi_square_catches_a_broken_verifier_behind_suffixes():
     """The control of drafts with chances."""
     runs = first_tokens(Suffix(0), FAULTS["kept-target"].verifier, runs=1000)
-    assert chi_square_p_value(runs, joint_law(TARGET, [0], 2)) < FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(TARGET, [0], 2)) < FALSE_ALARM
 
 
 # ---------------------------------------------------------------- the draft's temperature
@@ -148,7 +148,7 @@ def test_a_draft_temperature_changes_ersd_s_calls_and_not_its_text(temperature):
 def test_a_draft_temperature_leaves_gsd_s_law(temperature):
     """χ² of two tokens, 2,000 runs; false alarm 1e-6 a temperature."""
     runs = first_tokens(None, runs=2000, temperature=temperature)
-    assert chi_square_p_value(runs, joint_law(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM
 
 
 def test_auto_measures_each_draft_temperature():

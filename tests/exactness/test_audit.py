@@ -13,11 +13,11 @@ import specdec
 from specdec.decoding.engine import Engine, RunSettings
 from specdec.exactness.audit import audit, evidence, power
 from specdec.exactness.audit.command import main
+from specdec.exactness.audit.distribution import OTHER, TargetDistribution
 from specdec.exactness.audit.engines import assisted, ours, transformers
-from specdec.exactness.audit.law import OTHER, TargetLaw
 from specdec.exactness.audit.report import BEYOND_DOUBT
 from specdec.exactness.faults import FAULTS
-from specdec.exactness.losslessness import joint_law
+from specdec.exactness.losslessness import joint_distribution
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.race import derived_seed, uniform
@@ -134,7 +134,7 @@ def of_bytes():
 def in_text(pair):
     """Our engine, returning texts."""
     sample = ours(pair, method="ar")
-    return lambda *asked: TargetLaw(pair, asked[0], Sampling()).said(sample(*asked))
+    return lambda *asked: TargetDistribution(pair, asked[0], Sampling()).said(sample(*asked))
 
 
 def failed(report):
@@ -234,13 +234,13 @@ def test_a_doubt_that_a_second_run_does_not_confirm_is_no_verdict():
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_the_law_is_that_of_enumeration(length):
-    law = TargetLaw(PAIR, [0], Sampling()).joint(length, 0.0)
+    law = TargetDistribution(PAIR, [0], Sampling()).joint(length, 0.0)
     assert law.pop(OTHER) == 0
-    assert distance(law, joint_law(PAIR.target, [0], length)) < 1e-12
+    assert distance(law, joint_distribution(PAIR.target, [0], length)) < 1e-12
 
 
 def test_rare_outcomes_are_one():
-    law = TargetLaw(PAIR, [0], Sampling()).joint(2, 0.02)
+    law = TargetDistribution(PAIR, [0], Sampling()).joint(2, 0.02)
     assert min(law.values()) >= 0.02
     assert law[OTHER] > 0.05
     assert sum(law.values()) == pytest.approx(1)

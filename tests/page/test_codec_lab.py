@@ -51,7 +51,7 @@ def test_bobs_token_is_alices_and_the_recorded_one(case):
 def test_bits_are_those_of_the_codec(case):
     sentence, view = case
     kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in sentence["positions"]]
-    law = channel.zipf_law(sum(kls) / len(kls))
+    law = channel.zipf_distribution(sum(kls) / len(kls))
     indices = [token["index"] for token in view["tokens"]]
     bits = [float(row[1]) for row in view["totals"]]
     assert bits[0] == pytest.approx(sum(kls), abs=0.05)
@@ -65,7 +65,7 @@ def test_recorded_entropies_are_those_of_the_index_laws(case):
     """The first five positions; simulated ones within their error."""
     sentence, view = case
     for at, token in list(zip(sentence["positions"], view["tokens"], strict=True))[:5]:
-        both = channel.index_laws(at["p"], at["q"], sentence["method"])
+        both = channel.index_distributions(at["p"], at["q"], sentence["method"])
         assert token["entropy_with"] == pytest.approx(both.entropy_with, abs=1e-3)
         assert token["entropy_without"] == pytest.approx(both.entropy_without, abs=0.02)
         assert both.kl <= both.entropy_with + 1e-6
@@ -94,7 +94,7 @@ def test_views_are_plain_data():
 def test_presets_show_the_laws_of_the_theory(method, preset):
     _, names, p, q = preset
     view = lab.laws({"method": method, "p": p, "q": q})
-    both = channel.index_laws(view["p"], view["q"], method)
+    both = channel.index_distributions(view["p"], view["q"], method)
     rows = view["plot"]["table"]["rows"]
     assert float(rows[0][1]) == pytest.approx(both.with_replacement[0], abs=1e-4)
     assert float(rows[0][2]) == pytest.approx(both.without_replacement[0], abs=1e-4)
@@ -190,7 +190,7 @@ def test_a_mistake_is_a_message_that_names_the_value(function, request_, message
 
 
 def test_a_failure_of_ours_shows_no_internals(monkeypatch, caplog):
-    monkeypatch.setattr(channel, "index_laws", lambda *_: 1 / 0)
+    monkeypatch.setattr(channel, "index_distributions", lambda *_: 1 / 0)
     answer = lab.laws({"method": "greedy_rejection", "p": [1, 1], "q": [1, 1]})
     assert "division" not in answer["error"]
     assert "laws failed" in caplog.text

@@ -7,7 +7,7 @@ import torch
 
 import specdec
 from specdec.exactness.faults import FAULTS
-from specdec.exactness.losslessness import Check, joint_law
+from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
 from specdec.race import keys, noise, races, sparse
 from specdec.topology import Topology, batch, sequence, simple
@@ -28,13 +28,13 @@ def test_a_rule_has_the_targets_joint_law_by_enumeration(rule, topology, monkeyp
     """Two tokens, three where one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
     law = law_by_choice(rule, pair, topology, length, monkeypatch)
-    assert distance(law, joint_law(pair.target, [0], length)) < 1e-12
+    assert distance(law, joint_distribution(pair.target, [0], length)) < 1e-12
 
 
 def test_enumeration_catches_k_seq_without_its_threshold(monkeypatch):
     pair = markov_pair(3, seed=1)
     law = law_by_choice("spectr", pair, batch(2), 2, monkeypatch, FAULTS["no-threshold"].verifier)
-    assert distance(law, joint_law(pair.target, [0], 2)) > 1e-3
+    assert distance(law, joint_distribution(pair.target, [0], 2)) > 1e-3
 
 
 # ---------------------------------------------------------------- whole decodes, by χ²
@@ -47,7 +47,7 @@ def test_a_rule_end_to_end_has_the_targets_law(rule, topology):
     """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, rule, topology, seed) for seed in range(3000)]
-    assert chi_square_p_value(runs, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
 def checked(rule, topology, fault=None, decodes=3000, pair=None):
@@ -151,7 +151,7 @@ def test_laws_without_support_or_residual(rule, laws):
     ]
     assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
     tokens = [tuple(run.token_ids[:2]) for run in runs]
-    assert chi_square_p_value(tokens, joint_law(pair.target, [0], 2)) > FALSE_ALARM
+    assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
     if laws == "the same":
         assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
 
@@ -168,5 +168,5 @@ def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
         for s in range(1200)
     ]
     table = specdec.probs.log_probs(pair.target.log_table, specdec.probs.Sampling(top_p=0.9)).exp()
-    law = joint_law(MarkovModel(table), [0], 2)
+    law = joint_distribution(MarkovModel(table), [0], 2)
     assert chi_square_p_value(runs, law) > FALSE_ALARM

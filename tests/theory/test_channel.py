@@ -17,10 +17,10 @@ from specdec.channel import (
     TunstallCode,
     decode_indices,
     encode_indices,
-    index_laws,
+    index_distributions,
     simulation,
     transmit,
-    zipf_law,
+    zipf_distribution,
 )
 from specdec.channel import report as channel_report
 from specdec.methods import Drafted, gsd, specinfer
@@ -84,7 +84,7 @@ def test_samples_have_the_law_p(method):
 
 def test_greedy_rejection_index_has_its_law_and_not_that_without_replacement():
     """χ², false alarm 1e-6."""
-    laws = index_laws(P, Q, "greedy_rejection", 64)
+    laws = index_distributions(P, Q, "greedy_rejection", 64)
     indices = [(message.index,) for message in messages("greedy_rejection")]
     assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
     within = [(index,) for (index,) in indices if index < 5]
@@ -169,7 +169,7 @@ def poisson_process_index(rng, p, q):
 def test_poisson_functional_law_with_replacement_is_a_mixture_of_geometric_ones():
     """χ² against 6,000 simulated processes, false alarm 1e-6; the law without replacement fails it."""
     rng = np.random.default_rng(2)
-    laws = index_laws(P, Q, "poisson_functional", 400)
+    laws = index_distributions(P, Q, "poisson_functional", 400)
     indices = [(poisson_process_index(rng, np.array(P), np.array(Q)),) for _ in range(6000)]
     assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
     within = [(index,) for (index,) in indices if index < 5]
@@ -186,14 +186,14 @@ def test_only_the_law_with_replacement_has_an_entropy_of_at_least_kl(method):
     rng = np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
-        laws = index_laws(p, q, method)
+        laws = index_distributions(p, q, method)
         assert laws.with_replacement[0] == pytest.approx(laws.without_replacement[0], abs=1e-12)
         assert laws.with_replacement.sum() == pytest.approx(1, abs=1e-6)
         assert laws.without_replacement.sum() == pytest.approx(1, abs=1e-12)
         assert laws.kl <= laws.entropy_with + 1e-6
         assert laws.entropy_with <= bound(laws.kl) + 1e-6
         assert laws.entropy_without <= laws.entropy_with + 1e-6
-    extreme = index_laws(*EXTREME, method)
+    extreme = index_distributions(*EXTREME, method)
     assert extreme.kl == pytest.approx(6.4968, abs=1e-4)
     assert extreme.entropy_without == pytest.approx(0.1414, abs=1e-4)
     assert extreme.entropy_with > extreme.kl
@@ -202,7 +202,7 @@ def test_only_the_law_with_replacement_has_an_entropy_of_at_least_kl(method):
 def test_equal_distributions_cost_nothing():
     for method in METHODS:
         assert {message.index for message in messages(method, 100, P, P)} == {0}
-        assert index_laws(P, P, method, 8).entropy_with == pytest.approx(0, abs=1e-9)
+        assert index_distributions(P, P, method, 8).entropy_with == pytest.approx(0, abs=1e-9)
 
 
 # Bits
@@ -251,7 +251,7 @@ def test_zipf_law_is_a_law_with_the_mass_beyond_it_left_out():
     exponent = 1 + 1 / (2.0 + math.log2(math.e) / math.e + 1)
     many = np.arange(1, 2_000_001) ** -exponent
     rest = 2_000_000.5 ** (1 - exponent) / (exponent - 1)
-    assert zipf_law(2.0, 1000) == pytest.approx(many[:1000] / (many.sum() + rest), rel=1e-6)
+    assert zipf_distribution(2.0, 1000) == pytest.approx(many[:1000] / (many.sum() + rest), rel=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -264,12 +264,12 @@ def test_a_transmission_costs_more_than_kl_and_less_than_the_bound_allows(method
     assert sent.token_ids == tuple(
         DECODE[method](index, Q, 7, position) for position, index in enumerate(sent.indices)
     )
-    laws = index_laws(P, Q, method)
+    laws = index_distributions(P, Q, method)
     own, entropy = {
         "greedy_rejection": (laws.with_replacement, laws.entropy_with),
         "poisson_functional": (laws.without_replacement, laws.entropy_without),
     }[method]
-    again = transmit(P, Q, 7, method, count=1500, law=torch.tensor(own))
+    again = transmit(P, Q, 7, method, count=1500, distribution=torch.tensor(own))
     assert again.token_ids == sent.token_ids
     surprise = -np.log2(np.maximum(own, 1e-300))
     spread = math.sqrt(float(own @ (surprise - entropy) ** 2) / 1500)
@@ -305,7 +305,7 @@ def test_other_mistakes_are_named():
         transmit(P, Q, 1, "gsd", count=1)
     with pytest.raises(ValueError, match=r"p has shape \(5,\); \[messages, n\] is needed"):
         transmit(P, Q, 1, "greedy_rejection")
-    with pytest.raises(ValueError, match=r"law = .* is no list of probabilities"):
+    with pytest.raises(ValueError, match=r"distribution = .* is no list of probabilities"):
         encode_indices([0], [0.9, 0.9])
 
 
@@ -444,7 +444,7 @@ def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(indices_and_laws, st.data())
 def test_damaged_indices_are_refused(case, data):
-    """A bit turned, bytes lost or added, another count, another law."""
+    """A bit turned, bytes lost or added, another count, another distribution."""
     indices, weights = case
     law = np.array(weights) / sum(weights)
     sent = encode_indices(indices, law)
@@ -465,7 +465,7 @@ def test_damaged_indices_are_refused(case, data):
 
 def test_another_law_is_noticed():
     sent = encode_indices([3, 1, 2, 0, 1] * 9, [0.4, 0.3, 0.2, 0.1])
-    with pytest.raises(ValueError, match="another law"):
+    with pytest.raises(ValueError, match="another distribution"):
         decode_indices(sent, 45, [0.1, 0.2, 0.3, 0.4])
 
 
@@ -487,7 +487,7 @@ def test_support_that_the_draft_lacks_is_named_before_its_price(method):
 @pytest.mark.parametrize("kl", [math.inf, math.nan, -1.0, None])
 def test_zipf_law_names_what_is_no_divergence(kl):
     with pytest.raises(ValueError, match="kl = "):
-        zipf_law(kl)
+        zipf_distribution(kl)
 
 
 def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
@@ -503,13 +503,13 @@ def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
     rng = np.random.default_rng(8)
     for _ in range(6):
         p, q = rng.dirichlet(np.full(8, 0.3)), np.maximum(rng.dirichlet(np.full(8, 0.1)), least)
-        few, more = (index_laws(p, q / q.sum(), method, count) for count in (30, 1500))
+        few, more = (index_distributions(p, q / q.sum(), method, count) for count in (30, 1500))
         assert few.kl <= few.entropy_with + 1e-9
         assert few.entropy_with == pytest.approx(more.entropy_with, abs=1e-4)
 
 
 @pytest.mark.parametrize("first", [2**32 - 1, (2**32 - 1) ^ 1, (2**32 - 1) ^ 5, 0])
-@pytest.mark.parametrize("law", [[0.9, 0.05, 0.05], [1.0], zipf_law(1.0)])
+@pytest.mark.parametrize("law", [[0.9, 0.05, 0.05], [1.0], zipf_distribution(1.0)])
 def test_another_count_in_front_of_the_indices_is_noticed(first, law):
     """Index 2**32 - 1 empties the register of the check value: zeros after it would leave it alone."""
     for zeros in range(3):
@@ -521,7 +521,7 @@ def test_another_count_in_front_of_the_indices_is_noticed(first, law):
 
 @pytest.mark.parametrize("kl", [1e15, 1e16, 1e17, 2**64, 10**30, 1e300])
 def test_zipf_law_of_a_large_divergence_is_nearly_all_beyond_its_size(kl):
-    assert 0 < zipf_law(kl).sum() < 1e-13
+    assert 0 < zipf_distribution(kl).sum() < 1e-13
 
 
 KEYED = [
@@ -553,12 +553,12 @@ def test_what_is_no_law_is_named(law):
     for use in (
         lambda: encode_indices([0], law),
         lambda: decode_indices(bytes(8), 0, law),
-        lambda: transmit(P, Q, 0, "greedy_rejection", count=2, law=law),
+        lambda: transmit(P, Q, 0, "greedy_rejection", count=2, distribution=law),
     ):
-        with pytest.raises(ValueError, match="law = "):
+        with pytest.raises(ValueError, match="distribution = "):
             use()
     for use in (
-        lambda: index_laws(law, Q, "greedy_rejection"),
+        lambda: index_distributions(law, Q, "greedy_rejection"),
         lambda: transmit(law, Q, 0, "greedy_rejection", count=2),
         lambda: channel.poisson_functional_encode(law, Q, 0),
     ):
@@ -591,7 +591,7 @@ def test_indices_come_in_any_container(indices):
 
 @pytest.mark.parametrize("method", [[], None, np.array(["greedy_rejection"] * 2), {}])
 def test_what_is_no_method_is_named(method):
-    for use in (lambda: index_laws(P, Q, method), lambda: transmit(P, Q, 0, method, count=1)):
+    for use in (lambda: index_distributions(P, Q, method), lambda: transmit(P, Q, 0, method, count=1)):
         with pytest.raises(ValueError, match=r"^method = "):
             use()
 
@@ -599,9 +599,9 @@ def test_what_is_no_method_is_named(method):
 @pytest.mark.parametrize("count", [10**30, 2**70, 0, 1.5, "3"])
 def test_counts_that_no_memory_holds_are_named(count):
     for use in (
-        lambda: index_laws(P, Q, "greedy_rejection", count),
+        lambda: index_distributions(P, Q, "greedy_rejection", count),
         lambda: transmit(P, Q, 0, "greedy_rejection", count=count),
-        lambda: zipf_law(1.0, count),
+        lambda: zipf_distribution(1.0, count),
     ):
         with pytest.raises(ValueError, match=r"^(count|size) = "):
             use()
@@ -611,4 +611,4 @@ def test_counts_that_no_memory_holds_are_named(count):
 @pytest.mark.parametrize("least", [5e-324, 1e-308])
 def test_an_index_law_whose_ratio_no_float_holds_is_named(method, least):
     with pytest.raises(ValueError, match=r"q\[0\] = .* where p is 1\.0"):
-        index_laws([1, 0], [least, 1], method, 50)
+        index_distributions([1, 0], [least, 1], method, 50)

@@ -15,7 +15,7 @@ FILES += [
     for name in (
         "algorithms",
         "channel/codes",
-        "channel/index_laws",
+        "channel/index_distributions",
         "channel/simulation",
         "channel/tunstall",
         "methods/ersd",

@@ -1,9 +1,9 @@
-"""Tests of decodes against the law, each with its p-value and with the deviation it would have found.
+"""Tests of decodes against a distribution, with p-values and the deviations that they would have found.
 
-A decode becomes numbers that are independent and uniform on (0, 1) if the engine keeps the law: the position
-of each token in the law of its place, the likeliest tokens first, at random within the token's own share
-(Rosenblatt 1952). So tokens of any vocabulary, at any place, can be counted together, and pairs of them
-show dependence.
+A token becomes a number on (0, 1) by its place in its distribution: the likeliest tokens come first, and
+within a token's own share the number is random (Rosenblatt 1952). If the engine is right, these numbers are
+independent and uniform. Tokens of any vocabulary and place can therefore be counted together, and pairs of
+numbers show dependence.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from specdec.exactness.audit.law import NO_TOKEN, Outcome
+from specdec.exactness.audit.distribution import NO_TOKEN, Outcome
 from specdec.exactness.losslessness import bisected, chi_square, critical
 
 BINS = 20
 GRID = 6
-"""Cells of one number, and of each of two."""
+"""Cells of one number, and of each number in a pair."""
 POWER = 0.99
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One test of one run.
+    """One χ² test of one run.
 
-    statistic, degrees_of_freedom, p_value: Pearson's χ². count: what was counted. would_find: a total
-    variation between engine and law, over the cells, that would have been found with probability 0.99.
+    statistic, degrees_of_freedom, p_value: Pearson's χ². count: number of counted outcomes. would_find: a
+    total variation between engine and distribution, over the cells, that is found with probability 0.99.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The test whether pairs of seeds at some distance give the same text too often.
+    """The test whether two seeds at some distance give the same text too often.
 
-    distance: the one with the smallest p-value. count, same: pairs of seeds at that distance, and how many of
-    them gave the same text. expected: how many would by chance. p_value: an upper bound, over all distances.
-    would_find: share of the pairs at distance 1 that, if duplicated, would be found with probability 0.99.
+    distance: the distance with the smallest p-value. count, same: pairs of seeds at that distance, and those
+    that gave the same text. expected: how many would by chance. p_value: an upper bound, over all distances.
+    would_find: a share of duplicates among the pairs at distance 1 that is found with probability 0.99.
     """
 
     name: str
@@ -78,12 +78,12 @@ class Duplicates:
 def duplicates(
     name: str, texts: Sequence[Hashable], probabilities: Sequence[float], level: float
 ) -> Duplicates:
-    """Whether seeds share their randomness: texts of consecutive seeds are compared at every distance.
+    """Whether seeds share their randomness: texts of seeds are compared at every distance.
 
-    probabilities: of each text under the law. At each distance every seed is in at most one pair. Given the
-    first text of a pair, the second equals it with that text's probability. The number of equal pairs is
-    therefore a sum of independent indicators, and Chernoff's bound limits its tail. The smallest bound is
-    multiplied by the number of distances.
+    probabilities: of each text under the distribution. At each distance every seed is in at most one pair.
+    Given the first text of a pair, the second equals it with that text's probability. The number of equal
+    pairs is therefore a sum of independent indicators, and Chernoff's bound limits its tail. The smallest
+    bound is multiplied by the number of distances.
     """
     numbers: dict[Hashable, int] = {}
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
@@ -121,54 +121,57 @@ def _log_chernoff(count: int, number: float, expected: float) -> float:
 
 
 def of_counts(
-    name: str, counts: Mapping[Outcome, int], law: Mapping[Outcome, float], level: float
+    name: str, counts: Mapping[Outcome, int], distribution: Mapping[Outcome, float], level: float
 ) -> Evidence:
-    """Counted outcomes against a law; level: the chance of a false alarm."""
-    found, count = chi_square(counts, law), sum(counts.values())
+    """Test counted outcomes against a distribution; level: the probability of a false alarm."""
+    found, count = chi_square(counts, distribution), sum(counts.values())
     smallest = detectable(count, found.degrees_of_freedom, level)
     return Evidence(name, *found, count, smallest)
 
 
-def places(law: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """Numbers [n] from (0, 1), uniform if each of the tokens [n] follows its row of the law [n, vocabulary].
+def places(distribution: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Numbers [n] on (0, 1), uniform if each token [n] follows its row of the distribution [n, vocabulary].
 
-    chance: uniform numbers [n] of the referee's own. 1 where a token has no probability, or is `NO_TOKEN`.
+    chance: uniform numbers [n] of the audit's own. The result is 1 if a token has no probability or is
+    `NO_TOKEN`.
     """
-    own = np.take_along_axis(law, np.maximum(token_ids, 0)[:, None], 1)  # [n, 1]
+    own = np.take_along_axis(distribution, np.maximum(token_ids, 0)[:, None], 1)  # [n, 1]
     own[token_ids == NO_TOKEN] = 0
-    earlier = (law > own) | ((law == own) & (np.arange(law.shape[1]) < token_ids[:, None]))
-    before = np.where(earlier, law, 0).sum(1)
+    earlier = (distribution > own) | (
+        (distribution == own) & (np.arange(distribution.shape[1]) < token_ids[:, None])
+    )
+    before = np.where(earlier, distribution, 0).sum(1)
     return np.where(own[:, 0] > 0, before + chance * own[:, 0], 1.0)
 
 
 def uniformity(name: str, numbers: np.ndarray, level: float) -> Evidence:
-    """Whether numbers are uniform."""
+    """Test whether numbers are uniform."""
     cells = _cells(numbers.ravel(), BINS)
     return of_counts(name, _counted((cell,) for cell in cells), _uniform(BINS, 1), level)
 
 
 def independence(name: str, pairs: np.ndarray, level: float) -> Evidence:
-    """Whether pairs [n, 2] are uniform and independent of each other."""
+    """Test whether pairs [n, 2] are uniform and independent of each other."""
     cells = _counted(zip(*(_cells(column, GRID) for column in pairs.T), strict=True))
     return of_counts(name, cells, _uniform(GRID, 2), level)
 
 
 def neighbours(numbers: np.ndarray, first: int) -> np.ndarray:
-    """Pairs of a token and the next [n, 2] from numbers [decodes, tokens]; no token is in two of them."""
+    """Pairs [n, 2] of a token and the next, from numbers [decodes, tokens]; no token is in two pairs."""
     even = numbers[:, first : first + (numbers.shape[1] - first) // 2 * 2]
     return even.reshape(-1, 2)
 
 
 def consecutive(numbers: np.ndarray) -> np.ndarray:
-    """Pairs of one place under a seed and under the next [n, 2]; no decode is in two of them."""
+    """Pairs [n, 2] of one place under a seed and under the next; each decode is in one pair at most."""
     even = numbers[: len(numbers) // 2 * 2]
     return np.stack([even[::2].ravel(), even[1::2].ravel()], 1)
 
 
 def detectable(count: int, degrees_of_freedom: int, level: float, power: float = POWER) -> float:
-    """Total variation that χ² at this level finds with this probability, or a larger one still oftener.
+    """Total variation that χ² at this level finds with probability `power`; a larger one is found more often.
 
-    By Cauchy and Schwarz a law at total variation d is at least 4 d² away in χ². 1 at most.
+    By Cauchy and Schwarz a distribution at total variation d is at least 4 d² away in χ². At most 1.
     """
     if not degrees_of_freedom or not count:
         return 1.0
@@ -178,7 +181,7 @@ def detectable(count: int, degrees_of_freedom: int, level: float, power: float =
 
 
 def _shifted_tail(degrees_of_freedom: int, shift: float, x: float) -> float:
-    """P(noncentral χ² > x): a Poisson mixture of central ones."""
+    """P(noncentral χ² > x), as a Poisson mixture of central ones."""
     mean = shift / 2
     width = 12 * math.sqrt(mean) + 30
     steps = torch.arange(max(0, int(mean - width)), int(mean + width), dtype=torch.float64)

@@ -14,18 +14,21 @@ import numpy as np
 
 from specdec.checks import real, whole
 from specdec.commands import Parser, ended
-from specdec.exactness.audit.law import TargetLaw
+from specdec.exactness.audit.distribution import TargetDistribution
 from specdec.exactness.audit.run import Sample, audit
 from specdec.loading import load_pair
 from specdec.probs import Sampling
 
 
-def shifted_engine(law: TargetLaw, shift: float) -> Sample:
-    """An engine that samples this law, with its second token off by a total variation of `shift` at most."""
+def shifted_engine(distribution: TargetDistribution, shift: float) -> Sample:
+    """An engine that samples this distribution, with its second token off by at most `shift`.
+
+    shift: a total variation.
+    """
 
     @cache
     def after(tokens: tuple[int, ...]) -> np.ndarray:
-        probabilities = law.after(tokens)[-1]
+        probabilities = distribution.after(tokens)[-1]
         if len(tokens) == 1:
             likeliest = probabilities.argmax()
             less = max(probabilities[likeliest] - shift, 0.0)
@@ -35,7 +38,7 @@ def shifted_engine(law: TargetLaw, shift: float) -> Sample:
 
     def sample(_: Sequence[int], seed: int, max_new_tokens: int, *_sampling: float) -> list[int]:
         generator, tokens = np.random.default_rng(seed), list[int]()
-        while len(tokens) < max_new_tokens and law.end not in tokens:
+        while len(tokens) < max_new_tokens and distribution.end not in tokens:
             sums = after(tuple(tokens))
             tokens.append(int(np.searchsorted(sums, generator.random() * sums[-1], side="right")))
         return tokens
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise ValueError(f"--shift = {options.shift!r} is not a number from 0 to 1")
     audits, decodes = whole("--audits", options.audits, 1), whole("--decodes", options.decodes, 100)
     pair = load_pair("stories")
-    engine = shifted_engine(TargetLaw(pair, pair.encode(options.prompt), Sampling(top_k=4)), shift)
+    engine = shifted_engine(TargetDistribution(pair, pair.encode(options.prompt), Sampling(top_k=4)), shift)
     verdicts: Counter[str] = Counter()
     for number in range(audits):
         report = audit(engine, pair, options.prompt, decodes=decodes, seed=number * decodes)

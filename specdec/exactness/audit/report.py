@@ -1,4 +1,4 @@
-"""What the referee found, and what it says about it."""
+"""What an audit found, and its verdict."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from specdec.commands import write_json
 from specdec.exactness.audit.evidence import POWER, Duplicates, Evidence
 
 BEYOND_DOUBT = 1e-9
-"""An engine is called wrong only below this, in two independent runs."""
+"""An engine is called wrong only if a p-value is below this in two independent runs."""
 
 Verdict = Literal["no difference found", "in doubt", "wrong"]
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How often one outcome came, against its probability."""
+    """How often one outcome came, and its probability."""
 
     outcome: str
     probability: float
@@ -29,11 +29,11 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of decodes with seeds of its own, from `first_seed` on.
+    """One run of decodes, with seeds from `first_seed` on.
 
-    impossible: decodes with a token that has no probability, or that stop where no text ends. deviations:
-    the outcomes of the first tokens that are furthest from their probability. longer: decodes of more tokens
-    than asked for, of which those were judged.
+    impossible: decodes with a token that has no probability, or that stop where no text can end. deviations:
+    the outcomes of the first tokens that are furthest from their probability. longer: decodes with more
+    tokens than asked for; only those asked for were tested.
     """
 
     first_seed: int
@@ -44,19 +44,18 @@ class Trial:
     longer: int = 0
 
     def below(self, level: float) -> set[str]:
-        """Names of tests with a smaller p-value; "impossible" where tokens without probability came."""
+        """Names of the tests with a smaller p-value, and "impossible" if a token without probability came."""
         found = {each.name for each in self.evidence if each.p_value < level}
         return found | ({"impossible"} if self.impossible else set())
 
 
 @dataclass(frozen=True)
 class Report:
-    """An engine's audit.
+    """The audit of an engine.
 
-    false_alarm: the chance that an engine that keeps the law is doubted; level: that of each test. trials:
-    the run, and a second one where the first found something. reproduced: of so many seeds that were decoded
-    twice, those that gave the same tokens again. arguments: of `sample`. versions: of the packages that the
-    engine is made of.
+    false_alarm: the probability that a correct engine is doubted; level: that of each test. trials: the run,
+    and a second one if the first found something. reproduced: how many seeds gave the same tokens again, and
+    how many were tried. arguments: of `sample`. versions: of the packages behind the engine.
     """
 
     engine: str
@@ -72,7 +71,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """In doubt where the first run found something; wrong where a test of both leaves no doubt."""
+        """ "in doubt" if the first run found something; "wrong" if one test is beyond doubt in both runs."""
         first = self.trials[0]
         if not first.below(self.level):
             return "no difference found"
@@ -80,16 +79,16 @@ class Report:
         return "wrong" if len(certain) > 1 and set.intersection(*certain) else "in doubt"
 
     def check(self) -> None:
-        """AssertionError with the whole report where a difference was found."""
+        """Raise AssertionError with the whole report if a difference was found."""
         if self.verdict != "no difference found":
             raise AssertionError(self.text())
 
     def text(self) -> str:
-        """The verdict with its numbers, some lines."""
+        """The verdict and the numbers behind it, in some lines."""
         return "\n".join([self._headline(), self._levels(), *self._tests(), *self._example(), self._seeds()])
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, and the verdict, as plain data; a statistic that is infinite is None."""
+        """The report and its verdict as plain data; an infinite statistic becomes None."""
         return asdict(self, dict_factory=_finite) | {"verdict": self.verdict}
 
     def save(self, path: Path) -> None:
@@ -139,9 +138,9 @@ class Report:
 
 
 def saved(path: Path) -> dict[str, Any]:
-    """The reports in this file, by engine; none where there is no file yet.
+    """The reports in this file, by engine; none if the file does not exist.
 
-    ValueError where it holds something else, or is in no folder.
+    ValueError if it holds something else, or its folder is missing.
     """
     if not path.exists():
         if not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""Decodes of an engine, held against the law of its model."""
+"""Decodes of an engine, compared with the distribution of its model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from specdec.checks import integers, real, whole
 from specdec.exactness.audit import evidence
-from specdec.exactness.audit.law import NO_TOKEN, OTHER, Outcome, TargetLaw
+from specdec.exactness.audit.distribution import NO_TOKEN, OTHER, Outcome, TargetDistribution
 from specdec.exactness.audit.report import Deviation, Report, Trial
 from specdec.exactness.losslessness import LEAST_EXPECTED
 from specdec.probs import Sampling
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 Sample = Callable[[Sequence[int], int, int, float, int, float], Sequence[int] | str]
-"""sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p): new token ids, or their text."""
+"""sample(prompt_ids, seed, max_new_tokens, temperature, top_k, top_p) returns new token ids, or their text.
+"""
 Said = tuple[int, ...] | str
-"""What a sample gave."""
+"""What a sample returned."""
 
 SECOND_RUN = 1 << 30
-"""How far its seeds are from the first run's; all of both fit into 31 bits."""
+"""Offset of the second run's seeds; the seeds of both runs fit into 31 bits."""
 REPEATED = 10
 _SHOWN = 5
 _TESTS = 6
@@ -49,15 +50,15 @@ def audit(
     seed: int = 0,
     false_alarm: float = 1e-6,
 ) -> Report:
-    """Decode with seeds `seed`, `seed` + 1, ... and hold what comes against the law of `pair.target`.
+    """Decode with seeds `seed`, `seed` + 1, ... and compare the texts with the distribution of `pair.target`.
 
-    length: first tokens whose joint law is tested outcome by outcome. max_new_tokens: tokens of a decode, all
-    of which are tested one by one and in pairs; a sample that returns text is asked for `length` only. A
-    sample that stops earlier says that the text ends there, with or without the token that ends it.
-    false_alarm: the chance that an engine which keeps the law is doubted, shared out among the tests, as far
-    as χ² tells it (`losslessness.chi_square` says how far). Where the first run finds something, a second one
-    with other seeds is made. ValueError names what does not fit, in the arguments or in what the sample says;
-    an error of its own has a note with the seed.
+    length: number of first tokens whose joint distribution is tested outcome by outcome. max_new_tokens:
+    tokens of a decode; all are tested one by one and in pairs. A sample that returns text is asked for
+    `length` tokens only. A sample that stops earlier says that the text ends there, with or without the token
+    that ends it. false_alarm: the probability that a correct engine is doubted, shared among the tests, as
+    far as χ² is exact (see `losslessness.chi_square`). If the first run finds something, a second one with
+    other seeds follows. A ValueError names a bad argument or a bad sample. An error of the engine gets a note
+    with the seed.
     """
     sampling = Sampling(temperature, top_k, top_p)
     level = real(false_alarm)
@@ -68,7 +69,7 @@ def audit(
     most = max(whole("max_new_tokens", max_new_tokens, 1), length)
     first_seed = whole("seed", seed, 0, SECOND_RUN - decodes)
     _check_room(pair, len(prompt_ids), most)
-    plan = _Plan(sample, TargetLaw(pair, prompt_ids, sampling), decodes, length, most, level)
+    plan = _Plan(sample, TargetDistribution(pair, prompt_ids, sampling), decodes, length, most, level)
     trials = [plan.trial(first_seed)]
     if trials[0].below(plan.level):
         trials.append(plan.trial(first_seed + SECOND_RUN))
@@ -96,26 +97,32 @@ def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:
 
 
 class _Plan:
-    """What every trial of an audit has in common.
+    """What all trials of an audit have in common.
 
-    in_texts: whether the engine returns texts. joint: the law of the first tokens, or of their texts then.
+    in_texts: the engine returns texts. joint: the distribution of the first tokens, or of their texts.
     """
 
     def __init__(
-        self, sample: Sample, law: TargetLaw, decodes: int, length: int, max_new_tokens: int, level: float
+        self,
+        sample: Sample,
+        distribution: TargetDistribution,
+        decodes: int,
+        length: int,
+        max_new_tokens: int,
+        level: float,
     ):
-        self.sample, self.law, self.decodes, self.length = sample, law, decodes, length
+        self.sample, self.distribution, self.decodes, self.length = sample, distribution, decodes, length
         self.most, self.level = length, level / _TESTS
-        self.joint = law.joint(length, least=LEAST_EXPECTED / decodes)
+        self.joint = distribution.joint(length, least=LEAST_EXPECTED / decodes)
         said = map(self._asked, range(REPEATED))
         self.in_texts = isinstance(next(filter(None, said), ()), str)  # an empty one may be either
         if self.in_texts:
-            self.joint = law.by_text(self.joint)
+            self.joint = distribution.by_text(self.joint)
         else:
             self.most = max_new_tokens
 
     def trial(self, first_seed: int) -> Trial:
-        """One run."""
+        """One run with these seeds."""
         said = [self._decode(first_seed + number) for number in range(self.decodes)]
         chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
         outcomes, longer = Counter(map(self._outcome, said)), 0
@@ -132,7 +139,7 @@ class _Plan:
             placed = [*map(self._places, tokens, chance)]
             numbers = np.stack([numbers for numbers, _ in placed])  # [decodes, tokens]
             mass = [probability for _, probability in placed]
-            said = [self.law.judged(each, self.most) for each in tokens]
+            said = [self.distribution.judged(each, self.most) for each in tokens]
             impossible = int((numbers == 1).any(1).sum())
             longer = sum(len(each) > self.most for each in tokens)
             found.append(evidence.uniformity("every token", numbers, self.level))
@@ -144,7 +151,7 @@ class _Plan:
         return Trial(first_seed, self.decodes, tuple(found), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
-        """How many of the first seeds give the same again."""
+        """How many of the first seeds give the same text again."""
         seeds = range(first_seed, first_seed + REPEATED)
         return sum(self._decode(seed) == self._decode(seed) for seed in seeds)
 
@@ -158,7 +165,10 @@ class _Plan:
         return said
 
     def _asked(self, seed: int) -> Said:
-        prompt_ids, (temperature, top_k, top_p) = self.law.prompt_ids, astuple(self.law.sampling)
+        prompt_ids, (temperature, top_k, top_p) = (
+            self.distribution.prompt_ids,
+            astuple(self.distribution.sampling),
+        )
         try:
             given = self.sample(prompt_ids, seed, self.most, temperature, top_k, top_p)
             return given if isinstance(given, str) else tuple(integers("what sample() gave", given))
@@ -167,7 +177,7 @@ class _Plan:
             raise
 
     def _outcome(self, said: Said) -> Outcome:
-        outcome = said if isinstance(said, str) else self.law.ended(said, self.length)
+        outcome = said if isinstance(said, str) else self.distribution.ended(said, self.length)
         return outcome if outcome in self.joint or not self.joint[OTHER] else OTHER
 
     def _places(self, said: tuple[int, ...], chance: np.ndarray) -> tuple[np.ndarray, float]:
@@ -175,18 +185,21 @@ class _Plan:
 
         Places after its end are filled from `chance`: if they were left out, the end would choose the pairs.
         """
-        token_ids = self.law.judged(said, self.most)
-        law = self.law.after(token_ids[:-1])  # [its tokens, vocabulary]
-        numbers = evidence.places(law, np.array(token_ids), chance[: len(token_ids)])
-        known = [row[token] if token != NO_TOKEN else 0.0 for row, token in zip(law, token_ids, strict=True)]
+        token_ids = self.distribution.judged(said, self.most)
+        distribution = self.distribution.after(token_ids[:-1])  # [its tokens, vocabulary]
+        numbers = evidence.places(distribution, np.array(token_ids), chance[: len(token_ids)])
+        known = [
+            row[token] if token != NO_TOKEN else 0.0
+            for row, token in zip(distribution, token_ids, strict=True)
+        ]
         return np.concatenate([numbers, chance[len(token_ids) :]]), math.prod(known)
 
     def _places_of_texts(self, said: Sequence[str], chance: np.ndarray) -> np.ndarray:
-        """Of each decode, in the joint law: [decodes, 1]."""
+        """Places [decodes, 1] of texts in the joint distribution."""
         order = {outcome: i for i, outcome in enumerate(self.joint)}
         outcomes = np.array([order.get(self._outcome(text), -1) for text in said])
-        law = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
-        return evidence.places(law, outcomes % law.shape[1], chance)[:, None]
+        distribution = np.broadcast_to([*self.joint.values(), 0.0], (len(said), len(order) + 1))
+        return evidence.places(distribution, outcomes % distribution.shape[1], chance)[:, None]
 
     def _deviations(self, outcomes: Counter[Outcome]) -> tuple[Deviation, ...]:
         """The outcomes that are furthest from their probability, in standard deviations."""
@@ -206,6 +219,8 @@ class _Plan:
     def _shown(self, outcome: Outcome) -> str:
         if isinstance(outcome, str):
             return outcome
-        known = self.law.pair.tokenizer is not None and NO_TOKEN not in self.law.judged(outcome, len(outcome))
-        text = self.law.said(outcome) if known else ""
+        known = self.distribution.pair.tokenizer is not None and NO_TOKEN not in self.distribution.judged(
+            outcome, len(outcome)
+        )
+        text = self.distribution.said(outcome) if known else ""
         return f"{text} {list(outcome)}".strip()

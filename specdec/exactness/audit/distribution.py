@@ -1,4 +1,4 @@
-"""The exact law of the next tokens, from the target's own logits."""
+"""The exact distribution of the next tokens, from the target's own logits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
 """All outcomes that are too rare to be listed."""
 NO_TOKEN = -1
-"""In the place of an id that is no token, and where a text stops that nothing can end."""
+"""Stands for an id that is no token, and for the end of a text that nothing can have ended."""
 
 
-class TargetLaw:
-    """What follows one prompt under the pair's target and this sampling.
+class TargetDistribution:
+    """The distribution of what follows one prompt, for the pair's target and a sampling.
 
-    end: stands for all tokens that end a text, since an engine need not say which one ended it.
+    end: stands for all tokens that end a text, since an engine need not say which of them it sampled.
     """
 
     def __init__(self, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling):
@@ -42,53 +42,56 @@ class TargetLaw:
         tokens = torch.tensor([self.prompt_ids[-1], *token_ids], device=self.pair.target.device)
         logits = self._session.forward(tokens, range(-1, len(token_ids)))
         self._session.commit(())
-        law = log_probs(logits.double(), self.sampling, self.pair.vocab_size).exp().cpu().numpy()
+        distribution = log_probs(logits.double(), self.sampling, self.pair.vocab_size).exp().cpu().numpy()
         if len(self._ends) > 1:
-            law[:, self.end] = law[:, self._ends].sum(1)
-            law[:, self._ends[1:]] = 0
-        return law
+            distribution[:, self.end] = distribution[:, self._ends].sum(1)
+            distribution[:, self._ends[1:]] = 0
+        return distribution
 
     def joint(self, length: int, least: float) -> dict[Outcome, float]:
-        """Probabilities of the next `length` tokens, fewer where a text ends; the end itself is left out.
+        """Probabilities of the next `length` tokens, or fewer if a text ends; the end itself is left out.
 
-        What is less probable than `least` is listed together, as `OTHER`.
+        Outcomes less probable than `least` are summed under `OTHER`.
         """
-        law: dict[Outcome, float] = defaultdict(float, {OTHER: 0.0})
+        distribution: dict[Outcome, float] = defaultdict(float, {OTHER: 0.0})
         begun: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(length):
             longer: dict[tuple[int, ...], float] = {}
             for outcome, mass in begun.items():
                 row = mass * self.after(outcome)[-1]  # [vocabulary]
-                law[OTHER] += float(row[row < least].sum())
+                distribution[OTHER] += float(row[row < least].sum())
                 for token_id in np.flatnonzero(row >= least).tolist():
                     if token_id in self.pair.eos_ids:
-                        law[outcome] += row[token_id]
+                        distribution[outcome] += row[token_id]
                     else:
                         longer[*outcome, token_id] = float(row[token_id])
             begun = longer
-        return dict(law) | begun
+        return dict(distribution) | begun
 
     def said(self, outcome: Sequence[int]) -> str:
         """The text that these tokens add to the prompt."""
         stream = TextStream(self.pair.tokenizer, self.prompt_ids)
         return "".join(map(stream.push, outcome)) + stream.flush()
 
-    def by_text(self, law: dict[Outcome, float]) -> dict[Outcome, float]:
-        """The law of the texts: several tokenisations of one are one outcome."""
+    def by_text(self, distribution: dict[Outcome, float]) -> dict[Outcome, float]:
+        """The distribution of texts: several tokenisations of one text are one outcome."""
         texts: dict[Outcome, float] = defaultdict(float)
-        for outcome, mass in law.items():
+        for outcome, mass in distribution.items():
             texts[outcome if isinstance(outcome, str) else self.said(outcome)] += mass
         return dict(texts)
 
     def ended(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
-        """The outcome of a decode: up to `length` tokens before the end of the text."""
+        """The outcome of a decode: at most `length` tokens before the end of the text."""
         first = token_ids[:length]
         ends = (i for i, token_id in enumerate(first) if token_id in self.pair.eos_ids)
         return tuple(first[: next(ends, len(first))])
 
     def judged(self, token_ids: Sequence[int], length: int) -> tuple[int, ...]:
-        """The tokens of a decode that the law is asked about, up to `length`: with `end` after a text that
-        stops earlier, and `NO_TOKEN` in the place of an id that is none, with nothing behind it."""
+        """The tokens of a decode that are tested, at most `length` of them.
+
+        `end` follows a text that stops earlier. `NO_TOKEN` replaces an id that is no token, and nothing
+        follows it.
+        """
         text = self.ended(token_ids, length)
         for i, token_id in enumerate(text):
             if not 0 <= token_id < self.pair.vocab_size:

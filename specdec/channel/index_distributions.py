@@ -1,4 +1,4 @@
-"""Laws of the index that channel simulation sends, and their bits (Section 4 of the paper)."""
+"""Distributions of the index that channel simulation sends, and their entropies (Section 4 of the paper)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from specdec.theory.gsd_by_index import SortedPair
 _MOST_RATIO = 1e300
 _NEGLIGIBLE = 1e-15
 _TAIL = 60
-"""Means of a geometric index after which nothing is left of it."""
+"""A geometric index beyond this many means has no probability left."""
 _AT_ONCE = 1 << 22
 
 
-class IndexLaws(NamedTuple):
-    """Laws of the index, and what they cost in bits, for proposals with and without replacement.
+class IndexDistributions(NamedTuple):
+    """Distributions of the index for one pair, with their entropies in bits.
 
-    with_replacement [count]: the law of channel simulation; entropy_with is that of all its indices, those
-    beyond `count` too, and D_KL <= entropy_with. without_replacement [at most count]: the law of speculative
-    decoding, R by child index; its entropy counts what is missing to 1 as one more outcome, and may fall
-    below D_KL.
+    kl: D_KL[P || Q]. with_replacement [count]: the index of channel simulation; entropy_with counts all its
+    indices, also those beyond `count`, and is at least D_KL. without_replacement [at most count]: the child
+    index of speculative decoding; entropy_without counts the probability missing to 1 as one more outcome,
+    and may be below D_KL.
     """
 
     kl: float
@@ -36,12 +36,15 @@ class IndexLaws(NamedTuple):
     entropy_without: float
 
 
-def index_laws(p: Distribution, q: Distribution, method: Method, count: int = 4096) -> IndexLaws:
-    """The index laws of one pair [n], [n], side by side, up to `count` indices.
+def index_distributions(
+    p: Distribution, q: Distribution, method: Method, count: int = 4096
+) -> IndexDistributions:
+    """The index distributions of one pair p, q [n] with and without replacement, up to `count` indices.
 
-    The laws whose entropies Equations 7 to 9 bound: greedy_rejection beside GSD, poisson_functional beside
-    ERSD. Large vocabularies are simulated without replacement, see `theory.estimate_gsd_acceptance_by_index`.
-    ValueError where p or q is no distribution, p has support that q lacks, or count < 1.
+    Equations 7 to 9 bound their entropies. The method greedy_rejection is compared with GSD, and
+    poisson_functional with ERSD. For large vocabularies the distribution without replacement is simulated, as
+    in `theory.estimate_gsd_acceptance_by_index`. ValueError if p or q is no distribution, q is 0 where p is
+    not, or count < 1.
     """
     count = whole("count", count, 1, MOST_COUNT)
     p, q = covered_pair(p, q)
@@ -51,20 +54,22 @@ def index_laws(p: Distribution, q: Distribution, method: Method, count: int = 40
             f"q[{token}] = {q[token]} is too small where p is {p[token]}: p / q is above {_MOST_RATIO:g}"
         )
     by_index = {
-        "greedy_rejection": (_greedy_rejection_law, theory.gsd_acceptance_by_index),
-        "poisson_functional": (_poisson_functional_law, theory.ersd_acceptance_by_index),
+        "greedy_rejection": (_greedy_rejection, theory.gsd_acceptance_by_index),
+        "poisson_functional": (_poisson_functional, theory.ersd_acceptance_by_index),
     }
     simulation, decoding = by_index[among("method", method, METHODS)]
     given, beyond = simulation(p, q, count)
     tree = decoding(p, q, min(count, len(q))).numpy()
     entropy = max(0.0, _surprise(given) + beyond)
-    return IndexLaws(float(theory.kl_divergence(p, q)), given, entropy, tree, theory.entropy_of_rates(tree))
+    return IndexDistributions(
+        float(theory.kl_divergence(p, q)), given, entropy, tree, theory.entropy_of_rates(tree)
+    )
 
 
-def _greedy_rejection_law(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """R(r) = S(λ_r) - S(λ_{r+1}) with λ_{r+1} = λ_r + S(λ_r), r < count, and the entropy of the others.
+def _greedy_rejection(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
+    """R(r) = S(λ_r) - S(λ_{r+1}) for r < count, with λ_{r+1} = λ_r + S(λ_r), and the entropy of the rest.
 
-    What is rejected does not matter.
+    With replacement, R does not depend on which tokens were rejected.
     """
     pair = SortedPair(p, q)
     survival, level = np.ones(count + 1), 0.0
@@ -75,10 +80,11 @@ def _greedy_rejection_law(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.
 
 
 def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
-    """-Σ R(r) log R(r) of greedy rejection's index from where it has come to λ = `level`, S(λ) = `mass`.
+    """-Σ R(r) log R(r) over the indices that remain when λ is `level` and S(λ) is `mass`.
 
-    Between two ratios p/q, S is a line of slope -w, w = Q(p/q above): a step takes the part w of what is
-    left, so that the index is geometric until λ passes the next ratio.
+    Between two ratios p/q, S is linear in λ with slope -w, where w is the mass of Q at larger ratios. Each
+    step then takes the share w of the remaining mass. The index is therefore geometric until λ passes the
+    next ratio.
     """
     entropy = 0.0
     while mass > _NEGLIGIBLE and level < pair.ratio[-1]:
@@ -102,9 +108,10 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
 
 
 def _geometric_entropy(mass: float, weight: float, part: float) -> float:
-    """-Σ R log R of R = mass · weight · (1 - weight)^j, from j = 0 until a part of the mass is taken.
+    """-Σ R log R of R(j) = mass · weight · (1 - weight)^j, over the first j that hold the share `part`.
 
-    By the chain rule: all of a geometric index is whether it lies in that part, and where there or beyond.
+    It follows from the chain rule: a geometric index is in that share or beyond it, and then somewhere
+    within.
     """
     taken = mass * part
     inside = _binary_entropy(weight) / weight - _binary_entropy(part) / part
@@ -115,12 +122,11 @@ def _binary_entropy(x: float) -> float:
     return -sum(y * math.log2(y) for y in (x, 1 - x) if y > 0)
 
 
-def _poisson_functional_law(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """Σ_i p_i A_i^r / (1 + A_i)^(r + 1), r < count, and the entropy of the others.
+def _poisson_functional(p: np.ndarray, q: np.ndarray, count: int) -> tuple[np.ndarray, float]:
+    """R(r) = Σ_i p_i A_i^r / (1 + A_i)^(r + 1) for r < count, and the entropy of the rest.
 
-    Given the winner i, the index is geometric: until i wins, the proposals that arrive before it are Poisson
-    with a mean of A_i t at an exponential time t, A_i = Σ_j max(0, q_j p_i / q_i - p_j) being the inverse of
-    ERSD's i-th term, less 1.
+    Given that token i wins at time t, the number of proposals before it is Poisson with mean A_i t, where A_i
+    = Σ_j max(0, q_j p_i / q_i - p_j). Since t is exponential, the index is geometric.
     """
     p, q = p[p > 0], q[p > 0]
     order = np.argsort(p / q)
@@ -131,13 +137,13 @@ def _poisson_functional_law(p: np.ndarray, q: np.ndarray, count: int) -> tuple[n
     decays = np.log(overtaking[inner]) - np.log1p(overtaking[inner])
     certain, weights = weights[~inner].sum(), weights[inner]
 
-    def law(indices: np.ndarray) -> np.ndarray:
+    def distribution(indices: np.ndarray) -> np.ndarray:
         parts = np.array_split(np.arange(len(weights)), 1 + len(weights) * len(indices) // _AT_ONCE)
         return sum(weights[some] @ np.exp(decays[some, None] * indices) for some in parts)
 
-    given = law(np.arange(count))
+    given = distribution(np.arange(count))
     given[0] += certain
-    # beyond, the law is smooth enough for a sum to be an integral: over log r, in pieces
+    # beyond, the distribution is smooth enough for a sum to be an integral: over log r, in pieces
     last = _TAIL * (1 + overtaking.max())
     if last <= count:
         return given, 0.0
@@ -145,13 +151,13 @@ def _poisson_functional_law(p: np.ndarray, q: np.ndarray, count: int) -> tuple[n
     places, shares = np.polynomial.legendre.leggauss(8)
     half = np.diff(ends)[:, None] / 2
     points = np.exp(ends[:-1, None] + half * (1 + places)).ravel()
-    return given, float(_surprises(law(points)) @ ((half * shares).ravel() * points))
+    return given, float(_surprises(distribution(points)) @ ((half * shares).ravel() * points))
 
 
-def _surprise(law: np.ndarray) -> float:
+def _surprise(distribution: np.ndarray) -> float:
     """-Σ x log x."""
-    return float(_surprises(law).sum())
+    return float(_surprises(distribution).sum())
 
 
-def _surprises(law: np.ndarray) -> np.ndarray:
-    return -law * np.log2(law, out=np.zeros_like(law), where=law > 0)
+def _surprises(distribution: np.ndarray) -> np.ndarray:
+    return -distribution * np.log2(distribution, out=np.zeros_like(distribution), where=distribution > 0)
