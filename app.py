@@ -34,6 +34,7 @@ from components.classroom import panel as classroom
 from components.codecs import panel as codecs
 from components.compare import panel as compare
 from components.decode import panel as decode
+from components.decode import traces
 from components.experiments import panel as experiments
 from components.guard import addresses, hosts, limits, ports
 from components.lessons import panel as lessons
@@ -49,6 +50,7 @@ from components.server import (
     options,
     run,
     scheduler,
+    topologies,
     turns,
     zero_gpu,
 )
@@ -128,6 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
         capacity.measure(pair.load(), turns.MODEL.model)
+        topologies.prepare(pair.load(), turns.MODEL.model, len(traces.opening()["paths"]))
     except ValueError as error:
         sys.exit(f"error: {error}")
     blocks.block_thread()

@@ -46,7 +46,7 @@ _TEMPLATE = f"""
   <div class="texts">
     <div class="story" role="region" tabindex="0" aria-label="Generated text; click a token to see its round"
       hidden><span class="prompt"></span><span class="tokens"></span></div>
-    <div class="plain-text" aria-hidden="true"></div>
+    <div class="plain-text" aria-hidden="true" tabindex="-1"></div>
   </div>
 </section>
 """

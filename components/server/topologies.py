@@ -11,13 +11,14 @@ from typing import Any
 
 import specdec
 from components.guard import limits
+from components.server.claims import Claim, Model
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
 from specdec.decoding.auto import choosing, finished, measured_as, measuring
 from specdec.decoding.engine import RunSettings
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
-from specdec.pair import ModelPair
+from specdec.pair import ModelPair, Pair
 from specdec.probs import Sampling
 
 NAMES = tuple(TOPOLOGIES)
@@ -43,6 +44,14 @@ def has_to_measure(settings: Any) -> bool:
 def first_phase(settings: Any) -> str:
     """What the page is told before such a run has begun."""
     return "choosing" if has_to_measure(settings) else "running"
+
+
+def prepare(pair: Pair, model: Model, k: int) -> None:
+    """Measure the tree of the page's own settings in turns of the model, so that no visitor waits for it."""
+    if isinstance(pair, ModelPair) and pair.draft is not None:
+        tree = steps(pair, "optimal", k, method="ersd", temperature=1.0, top_k=0, top_p=1.0)
+        for _ in Claim(model).turns(tree):
+            pass
 
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:

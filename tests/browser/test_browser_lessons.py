@@ -41,7 +41,7 @@ COINCIDES = {
 TELLING = {
     ("rejection", 1): ["#replay .look-line"],
     ("rejection", 2): ["#replay .look-line"],
-    ("drafter", 3): ["#replay .look-line", "#text .race-of-two .slower-text"],
+    ("drafter", 3): ["#replay .look-line", "#text .plain-text"],
     ("lossless", 3): ["#lossless-fault .info-text"],
 }
 """Parts of the page that say the answer in words, or in a text."""
