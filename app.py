@@ -60,7 +60,10 @@ from components.tree_lab import panel as tree_lab
 from components.watermark import panel as watermark
 from specdec.pair import Pair
 
-_INTRODUCTION = '<header class="introduction"><h1>Speculative decoding</h1></header>'
+_INTRODUCTION = (
+    '<header class="introduction"><a class="skip-link" href="#generate">Skip to the page</a>'
+    "<h1>Speculative decoding</h1></header>"
+)
 
 
 def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:

@@ -13,6 +13,7 @@ import { mountTree } from "./decode/tree.js";
 import { watchConnection } from "./page/connection.js";
 import { mountProjector } from "./page/projector.js";
 import { mountSetup } from "./page/setup.js";
+import { mountTabs } from "./page/tabs.js";
 import { mountGlossary } from "./shared/glossary.js";
 import * as store from "./shared/store.js";
 
@@ -25,7 +26,7 @@ const VIEWS = {
   race: mountRace,
   projector: mountProjector,
   replay: mountReplay,
-  setup: mountSetup,
+  setup: (...parts) => [mountTabs(), mountSetup(...parts)],
   statistics: mountStatistics,
   stepper: mountStepper,
   text: mountText,

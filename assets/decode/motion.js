@@ -51,7 +51,8 @@ export function fly(text, from, to) {
   copy.className = "flying";
   copy.textContent = text;
   document.querySelector(".gradio-container").append(copy);
-  const place = ({ left, top }) => `translate(${left}px, ${top}px)`;
+  const zoom = copy.currentCSSZoom ?? 1; // large screens and projectors enlarge the page's own pixels
+  const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;
   const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {
     duration: TOOK,
     easing: "ease-in-out",

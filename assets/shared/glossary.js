@@ -90,8 +90,9 @@ export function mountGlossary() {
     found.element.setAttribute("aria-describedby", note.id);
     const { left, bottom, top } = found.element.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = note;
-    note.style.left = `${Math.max(8, Math.min(left, innerWidth - width - 8))}px`;
-    note.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
+    const zoom = note.currentCSSZoom ?? 1; // large screens and projectors enlarge the page's own pixels
+    note.style.left = `${Math.max(8, Math.min(left / zoom, innerWidth / zoom - width - 8))}px`;
+    note.style.top = `${bottom + zoom * height + 12 > innerHeight ? top / zoom - height - 6 : bottom / zoom + 6}px`;
   };
   for (const event of ["pointerover", "focusin"]) document.addEventListener(event, tell);
   document.addEventListener("keydown", ({ key }) => key === "Escape" && (note.hidden = true));

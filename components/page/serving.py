@@ -58,7 +58,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         max_file_size=1,  # nothing on the page is uploaded: files are read in the browser
         theme=theme(),
         head=_head(),
-        footer_links=["api", "settings"],
+        footer_links=["api"],
         run_history=False,
         # Gradio keeps the page's whole config, a sixth of a megabyte, for each of the latest 10,000 visitors.
         # There is nothing of theirs in it: for one who is forgotten it is made anew, in 10 ms, at the next
