@@ -21,19 +21,22 @@ export function mountPrompts(element) {
   });
 }
 
-// Three methods are in sight; a button brings the others, and so does one of them that is chosen.
+// Three methods are in sight; a button brings the others, and so does one of them that is chosen. Gradio may draw the row
+// anew, then without the button.
 function mountMethods() {
   const method = document.getElementById("method");
-  const row = method?.querySelector(".wrap:has(label)");
-  if (!row || row.querySelector(".more")) return;
+  if (!method) return void setTimeout(mountMethods, 200);
   const more = Object.assign(make("button", "more", "more"), { type: "button" });
-  row.append(more);
-  const all = () => method.classList.add("all");
   more.addEventListener("click", () => {
-    all();
+    method.classList.add("all");
     /** @type {HTMLElement} */ (method.querySelectorAll("label input")[3]).focus();
   });
-  const look = () => [...row.querySelectorAll("label")].slice(3).some((label) => label.matches(".selected")) && all();
-  new MutationObserver(look).observe(row, { attributeFilter: ["class"], subtree: true });
+  const look = () => {
+    const labels = [...method.querySelectorAll("label:has(input)")];
+    const row = labels[0]?.parentElement;
+    if (row && more.parentElement !== row) row.append(more);
+    if (labels.slice(3).some((label) => label.matches(".selected"))) method.classList.add("all");
+  };
+  new MutationObserver(look).observe(method, { attributeFilter: ["class"], childList: true, subtree: true });
   look();
 }
