@@ -38,6 +38,8 @@ def drawn(page, text, selector):
     )
 
 
+DRAFTED = 6
+"""Drafted tokens of a round, by default."""
 LONG = "k=1&length=400&seed=6&baseline=0"
 """A run of 324 tokens in many rounds, so that also a busy browser sees it while it lasts."""
 
@@ -71,7 +73,7 @@ def test_the_page_shows_what_the_decoder_decodes(page, pair):
     generate(page, prompt="Tom had a red ball.", length=24)
     run = state(page)
     tree = specdec.Topology([node["path"] for node in run["rounds"][0]["nodes"]])
-    assert tree.num_draft_tokens == 8
+    assert tree.num_draft_tokens == DRAFTED
     expected = specdec.generate(
         pair, "Tom had a red ball.", topology=tree, max_new_tokens=24, seed=run["setup"]["seed"]
     )
@@ -83,8 +85,8 @@ def test_a_finished_run_rests_on_its_last_whole_tree_and_a_race_of_both_models(p
     generate(page, length=30)
     run = state(page)
     chosen = run["selected"]["round"]
-    assert len(run["rounds"][chosen]["nodes"]) == 8
-    assert all(len(round["nodes"]) < 8 for round in run["rounds"][chosen + 1 :])
+    assert len(run["rounds"][chosen]["nodes"]) == DRAFTED
+    assert all(len(round["nodes"]) < DRAFTED for round in run["rounds"][chosen + 1 :])
     assert run["rounds"][chosen]["steps"][run["selected"]["step"]]["winner_q"] is not None
 
 
@@ -130,7 +132,7 @@ def test_stepping_moves_every_panel(page):
     page.get_by_role("button", name="First round").click()
     drawn(page, "Round 1:", "#tree .verdict")
     page.get_by_role("button", name="Next round").click()
-    drawn(page, "so one target call yields", "#tree .verdict")
+    drawn(page, "so one call yields", "#tree .verdict")
     steps = state(page)["rounds"][0]["steps"]
     expect(page.locator("#race .step")).to_have_count(len(steps))
     page.get_by_role("button", name="Next round").click()
@@ -147,7 +149,7 @@ def test_stepping_moves_every_panel(page):
     page.wait_for_function("window.specdec.store.state.selected.step === 0")
     page.wait_for_function("document.querySelector('#race .step').ariaPressed === 'true'")
     rows = page.locator("#race .row").count()  # as many as there is room for
-    assert 5 <= rows <= min(8, len(steps[0]["leading"]))
+    assert 2 <= rows <= min(4, len(steps[0]["leading"]))
 
 
 def test_a_token_selects_its_round(page):
@@ -179,8 +181,9 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     page.get_by_role("button", name="First round").click()
     page.get_by_role("button", name="Next round").click()
     drawn(page, "Round 1:", "#tree .verdict")
-    drawn(page, "so one target call yields", "#tree .verdict")
-    expect(page.locator("#race .trials tbody tr")).to_have_count(len(rounds[0]["steps"][-1]["trials"]))
+    drawn(page, "so one call yields", "#tree .verdict")
+    trials = len(rounds[0]["steps"][-1]["trials"])
+    expect(page.locator("#race .strip")).to_have_count(min(trials, 4))
     page.get_by_role("button", name="Newest round").click()  # the numbers count what is shown
     drawn(page, f"{sum(len(round['tokens']) for round in rounds)} tokens in", "#statistics .efficiency-note")
     nodes = [node for round in rounds for node in round["nodes"] if node["path"][-1] == 0]
