@@ -161,6 +161,14 @@ class TextView {
   }
 }
 
+// A copied text is the run's own: with all its line ends, and without what was rejected.
+function copied(event) {
+  const part = getSelection().getRangeAt(0).cloneContents();
+  for (const element of part.querySelectorAll(".rejected")) element.remove();
+  event.clipboardData.setData("text/plain", part.textContent);
+  event.preventDefault();
+}
+
 export function mountText(element) {
   mountLanes(element);
   const view = new TextView(element);
@@ -169,6 +177,7 @@ export function mountText(element) {
     const token = event.target.closest(".token");
     if (token) select(Number(token.dataset.round), Number(token.dataset.step));
   });
+  view.story.addEventListener("copy", copied);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
   // Of one place only its round is searched; of a row of the statistics, all of the text.

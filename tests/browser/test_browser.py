@@ -95,8 +95,11 @@ def test_selected_text_is_plain_text(page):
     settle(page.locator("#text .tokens"))
     copied = page.evaluate(
         """() => {
-          getSelection().selectAllChildren(document.querySelector("#text .story"));
-          return getSelection().toString();
+          const story = document.querySelector("#text .story");
+          getSelection().selectAllChildren(story);
+          const clipboardData = new DataTransfer();
+          story.dispatchEvent(new ClipboardEvent("copy", { clipboardData, bubbles: true, cancelable: true }));
+          return clipboardData.getData("text/plain");
         }"""
     )
     run = state(page)
