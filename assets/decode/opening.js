@@ -28,11 +28,14 @@ function end(round) {
 // The moments of one round. move(round, decision): brings it into sight.
 function moments(round, move, seconds) {
   const before = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
-  const guesses = count(state.rounds[round].nodes.length, "token");
+  const { nodes } = state.rounds[round];
+  const isRow = nodes.every(({ path }) => path.length === 1 || path.every((index) => index === 0));
+  const shape = isRow && nodes.at(-1).path.length === nodes.length ? "in a row" : "as a tree";
+  const guesses = count(nodes.length, "token");
   return [
     {
       move: () => move(round, 0),
-      words: `Guessed: the small model guesses ${guesses}, as a tree.`,
+      words: `Guessed: the small model guesses ${guesses}, ${shape}.`,
       seconds: seconds[0],
     },
     {
