@@ -101,10 +101,11 @@ function account(seconds) {
   if (phase === "baseline") return `${each}. The time of both is being measured, in turns …`;
   if (baseline.length === 0 || baseline.at(-1).finish === null) return `${each}. Plain decoding was not measured.`;
   const found = speed(state);
+  if (found === null) return `${each}. How much faster: not measured often enough to say.`;
+  if (found.isBusy) return `${each}. How much faster: too busy to say.`;
   const mean = (list) => sum(list) / list.length;
   const longer = mean(seconds.run) / mean(seconds.plain);
-  const words = speedWords(found) || "how much faster: not measured often enough to say";
-  return `${each}, and each takes ${longer.toFixed(1)} times as long as a plain one: ${words}.`;
+  return `${each}, and each takes ${longer.toFixed(1)} times as long as a plain one: ${speedWords(found)}.`;
 }
 
 // ERSD and plain decoding give the same text with the same seed: whether they did.

@@ -59,11 +59,8 @@ function median(timings, name, i) {
 const rounded = (value) => value.toFixed(1);
 
 // The speed in words: "1.3 times as fast (1.2 to 1.4)".
-/** @param {ReturnType<typeof speed>} found */
-export function speedWords(found) {
-  if (found === null) return "";
-  const { times, low, high, isBusy } = found;
-  if (isBusy) return "how much faster: too busy to say";
+/** @param {{ times: number, low: number, high: number }} found */
+export function speedWords({ times, low, high }) {
   const interval = `(${rounded(low)} to ${rounded(high)})`;
   if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1) return `about as fast as plain here ${interval}`;
   return times < 1
