@@ -23,7 +23,7 @@ test("what is scored is named, and why a text may have less of a mark", () => {
     about(setup("gsd"), 64, 1e-9, 1e-6),
     /Under GSD the target's race does not decide, so the watermark is weaker or missing\.$/,
   );
-  assert.match(about(setup("ersd", 0), 64, 0.5, 1e-6), /no chance decides, so there is nothing to find\.$/);
+  assert.match(about(setup("ersd", 0), 64, 0.5, 1e-6), /nothing is random, so there is no watermark to find\.$/);
 });
 
 test("the axis holds the smallest p-value, and never fewer than eight decades", () => {
