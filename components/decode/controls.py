@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -157,11 +158,11 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
         settings = VisitorSettings(**dict(zip(inputs, values, strict=True)))
         yield from run.updates(pair, settings, visitor=turns.visitor(request))
 
+    # Only `decode` is an event of the server; all else happens in the browser.
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    busy = {"fn": lambda: _buttons(running=True), "inputs": None, "outputs": [generate, stop]}
-    ready = {"fn": lambda: _buttons(running=False), "inputs": None, "outputs": [generate, stop]}
+    buttons = [generate, stop]
     starts = [generate.click, inputs["prompt"].submit]
-    started = gr.on(starts, **busy, js="() => { window.specdec?.begin(); return []; }", **private)
+    started = gr.on(starts, None, None, buttons, js=_buttons(running=True, then="begin"), **private)
     running = started.then(
         decode,
         list(inputs.values()),
@@ -171,20 +172,20 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
         concurrency_limit=None,  # `turns` lets runs wait, and tells them their place
         **private,
     )
-    running.then(**ready, js="() => { window.specdec?.ended(); return []; }", **private)
+    running.then(None, None, buttons, js=_buttons(running=False, then="ended"), **private)
     chosen_for = [inputs[name] for name in ("tree", *_MEASURED_FOR)]
     measured = {"fn": None, "inputs": chosen_for, "outputs": inputs["tree"], "js": _CHOSEN, **private}
     running.then(**measured)
-    # Without a function of its own, or the browser would wait for that before it cancels.
     stopped = stop.click(
-        None, js="() => { window.specdec?.stop(); return []; }", cancels=[running], **private
+        None, None, buttons, js=_buttons(running=False, then="stop"), cancels=[running], **private
     )
-    stopped.then(**ready, **private)
     stopped.then(**measured)
 
 
-def _buttons(running: bool) -> tuple[Any, Any]:
-    return gr.update(interactive=not running), gr.update(interactive=running)
+def _buttons(running: bool, then: str) -> str:
+    """JavaScript that swaps Generate and Stop, and calls the store's function of this name."""
+    changes = [{"interactive": enabled, "__type__": "update"} for enabled in (not running, running)]
+    return f"() => {{ window.specdec?.{then}(); return {json.dumps(changes)}; }}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How much one visitor may ask for, in one place.
 
-Each limit has an option of `app.py`, `--new-tokens 200`, and a variable, `SPECDEC_NEW_TOKENS=200`. Where one
-bites, `at_most` says which one, its value and what was asked for.
+Each limit has an option of `app.py`, `--new-tokens 200`, and a variable, `SPECDEC_NEW_TOKENS=200`. `at_most`
+tells a visitor which one was exceeded.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def use(limits: Limits) -> None:
     _current = limits
 
 
-def at_most(name: str, value: int, limit: int, unit: str = "") -> None:
-    """ValueError where `value` is above `limit`; its message names both."""
-    if value > limit:
-        raise ValueError(f"{name} = {value:,}{unit and ' '}{unit} is above the limit of {limit:,} here")
+def at_most(name: str, length: int, limit: int, unit: str) -> None:
+    """ValueError in words for a visitor where something has more than `limit` units, such as tokens."""
+    if length > limit:
+        raise ValueError(f"The {name} is too long: {length:,} {unit}; at most {limit:,} are allowed.")
 
 
 def from_options(options: argparse.Namespace) -> Limits:

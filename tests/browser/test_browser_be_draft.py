@@ -141,7 +141,7 @@ def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
     page.locator("#be_draft .typed").fill(HOSTILE)
     expect(page.locator("#be_draft .typing .word")).to_contain_text("<img src=x")
     page.keyboard.press("Enter")
-    expect(page.locator("#be_draft .error-box")).to_contain_text("is above the limit of 12")
+    expect(page.locator("#be_draft .error-box")).to_contain_text("at most 12 are allowed")
     expect(page.locator("#be_draft .typed")).to_have_value(HOSTILE)  # nothing typed is lost
     page.locator("#be_draft .typed").fill("<b>")
     page.locator("#be_draft .typed").focus()

@@ -71,12 +71,12 @@ def test_every_option_with_a_variable_names_it_in_the_help(capsys):
         (
             {"prompt_characters": 5},
             {"prompt": "123456"},
-            "prompt = 6 characters is above the limit of 5",
+            "The prompt is too long: 6 characters; at most 5 are allowed",
         ),
         (
             {"prompt_tokens": 2},
             {"prompt": "Once upon a time"},
-            "prompt = 4 tokens is above the limit of 2",
+            "The prompt is too long: 4 tokens; at most 2 are allowed",
         ),
     ],
 )

@@ -4,7 +4,7 @@
 process of its own. Every text is compared with what its seed and topology give alone.
 
 With `--cold` nothing has run on the server before: a class presses Generate with the settings that the page
-opens with, some seconds after the server was started. Its file is `load.cold.json`.
+opens with, once the server is idle after its start. Its file is `load.cold.json`.
 """
 
 from __future__ import annotations
@@ -98,6 +98,13 @@ def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict
     }
 
 
+def _wait_until_idle(process: psutil.Process) -> None:
+    """Wait until the server has loaded and measured its models, as it has long before a class begins."""
+    end = time.monotonic() + 180
+    while process.cpu_percent(3) > 10 and time.monotonic() < end:
+        pass
+
+
 def _busy(process: psutil.Process) -> float:
     """Seconds of processor time that a process has had; other work on the machine leaves them alone."""
     times = process.cpu_times()
@@ -111,14 +118,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--replaying", type=int, default=200, help="visitors who replay (default: 200)")
     parser.add_argument("--length", type=int, default=64, help="tokens of each run (default: 64)")
     parser.add_argument("--cold", action="store_true", help="a class's first click on a fresh server")
-    parser.add_argument(
-        "--pause", type=float, default=10, help="seconds from the server's first answer to a cold click"
-    )
     parser.add_argument("--out", help="JSON file (default: load.json or load.cold.json of the results)")
     options = parser.parse_args(arguments)
     with serving() as (address, process):
         site = Site(address)
-        time.sleep(options.pause if options.cold else 0)
+        if options.cold:
+            _wait_until_idle(process)
         before, start, busy = process.memory_info().rss, time.monotonic(), _busy(process)
         visits, replays = asyncio.run(
             together(site, options.generating, options.replaying, options.length, options.cold)
