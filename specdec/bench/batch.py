@@ -105,42 +105,44 @@ def _timed(runs: Sequence[Run], step: Callable[[], Sequence[Run]]) -> Timed:
     return Timed(max(ends.values()), cpu_seconds, first, list(ends.values()), tokens)
 
 
+class Trial(NamedTuple):
+    """What is decoded. tokens: of each text. repeats: of every measurement."""
+
+    pair: ModelPair
+    prompts: Sequence[Sequence[int]]
+    tokens: int
+    repeats: int
+
+    def runs(self, number: int, k: int) -> list[Run]:
+        """New runs on sequence(k)."""
+        return runs_of(self.pair, self.prompts, number, k, self.tokens)
+
+
 def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: int, repeats: int) -> dict:
-    """The figures of one pair; see `table`."""
+    """The figures of one pair; see `table`. sizes: numbers of runs. ks: numbers of drafted tokens."""
     pair.eos_ids = frozenset()
     prompts = [[7 * i % pair.vocab_size for i in range(8)]]
     if pair.tokenizer is not None:
         prompts = [pair.encode(text) for text in PROMPTS]
+    trial = Trial(pair, prompts, tokens, repeats)
     together(pair, runs_of(pair, prompts, 2, ks[-1], 8))  # Caches and compiled code are made now.
-    memory = _bytes_per_run(pair, prompts, sizes[-1], tokens)  # Memory is measured before some can be reused.
-    by_k = _by_k(pair, prompts, sizes, ks, tokens, repeats)
+    memory = _bytes_per_run(trial, sizes[-1])  # before memory can be reused
+    by_k = _by_k(trial, sizes, ks)
     rates = {
         size: {row["k"]: row["per_processor_second"] for row in by_k if row["runs"] == size} for size in sizes
     }
-    best = {size: max(found, key=found.__getitem__) for size, found in rates.items()}
-    rows = [_row(pair, prompts, size, best[sizes[0]], best[size], tokens, repeats) for size in sizes]
-    return {
-        "arithmetic": pair.arithmetic,
-        "rows": rows,
-        "by_k": by_k,
-        "bytes_per_run": memory,
-    }
+    best = {size: max(by_size, key=by_size.__getitem__) for size, by_size in rates.items()}
+    rows = [_row(trial, size, best[sizes[0]], best[size]) for size in sizes]
+    return {"arithmetic": pair.arithmetic, "rows": rows, "by_k": by_k, "bytes_per_run": memory}
 
 
-def _by_k(
-    pair: ModelPair,
-    prompts: Sequence[Sequence[int]],
-    sizes: Sequence[int],
-    ks: Sequence[int],
-    tokens: int,
-    repeats: int,
-) -> list[dict[str, Any]]:
+def _by_k(trial: Trial, sizes: Sequence[int], ks: Sequence[int]) -> list[dict[str, Any]]:
     """Median tokens per second together, by number of runs and k; all are timed in turn."""
-    found: dict[tuple[int, int], list[Timed]] = {(size, k): [] for size in sizes for k in ks}
-    for _ in range(repeats):
-        for (size, k), samples in found.items():
-            samples.append(together(pair, runs_of(pair, prompts, size, k, tokens)))
-    return [{"runs": size, "k": k, **_rates(samples)} for (size, k), samples in found.items()]
+    samples: dict[tuple[int, int], list[Timed]] = {(size, k): [] for size in sizes for k in ks}
+    for _ in range(trial.repeats):
+        for (size, k), timed in samples.items():
+            timed.append(together(trial.pair, trial.runs(size, k)))
+    return [{"runs": size, "k": k, **_rates(timed)} for (size, k), timed in samples.items()]
 
 
 def _rates(samples: Sequence[Timed]) -> dict[str, float]:
@@ -150,19 +152,11 @@ def _rates(samples: Sequence[Timed]) -> dict[str, float]:
     }
 
 
-def _row(
-    pair: ModelPair,
-    prompts: Sequence[Sequence[int]],
-    size: int,
-    k_alone: int,
-    k_together: int,
-    tokens: int,
-    repeats: int,
-) -> dict[str, Any]:
+def _row(trial: Trial, size: int, k_alone: int, k_together: int) -> dict[str, Any]:
     pairs = []
-    for _ in range(repeats):
-        alone = turns(runs_of(pair, prompts, size, k_alone, tokens))
-        pairs.append((alone, together(pair, runs_of(pair, prompts, size, k_together, tokens))))
+    for _ in range(trial.repeats):
+        alone = turns(trial.runs(size, k_alone))
+        pairs.append((alone, together(trial.pair, trial.runs(size, k_together))))
     one, both = zip(*pairs, strict=True)
     return {
         "runs": size,
@@ -181,10 +175,10 @@ def _ratio(ratios: Sequence[float]) -> dict[str, float]:
     return {"median": median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
-def _bytes_per_run(pair: ModelPair, prompts: Sequence[Sequence[int]], size: int, tokens: int) -> int:
+def _bytes_per_run(trial: Trial, size: int) -> int:
     """Bytes by which the process grows for each run after the first two, in the middle of a text."""
-    batch = Batch(pair)
-    runs = runs_of(pair, prompts, size + 2, 2, max(2 * tokens, 64))
+    batch = Batch(trial.pair)
+    runs = trial._replace(tokens=max(2 * trial.tokens, 64)).runs(size + 2, 2)
     for run in runs[:2]:
         batch.add(run)
     batch.step()

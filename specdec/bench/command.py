@@ -126,11 +126,11 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     jobs = [Workload(p, seed, settings["tokens"]) for seed in range(settings["repeats"]) for p in prompts]
     loads: list[float] = []
 
-    def told(done: str) -> None:
+    def progress(done: str) -> None:
         loads.append(os.getloadavg()[0])
         _say(done)
 
-    samples = interleaved(contestants, jobs, told)
+    samples = interleaved(contestants, jobs, progress)
     device = some.target.device
     measured = rows(contestants, samples, peaks(contestants, trial[0], device))
     result = {

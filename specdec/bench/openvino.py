@@ -72,7 +72,7 @@ def openvino(pipeline: Pipeline, sampling: Sampling, k: int = 0) -> Callable[[Wo
 
     def once(job: Workload, seed: int) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
-        said = pipeline.generate(
+        text = pipeline.generate(
             job.prompt_ids,
             seed=seed,
             max_new_tokens=job.tokens,
@@ -83,7 +83,7 @@ def openvino(pipeline: Pipeline, sampling: Sampling, k: int = 0) -> Callable[[Wo
             endless=True,
         )
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        return Sample(seconds, cpu_seconds, len(said.token_ids), said.target_calls, None)
+        return Sample(seconds, cpu_seconds, len(text.token_ids), text.target_calls, None)
 
     return run
 

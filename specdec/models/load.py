@@ -100,14 +100,14 @@ def checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
 def _weights_reported(name: str, report: Report) -> Iterator[None]:
     """Report the weights as transformers reads them, where it would draw a bar: a raised error ends it."""
 
-    def told(_factory: Any, args: tuple, kwargs: dict) -> Iterator[Any]:
+    def reported(_factory: Any, args: tuple, kwargs: dict) -> Iterator[Any]:
         items = list(args[0] if args else kwargs["iterable"])
         for index, item in enumerate(items):
             report(Progress("reading", name, index, len(items)))
             yield item
 
     report(Progress("reading", name))
-    previous = set_tqdm_hook(None if report is silent else told)
+    previous = set_tqdm_hook(None if report is silent else reported)
     try:
         yield
     finally:
@@ -129,7 +129,7 @@ def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
 
 
 def _shown_name(name: str) -> str:
-    # where a folder lies on this machine is nobody else's business: records and pages show its last names
+    # Records and pages do not show where a folder lies on this machine, only its last two names.
     return "/".join(Path(name).parts[-2:]) if os.path.isdir(name) else name
 
 

@@ -167,7 +167,7 @@ def check_fits(plans: Iterable[Placement]) -> None:
     for where, models in at.items():
         needed, there = sum(model.need.total for model in models), free(where)
         if needed > there:
-            each = " and ".join(_told(model) for model in models)
+            each = " and ".join(_described(model) for model in models)
             raise ValueError(
                 f"not enough memory: {each}; {gigabytes(there)} are free{_named(where)}. Nothing was loaded"
             )
@@ -178,7 +178,7 @@ def gigabytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB" if number >= 1e8 else f"{number / 1e6:,.0f} MB"
 
 
-def _told(plan: Placement) -> str:
+def _described(plan: Placement) -> str:
     total, weights = gigabytes(plan.need.total), gigabytes(plan.need.weights)
     return f"{plan.name} needs about {total} in {plan.dtype} (weights {weights})"
 

@@ -1,4 +1,4 @@
-"""How far the loading of a model is, and who is told."""
+"""Progress of the loading of a model, and the function that is called with it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Progress(NamedTuple):
 
 
 Report = Callable[[Progress], None]
-"""Called while something is loaded; what it raises ends the loading and reaches the caller."""
+"""A function that is called during loading. If it raises, loading ends with its exception."""
 
 
 def silent(progress: Progress) -> None:
-    """The report of nobody."""
+    """Report nothing."""

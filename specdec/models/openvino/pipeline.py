@@ -15,7 +15,7 @@ BACKENDS = ("SDPA", "PA")
 _ALL = (1 << 64) - 1
 
 
-class Said(NamedTuple):
+class GeneratedText(NamedTuple):
     """A generated text. target_calls: forwards of the target."""
 
     token_ids: list[int]
@@ -68,7 +68,7 @@ class Pipeline:
         top_p: float = 1.0,
         k: int = 3,
         endless: bool = False,
-    ) -> Said:
+    ) -> GeneratedText:
         """Generate one text. k: drafted tokens in a round. endless: do not stop at end-of-text tokens."""
         config = self._pipeline.get_generation_config()
         config.do_sample, config.temperature = temperature > 0, temperature or 1.0
@@ -80,5 +80,5 @@ class Pipeline:
         result = self._pipeline.generate(ids, config)
         tokens = list(result.tokens[0])
         if not self._drafts:
-            return Said(tokens, len(tokens))
-        return Said(tokens, len(tokens) - result.extended_perf_metrics.get_num_accepted_tokens())
+            return GeneratedText(tokens, len(tokens))
+        return GeneratedText(tokens, len(tokens) - result.extended_perf_metrics.get_num_accepted_tokens())
