@@ -1,6 +1,7 @@
 """The page: watch a pair of language models decode speculatively.
 
     python app.py                                             # the embedded pair, offline
+    python app.py --pair smollm2                              # SmolLM2-135M-Instruct, which chats
     python app.py --target Qwen/Qwen3-8B --draft Qwen/Qwen3-0.6B --device cuda
 
 This file only arranges the panels of `components` and starts the server.
@@ -68,7 +69,7 @@ _INTRODUCTION = (
 
 def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
     """The page for a pair of models; without one, the embedded pair. allowed: which others may be loaded."""
-    pair = shared(specdec.load_pair() if pair is None else pair)
+    pair = shared(specdec.load_pair("stories") if pair is None else pair)
     with gr.Blocks(title="Speculative decoding", fill_width=True) as blocks:
         with gr.Row(elem_id="top") as top:
             gr.HTML(_INTRODUCTION, apply_default_css=False)
@@ -119,7 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
         addresses.use(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
         ports.check(wanted.host, wanted.port)
-        if wanted.target or wanted.draft or zero_gpu.here():
+        if wanted.pair == "smollm2" or wanted.target or wanted.draft or zero_gpu.here():
             pair.load()
         allowed = access.from_options(wanted)
         blocks = build(pair, allowed)
@@ -142,7 +143,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _load(wanted: Namespace) -> Pair:
     if zero_gpu.here():
         return zero_gpu.load(wanted.target, wanted.draft, wanted.dtype, run.start)
-    return lazy.load(wanted.target, wanted.draft, device=wanted.device, dtype=wanted.dtype)
+    target = wanted.target or wanted.pair or (None if wanted.draft else "stories")
+    return lazy.load(target, wanted.draft, device=wanted.device, dtype=wanted.dtype)
 
 
 if __name__ == "__main__":

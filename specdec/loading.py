@@ -8,17 +8,19 @@ from typing import Any
 from transformers import AutoTokenizer
 from transformers.utils import logging
 
+from specdec import smollm2
 from specdec.models import HFModel, load_hf_model
 from specdec.models.load import ROUNDED, checked_device, checked_dtype
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
+from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, find_source
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting
 
-STORIES = "stories"
-"""The name of the embedded pair."""
+STORIES, SMOLLM2 = "stories", "smollm2"
+"""Names of the pairs that the project has drafts for."""
 
 
 def load_pair(
@@ -31,7 +33,10 @@ def load_pair(
     draft_dtype: str | None = None,
     report: Report = silent,
 ) -> ModelPair:
-    """Load a pair from hub ids or local folders, or one that ships with the project: "stories", the default.
+    """Load a pair from hub ids, local folders or GGUF files, or a pair of ours by its name.
+
+    "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), "stories" the embedded pair. Without
+    arguments it is the first where its weights are installed, else the second.
 
     device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
     `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
@@ -44,14 +49,19 @@ def load_pair(
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
     if target is None and draft is not None:
-        raise ValueError(f"draft = {str(draft)!r} needs a target; without both, the embedded pair is loaded")
-    if target in (None, STORIES):
+        raise ValueError(f"draft = {str(draft)!r} needs a target; without both, a pair of ours is loaded")
+    if target is None:
+        target = SMOLLM2 if smollm2.installed() else STORIES
+    if target == STORIES:
         target, draft = EMBEDDED / "target", draft or EMBEDDED / "draft"
         dtype = "float32" if dtype == "auto" else dtype
+    elif target == SMOLLM2:
+        target, draft = smollm2.weights(), draft or (smollm2.DRAFT if is_partial(smollm2.DRAFT) else None)
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
-    if draft is not None:
+    partial = draft is not None and is_partial(Path(draft))
+    if draft is not None and not partial:
         parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))
     for part in parts:
         report(Progress("asking", str(part.name)))
@@ -59,6 +69,11 @@ def load_pair(
     check_fits(part.plan() for part in parts)
     loaded = [(part.load(report), _load_tokenizer(part.source)) for part in parts]
     (target_model, tokenizer), (draft_model, draft_tokenizer) = loaded[0], (*loaded[1:], (None, None))[0]
+    if partial:
+        assert draft is not None
+        draft_model = load_partial(
+            Path(draft), target_model.module, draft_device or device, draft_dtype or dtype
+        )
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 

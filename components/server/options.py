@@ -33,8 +33,13 @@ def _switch(text: str) -> bool:
 _YES_OR_NO = {"action": argparse.BooleanOptionalAction, "default": False}
 GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
-        "target": ("hub id or folder of the target (default: the embedded pair)", {}),
-        "draft": ("hub id or folder of the draft", {}),
+        "pair": (
+            "smollm2 (135 M parameters, chats; needs its weights installed, or the hub) or stories (8.6 M, "
+            "opens at once; the default)",
+            {"choices": ("smollm2", "stories")},
+        ),
+        "target": ("instead: hub id, folder or GGUF file of the target", {}),
+        "draft": ("hub id, folder or GGUF file of the draft", {}),
         "device": ("auto, cpu, cuda or cuda:1", {"default": "auto"}),
         "dtype": ("auto, float32, bfloat16 or float16", {"default": "auto"}),
     },

@@ -221,7 +221,11 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
 
 def _loaded(options: argparse.Namespace, device: str, dtype: str) -> ModelPair:
     return load_told(
-        options.target, options.draft, device=device, dtype=dtype, draft_dtype=options.draft_dtype
+        options.target or (None if options.draft else "stories"),
+        options.draft,
+        device=device,
+        dtype=dtype,
+        draft_dtype=options.draft_dtype,
     )
 
 

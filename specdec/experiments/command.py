@@ -120,7 +120,11 @@ def experiment(options: argparse.Namespace, settings: Settings) -> None:
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
     pair = load_told(
-        options.target, options.draft, device=device, dtype=options.dtype, draft_dtype=options.draft_dtype
+        options.target or (None if options.draft else "stories"),
+        options.draft,
+        device=device,
+        dtype=options.dtype,
+        draft_dtype=options.draft_dtype,
     )
     store = Store(options.results)
     if share.index == 0:

@@ -29,6 +29,7 @@ from transformers import (
 )
 
 from specdec.models.attention import Attention, Heads, TextRows
+from specdec.models.partial_head import PartialHead, linear_of, spread
 
 KNOWN = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes whose forward is the one below; a subclass may do something else."""
@@ -80,7 +81,8 @@ class LeanDecoder:
         pack = self.packed = _packs(model)
         self._norm = _norm(decoder.norm, pack)
         self._layers = [_lean_layer(layer, pack) for layer in decoder.layers]
-        self._head = _projection([model.lm_head], pack)
+        self._output = model.lm_head
+        self._head = _projection([linear_of(model.lm_head)], pack)
 
     def hidden(self, token_ids: Tensor, rotation: Tensor, texts: Sequence[TextRows]) -> Tensor:
         """Hidden states [n, width] of the new tokens of several texts, text after text.
@@ -104,7 +106,7 @@ class LeanDecoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[n, vocabulary] of hidden states [n, width]."""
-        return self._head(self._norm(hidden))
+        return spread(self._head(self._norm(hidden)), self._output)
 
     def rotation(self, positions: Tensor, last: int) -> Tensor:
         """Cosines and signed sines of these positions, int64 [n] and at most `last`: [n, 2, 1, head size]."""
@@ -142,7 +144,7 @@ def check_known(model: PreTrainedModel) -> None:
     if rope not in FIXED_ROPE:
         raise ValueError(f"rotary embedding {rope!r} changes with the length of the text")
     matrices = [m for m in model.modules() if getattr(getattr(m, "weight", None), "ndim", 0) == 2]
-    strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding)]
+    strange = [m for m in matrices if type(m) not in (nn.Linear, nn.Embedding, PartialHead)]
     # Hooks, and forwards that belong to one module alone.
     changed = any({"_hf_hook", "forward"} & vars(m).keys() or m._forward_hooks for m in model.modules())
     if strange or changed or len({layer.self_attn.scaling for layer in model.model.layers}) != 1:

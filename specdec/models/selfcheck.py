@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specdec.models.base import Capability, PreparedModel, Session
+from specdec.models.partial_head import PartialHead
 
 PREFIX_LENGTH = 6
 NUM_TOKENS = 512
@@ -128,7 +129,9 @@ class PlainForwards:
         kind = type(self.module).__name__
         if not isinstance(logits, Tensor) or logits.dim() != 3:
             raise ValueError(f"{kind} gives no logits per token: a causal language model has a head")
-        _check_telling(logits[0], kind)
+        head = self.module.get_output_embeddings()
+        scored = head.output_ids if isinstance(head, PartialHead) else slice(None)
+        _check_telling(logits[0][:, scored], kind)
         shorter = self.module(input_ids=token_ids[:, :2], use_cache=False).logits
         if relative_error(_widened(shorter[0]), _widened(logits[0, :2])) > LIMITS[torch.bfloat16][1]:
             raise ValueError(f"{kind} is not causal: its logits change with later tokens")
@@ -170,9 +173,17 @@ def session_error(session: Session, plain: PlainForwards, script: Script, prefix
 
 
 def relative_error(have: Tensor, want: Tensor) -> float:
-    """Largest difference, relative to the largest distance of a logit from its row's mean."""
-    spread = (want - want.mean(-1, keepdim=True)).abs().max()
-    error = ((have.to(want.device) - want).abs().max() / spread).item()
+    """Largest difference, relative to the largest distance of a logit from its row's mean.
+
+    Tokens that a model never scores, whose logits are -inf, must be the same ones.
+    """
+    have, scored = have.to(want.device), want > -torch.inf
+    if not torch.equal(have > -torch.inf, scored):
+        return float("inf")
+    have, want = torch.where(scored, have, 0), torch.where(scored, want, 0)
+    mean = want.sum(-1, keepdim=True) / scored.sum(-1, keepdim=True)
+    spread = torch.where(scored, want - mean, 0).abs().max()
+    error = ((have - want).abs().max() / spread).item()
     return error if error == error else float("inf")
 
 

@@ -65,7 +65,12 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--top-k", type=int, default=0)
     result.add_argument("--top-p", type=float, default=1.0)
     result.add_argument("--seed", type=int, help="drawn, and told, where it is not given")
-    result.add_argument("--target", help="hub id or folder; without, the embedded pair of story models")
+    result.add_argument(
+        "--pair",
+        choices=("smollm2", "stories"),
+        help="a pair of ours; by default smollm2 where its weights are installed, else stories",
+    )
+    result.add_argument("--target", help="instead of a pair of ours: hub id, folder or GGUF file")
     result.add_argument("--draft")
     result.add_argument("--device", default="auto")
     result.add_argument("--dtype", default="auto")
@@ -97,7 +102,9 @@ def decode(options: argparse.Namespace) -> None:
 def _loaded(options: argparse.Namespace) -> ModelPair:
     with Waiting("loading transformers"):  # which takes seconds
         from specdec.loading import load_told
-    return load_told(options.target, options.draft, device=options.device, dtype=options.dtype)
+    return load_told(
+        options.target or options.pair, options.draft, device=options.device, dtype=options.dtype
+    )
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -15,7 +15,7 @@ LAYERS = {
         {"algorithms", "checks", "commands", "devices", "private_cache", "shipped", "text", "waiting"},
         {"notebook"},
         {"other_rules", "probs", "race", "topology"},
-        {"methods", "optimal"},
+        {"methods", "optimal", "smollm2"},
         {"theory", "trace", "verify"},
         {"figures", "stats"},
         {"channel", "context", "models"},

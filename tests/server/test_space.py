@@ -69,8 +69,8 @@ def test_torch_of_zero_gpu_is_allowed(requirements, torch):
 
 
 def test_models_of_the_front_matter_are_the_listed_ones(front_matter):
-    pairs = [pair for pair in known_pairs.PAIRS if pair.target is not None]
-    listed = {model.hub_id for pair in pairs for model in (pair.target, pair.draft)}
+    models = (model for pair in known_pairs.PAIRS for model in (pair.target, pair.draft))
+    listed = {model.hub_id for model in models if model is not None}
     assert set(front_matter["models"]) == listed
     assert {entry.split()[0] for entry in front_matter.get("preload_from_hub", [])} <= listed
 

@@ -230,7 +230,7 @@ def test_no_factor_of_speed_is_told_without_its_interval(decoded):
     ("closed", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("<&-", 0), ("--tokens 0 >&-", 1)]
 )
 def test_closed_streams_are_no_error(closed, status):
-    line = f'"{sys.executable}" -m specdec Once --topology simple --tokens 3 {closed}'
+    line = f'"{sys.executable}" -m specdec Once --pair stories --topology simple --tokens 3 {closed}'
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == status
     assert "Traceback" not in ended.stderr
@@ -239,7 +239,19 @@ def test_closed_streams_are_no_error(closed, status):
 @pytest.mark.slow
 def test_the_command_itself_in_a_pipe():
     """The embedded pair, and what is piped in."""
-    run = [sys.executable, "-m", "specdec", "--topology", "sequence(4)", "--tokens", "8", "--seed", "1"]
+    run = [
+        sys.executable,
+        "-m",
+        "specdec",
+        "--pair",
+        "stories",
+        "--topology",
+        "sequence(4)",
+        "--tokens",
+        "8",
+        "--seed",
+        "1",
+    ]
     ended = subprocess.run(
         run,
         input="Once upon a time",

@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     if asked.json:
         saved(asked.json)  # raises now what would otherwise end the command after hours
-    pair = load_told(asked.target, asked.draft)
+    pair = load_told(asked.target or (None if asked.draft else "stories"), asked.draft)
     return max(_audited(name, pair, asked) for name in asked.engine)
 
 

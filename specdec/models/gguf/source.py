@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ class GGUFSource:
 
 def is_gguf(path: Path) -> bool:
     """Whether this is a file that says it is GGUF, by its ending or its first letters."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike `Path.is_file`, it takes any text for a path
         return False
     if path.suffix.lower() == ".gguf":
         return True

@@ -18,6 +18,7 @@ from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.crew import MOST_LAYERS, Crew
 from specdec.models.kernels.packing import kind_of, pack, side_by_side
 from specdec.models.lean import check_known
+from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 ALONE = 1 << 21
@@ -123,7 +124,7 @@ class CompiledDecoder:
         )
         self.kv_shape = (len(layers), 2 * self.kv_heads, self.size)
         self.width, self.inner = embedding.shape[1], layers[0].mlp.gate_proj.weight.shape[0]
-        self.vocab_size = model.lm_head.weight.shape[0]
+        self._output, self.scored_ids = model.lm_head, model.lm_head.weight.shape[0]
         self._embedding, self._rotary = embedding, model.model.rotary_emb
         matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
         self.kind = kind_of(matrices)
@@ -207,7 +208,7 @@ class CompiledDecoder:
         longest = max(text.longest for text in texts)
         self._extend_rotation(longest)
         x = F.embedding(token_ids, self._embedding).float()
-        out = torch.empty(scored, self.vocab_size + -self.vocab_size % at.LANES)
+        out = torch.empty(scored, self.scored_ids + -self.scored_ids % at.LANES)
         threads = usual_threads() if self.nbytes * rows > ALONE else 1
         between, own = self._sizes(rows, longest)
         scratch = torch.empty(between + threads * own)
@@ -224,7 +225,7 @@ class CompiledDecoder:
             own_bytes=4 * own,
         )
         self._crew.run(call.ctypes.data, threads, self.kv_shape[0])
-        return out[:, : self.vocab_size]
+        return spread(out[:, : self.scored_ids], self._output)
 
     def _sizes(self, rows: int, longest: int) -> tuple[int, int]:
         """float32 numbers of scratch memory, in whole lines: for all threads together, and for each alone."""

@@ -1,0 +1,81 @@
+"""A draft that scores a part of its target's ids, and reads the target's own embedding.
+
+Its output is over the ids that the target uses most; q is zero elsewhere, so its logits there are -inf. Its
+input is the target's embedding times a small matrix: the target is in memory anyway, so neither its rows nor
+the ids that are seldom used take room in the draft's file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from specdec.models.hf import HFModel
+from specdec.models.kernels.packing import round_matrices
+from specdec.models.load import ROUNDED, checked_device, checked_dtype
+from specdec.models.partial_head import PartialHead
+
+CONFIG, WEIGHTS = "partial.json", "model.safetensors"
+"""Files of such a draft: the configuration of a Llama, and its weights."""
+IDS, PROJECTION = "output_ids", "projection.weight"
+"""The ids that it scores, int32 in rising order, and the matrix [its width, the target's width]."""
+
+
+def partial_model(
+    config: LlamaConfig, weights: dict[str, Tensor], embedding: Tensor, dtype: torch.dtype
+) -> LlamaForCausalLM:
+    """The model of these weights. embedding: the target's, [vocabulary, its width]."""
+    projection, output_ids = weights.pop(PROJECTION), weights.pop(IDS).long()
+    head = weights.pop("lm_head.weight")
+    with torch.device("meta"):
+        model = LlamaForCausalLM(config)
+    rows = embedding.float() @ projection.float().T
+    weights = weights | {"model.embed_tokens.weight": rows}
+    weights = {name: value.to(dtype) for name, value in weights.items()}
+    model.lm_head = PartialHead(head.to(dtype), output_ids, len(embedding))
+    model.load_state_dict(weights | {"lm_head.weight": model.lm_head.weight}, assign=True)
+    # the angles of positions are computed, not stored
+    model.model.rotary_emb = type(model.model.rotary_emb)(config)
+    return model.eval()
+
+
+def is_partial(folder: Path) -> bool:
+    """Whether a folder holds such a draft."""
+    return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, it takes any text for a path
+
+
+def load_partial(folder: Path, target: PreTrainedModel, device: str = "auto", dtype: str = "auto") -> HFModel:
+    """The draft in a folder, for this target; device and dtype as for `load_pair`.
+
+    dtype "auto" is the target's. ValueError where it is broken, or made for another target.
+    """
+    name = "/".join(folder.parts[-2:])
+    try:
+        config = LlamaConfig(**json.loads((folder / CONFIG).read_text()))
+        weights = load_file(folder / WEIGHTS)
+        layer: Any = target.get_input_embeddings()
+        embedding = layer.weight.detach().cpu()
+        wanted = config.vocab_size, weights[PROJECTION].shape[1]
+        if tuple(embedding.shape) != wanted:
+            raise ValueError(
+                f"it reads an embedding of {wanted[0]:,} by {wanted[1]:,} numbers, and this target's has "
+                f"{embedding.shape[0]:,} by {embedding.shape[1]:,}"
+            )
+        chosen = target.dtype if dtype == "auto" else checked_dtype(dtype)
+        assert isinstance(chosen, torch.dtype)
+        model = partial_model(config, weights, embedding, chosen)
+        model.to(checked_device(device) or target.device)  # type: ignore[arg-type]  # a method, decorated
+        if dtype == ROUNDED:
+            round_matrices(model)
+        return HFModel(model, name)
+    except (OSError, ValueError, LookupError, RuntimeError, TypeError, SafetensorError) as error:
+        cause = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"{name!r} can't draft for this target: {cause}") from error

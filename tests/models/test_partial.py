@@ -1,0 +1,129 @@
+"""A draft that scores a part of the target's ids: ERSD's text, and the distribution of every other rule."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from scipy import stats
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import specdec
+from specdec.decoding.batch import generate_many
+from specdec.models import HFModel
+from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS, load_partial
+from specdec.pair import ModelPair
+
+VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
+FALSE_ALARM = 1e-4
+"""Probability that chance alone fails one of the four distributions."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    torch.manual_seed(1)
+    target = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **SIZES)).eval()
+    draft = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **SIZES))
+    for model in (target, draft):
+        torch.nn.init.normal_(model.lm_head.weight, std=0.5)
+    weights = {name: value.contiguous() for name, value in draft.state_dict().items()}
+    del weights["model.embed_tokens.weight"]
+    weights["lm_head.weight"] = weights["lm_head.weight"][: len(SCORED)].clone()
+    weights |= {PROJECTION: torch.eye(32) * 2, IDS: torch.tensor(SCORED, dtype=torch.int32)}
+    folder = tmp_path_factory.mktemp("partial")
+    save_file(weights, folder / WEIGHTS)
+    (folder / CONFIG).write_text(json.dumps({"vocab_size": VOCABULARY, **SIZES}))
+    wrapped = HFModel(target, "target")
+    return ModelPair(wrapped, load_partial(folder, target))
+
+
+def test_it_scores_its_ids_and_no_others_in_every_forward(pair):
+    draft = pair.draft
+    assert draft.vocab_size == VOCABULARY
+    assert draft.compiled is not None
+    want = draft.module(torch.tensor([[2, 5, 7]])).logits[0]
+    for opened in (draft.session(), _lean(draft)):
+        opened.prefill([2])
+        have = opened.forward(torch.tensor([5, 7]), [-1, 0])
+        assert (have > -torch.inf).nonzero()[:, 1].unique().tolist() == SCORED
+        assert torch.allclose(have[:, SCORED], want[1:, SCORED], atol=1e-5)
+
+
+def _lean(model):
+    from specdec.models.ways import LEAN
+
+    return LEAN.open(model)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("topology", [specdec.topology.sequence(3), specdec.topology.batch(7)])
+def test_races_give_the_text_of_plain_decoding(pair, temperature, topology):
+    """batch(7): more children than the draft has ids."""
+    settings = {"max_new_tokens": 20, "temperature": temperature}
+    seeds = range(12)
+    plain = generate_many(pair, [[2]] * 12, seeds=seeds, method="ar", **settings)
+    raced = generate_many(pair, [[2]] * 12, seeds=seeds, method="ersd", topology=topology, **settings)
+    assert [g.token_ids for g in raced] == [g.token_ids for g in plain]
+    assert sum(g.num_target_calls for g in raced) < sum(g.num_target_calls for g in plain)
+
+
+@pytest.fixture(scope="module")
+def expected(pair):
+    """Probability of each text of two tokens after [2]; and where the first is one of the draft's ids."""
+    first = pair.target.module(torch.tensor([[2]])).logits[0, -1].double().softmax(-1)
+    second = pair.target.module(torch.tensor([[2, n] for n in range(VOCABULARY)])).logits[:, -1]
+    both = first[:, None] * second.double().softmax(-1)
+    only = torch.zeros_like(both)
+    only[SCORED] = both[SCORED]
+    return both.flatten().detach().numpy(), (only / only.sum()).flatten().detach().numpy()
+
+
+@pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
+def test_every_rule_keeps_the_targets_distribution(pair, expected, method):
+    count = 2000
+    drawn = generate_many(
+        pair,
+        [[2]] * count,
+        seeds=range(count),
+        at_once=50,
+        method=method,
+        topology=specdec.topology.batch(3),
+        max_new_tokens=2,
+    )
+    seen = Counter(tuple(g.token_ids) for g in drawn)
+    assert chance(seen, expected[0], count) > FALSE_ALARM
+    assert chance(seen, expected[1] + 1e-6, count) < FALSE_ALARM  # the control: another distribution
+
+
+def chance(seen, p, count):
+    """Probability of counts as far from p as these; rare texts count as one."""
+    observed = torch.tensor([seen[divmod(n, VOCABULARY)] for n in range(VOCABULARY**2)]).double().numpy()
+    common = p * count >= 5
+    rest = [[observed[~common].sum()], [p[~common].sum() * count]]
+    return stats.chisquare(
+        [*observed[common], *rest[0]], [*(p[common] * count), *rest[1]], sum_check=False
+    ).pvalue
+
+
+def test_a_draft_of_another_target_is_refused(pair, tmp_path):
+    other = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY + 1, **SIZES))
+    save_file({PROJECTION: torch.eye(32), IDS: torch.tensor(SCORED)}, tmp_path / WEIGHTS)
+    (tmp_path / CONFIG).write_text(json.dumps({"vocab_size": VOCABULARY, **SIZES}))
+    with pytest.raises(ValueError, match="an embedding of 14 by 32 numbers, and this target's has 15 by 32"):
+        load_partial(tmp_path, other)
+    (tmp_path / CONFIG).write_text("{")
+    with pytest.raises(ValueError, match="can't draft for this target"):
+        load_partial(tmp_path, other)
