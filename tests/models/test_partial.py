@@ -14,7 +14,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import specdec
 from specdec.decoding.batch import generate_many
 from specdec.models import HFModel
+from specdec.models.kernels import CompiledDecoder
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS, load_partial
+from specdec.models.prepare import with_decoder
+from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
 
 VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
@@ -53,19 +56,14 @@ def pair(tmp_path_factory):
 def test_it_scores_its_ids_and_no_others_in_every_forward(pair):
     draft = pair.draft
     assert draft.vocab_size == VOCABULARY
-    assert draft.compiled is not None
+    assert isinstance(draft.decoder, CompiledDecoder)
+    lean = with_decoder(draft._prepared, LEAN)
     want = draft.module(torch.tensor([[2, 5, 7]])).logits[0]
-    for opened in (draft.session(), _lean(draft)):
+    for opened in (draft.session(), lean.session()):
         opened.prefill([2])
         have = opened.forward(torch.tensor([5, 7]), [-1, 0])
         assert (have > -torch.inf).nonzero()[:, 1].unique().tolist() == SCORED
         assert torch.allclose(have[:, SCORED], want[1:, SCORED], atol=1e-5)
-
-
-def _lean(model):
-    from specdec.models.ways import LEAN
-
-    return LEAN.open(model)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
