@@ -1,4 +1,4 @@
-"""What users hand over: numbers of Python, numpy and torch, turned into Python's."""
+"""Checks of arguments: numbers of Python, numpy and torch are turned into those of Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Name = TypeVar("Name", bound=str)
 
 
 def integer(value: Any) -> int | None:
-    """The value as int; None where it is no integer (a bool is none)."""
+    """The value as int; None if it is no integer (a bool is none)."""
     if isinstance(value, bool):
         return None
     try:
@@ -24,7 +24,7 @@ def integer(value: Any) -> int | None:
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """The value as int; ValueError names it where it is no integer from `least` to `most`."""
+    """The value as int; a ValueError names it unless it is an integer from `least` to `most`."""
     number = integer(value)
     if number is None or number < least or (most is not None and number > most):
         end = "up" if most is None else f"to {most:,}"
@@ -63,7 +63,7 @@ def reals(value: Any) -> np.ndarray | None:
 
 
 def integers(name: str, values: Any) -> list[int]:
-    """The values as a list of int; ValueError names what is no list, and the first that is no integer."""
+    """The values as a list of int; a ValueError names a value that is no list, or its first bad entry."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     if not isinstance(values, Iterable):
@@ -81,7 +81,7 @@ def integers(name: str, values: Any) -> list[int]:
 
 
 def among(name: str, value: Any, names: Iterable[Name]) -> Name:
-    """The value; ValueError names it where it is none of these names."""
+    """The value; a ValueError names it unless it is one of these names."""
     for known in names:
         if isinstance(value, str) and value == known:
             return known
@@ -89,7 +89,7 @@ def among(name: str, value: Any, names: Iterable[Name]) -> Name:
 
 
 def truth(name: str, value: Any) -> bool:
-    """The value as bool; ValueError names it where it is neither true nor false, nor 1 or 0."""
+    """The value as bool; a ValueError names it unless it is true, false, 1 or 0."""
     if hasattr(value, "item") and math.prod(value.shape) == 1:
         value = value.item()
     if not isinstance(value, int) or value not in (0, 1):

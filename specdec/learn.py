@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 _CHUNK = 64
 """Tokens scored in one forward."""
 _RIDGE = 1e-4
-"""Keeps weights finite where a feature never varies."""
+"""Keeps weights finite if a feature never varies."""
 _TEXT = 200
-"""Most tokens of one text."""
+"""The largest number of tokens in one text."""
 
 
 class Samples(NamedTuple):
-    """Positions of texts: features of each stage [n, WIDTH, features], and what was accepted.
+    """Positions of texts: features of each stage [n, WIDTH, features], and the accepted children.
 
-    accepted: bool [n, WIDTH], the one accepted child at most. offered: bool [n, WIDTH], children that q has
-    support for.
+    accepted: bool [n, WIDTH], true for at most one child. offered: bool [n, WIDTH], the children that q has
+    tokens for.
     """
 
     stages: dict[str, Tensor]
@@ -60,7 +60,7 @@ def learn_context(
     tokens: int = 20_000,
     seed: int = 0,
 ) -> ContextAcceptance:
-    """Context-aware acceptance of a pair, learnt from at least so many tokens of texts after these prompts.
+    """Learn a pair's context-aware acceptance from at least `tokens` tokens of texts after these prompts.
 
     ValueError for an argument that does not fit, as in `generate`.
     """

@@ -1,7 +1,7 @@
-"""What rounds of real decoding say: acceptance by child index, block efficiency, with their intervals.
+"""Statistics of decoded rounds: acceptance by child index and block efficiency, with their intervals.
 
-Rounds of several runs are counted together: the paper estimates acceptance by index from sequence and
-batch runs, `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
+Rounds of several runs are counted together. The paper estimates acceptance by index from sequence and batch
+runs: `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specdec.trace import Node, Round
 class IndexAcceptance:
     """How often the child with one index was the accepted one.
 
-    offered: verified nodes that had such a child. accepted: those where it was the accepted child, so
+    offered: number of verified nodes with such a child. accepted: number of nodes that accepted it. Hence
     accepted / offered estimates R(index), whatever happened at smaller indices.
     """
 
@@ -32,13 +32,13 @@ class IndexAcceptance:
 
     @property
     def rate(self) -> float:
-        """accepted / offered; NaN where nothing was offered."""
+        """accepted / offered; NaN if nothing was offered."""
         return self.accepted / self.offered if self.offered else math.nan
 
     def interval(self, z: float = 1.96) -> tuple[float, float]:
-        """Wilson's score interval of the rate; 95% at the default z. (0, 1) where nothing was offered.
+        """Wilson's score interval of the rate, 95% by default; (0, 1) if nothing was offered.
 
-        It takes nodes as independent of each other; nodes of one text are nearly so.
+        It assumes independent nodes; those of one text are nearly independent.
         """
         if not self.offered:
             return 0.0, 1.0
@@ -62,8 +62,11 @@ def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
 
 
 class IndexCounts(NamedTuple):
-    """By child index, over verified nodes: those that drafted this child; those whose tree has this child and
-    that accepted none before it; those that accepted it."""
+    """Counts by child index, over verified nodes.
+
+    offered: nodes that drafted this child. reached: nodes whose tree has this child and that accepted none
+    before it. accepted: nodes that accepted it.
+    """
 
     offered: list[int]
     reached: list[int]
@@ -71,10 +74,10 @@ class IndexCounts(NamedTuple):
 
 
 def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
-    """What rounds on this tree say about each child index; its end cut off near the end of a text.
+    """Counts by child index for rounds on this tree, which may be cut near the end of a text.
 
-    Where q has no support for a child that the tree has, as with top-p, the node counts as one that reached
-    it and did not accept it: such a child is never accepted, and its chance is no larger for being rare.
+    If q has too few tokens for a child of the tree, as with top-p, the node counts as one that reached this
+    child and did not accept it. Such a child is never accepted, and being rare does not raise its rate.
     """
     wanted: dict[Path, int] = {(): len(topology.children[0])}
     wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
@@ -103,7 +106,7 @@ class DepthAcceptance:
 
     @property
     def rate(self) -> float:
-        """accepted / offered; NaN where nothing was offered."""
+        """accepted / offered; NaN if nothing was offered."""
         return self.accepted / self.offered if self.offered else math.nan
 
 
@@ -118,9 +121,9 @@ def acceptance_by_depth(rounds: Iterable[Round]) -> list[DepthAcceptance]:
 
 
 def _decided(round: Round) -> Iterator[Node]:
-    """The children of the root and of accepted nodes, the last one's not where the text ended with it.
+    """The children of the root and of accepted nodes, without those of a node that ended the text.
 
-    Traversal verification tests nodes below rejected ones too: these say nothing of what a node accepts.
+    Traversal verification also tests nodes below rejected ones; these do not count.
     """
     kept: set[Path] = {()}
     for node in round.nodes:
@@ -131,7 +134,7 @@ def _decided(round: Round) -> Iterator[Node]:
 
 
 def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
-    """Verified nodes with children: path, the child accepted there, how many were drafted."""
+    """The verified nodes with children: path, index of the accepted child, and number of drafted children."""
     found: dict[Path, tuple[int | None, int]] = {}
     for node in _decided(round):
         parent, index = node.path[:-1], node.path[-1]
@@ -159,7 +162,7 @@ def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.nda
 class BlockEfficiency:
     """Tokens per target call over several independent runs, with its standard error.
 
-    standard_error: of the ratio tokens / rounds, from how the runs differ; NaN for a single run.
+    standard_error: of the ratio tokens / rounds, from the differences between runs; NaN for a single run.
     """
 
     tokens: int
@@ -172,7 +175,7 @@ class BlockEfficiency:
         return self.tokens / self.rounds
 
     def interval(self, z: float = 1.96) -> tuple[float, float]:
-        """value ± z standard errors; 95% at the default z, where runs are many (30 or more)."""
+        """value ± z standard errors: 95% by default, for 30 runs or more."""
         return self.value - z * self.standard_error, self.value + z * self.standard_error
 
 
