@@ -60,5 +60,5 @@ export function outcome(game) {
   const same = shared(written, alone.ids);
   if (same === written.length && same === alone.ids.length && alone.text === game.text)
     return `The same text, letter by letter: your words changed the speed, not the text. Alone in ${calls}.`;
-  return `The two part after ${same} of ${written.length} tokens: because two ways to compute the same number differed in the last bit. Alone in ${calls}.`;
+  return `The two texts differ after ${same} of ${written.length} tokens, because two ways to compute the same number differed in the last bit. Alone in ${calls}.`;
 }

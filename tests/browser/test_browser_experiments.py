@@ -111,7 +111,7 @@ def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(codecs):
     shows(codecs, "#codec_lab .laws-plot .sentence", "D_KL")
     expect(codecs.locator("#codec_lab .editor tbody tr")).to_have_count(13)
     codecs.get_by_role("button", name="New shared randomness").click()
-    shows(codecs, "#codec_lab .note.seed", "are others than in the recorded text")
+    shows(codecs, "#codec_lab .note.seed", "differ from the recorded text")
     codecs.locator("#codec_lab .codec").select_option("poisson_functional")
     shows(codecs, "#codec_lab .message-of-one", "winner of the race under P")
 

@@ -75,7 +75,7 @@ def test_another_run_is_scored_when_it_is_there(watermark):
     page.get_by_role("tab", name="Losslessness").click()
     page.locator("#watermark").scroll_into_view_if_needed()
     expect(page.locator("#watermark .about")).to_contain_text("GSD, seed")
-    expect(page.locator("#watermark .about")).to_contain_text("no race of the target decides")
+    expect(page.locator("#watermark .about")).to_contain_text("the target's race does not decide")
 
 
 @pytest.mark.parametrize(("size", "theme"), [((1280, 720), "light"), ((390, 844), "dark")])

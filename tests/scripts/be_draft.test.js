@@ -78,7 +78,7 @@ test("the story without the visitor is compared, token by token and letter by le
   game.alone = { ids: [1, 2, 4, 5], text: " t1 t2 t4 t5" };
   assert.match(outcome(game), /^The same text, letter by letter.* Alone in 4 calls, with you in 2\.$/);
   game.alone = { ids: [1, 2, 4, 6], text: " t1 t2 t4 t6" };
-  assert.match(outcome(game), /^The two part after 3 of 4 tokens/);
+  assert.match(outcome(game), /^The two texts differ after 3 of 4 tokens, because/);
   assert.equal(shared([1, 2], [1, 2, 3]), 2);
 });
 
