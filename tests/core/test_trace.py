@@ -7,13 +7,14 @@ from operator import getitem
 import pytest
 
 import specdec
+from specdec.methods import METHODS
 from specdec.topology import batch, specinfer
 from specdec.trace import Generation, Round
 from tests.helpers.laws import markov_pair
 from tests.helpers.spoiled import WRONG, spoiled
 
 
-@pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("detail", [False, True])
 def test_generations_and_rounds_round_trip(method, detail):
     pair = markov_pair(5)

@@ -9,9 +9,9 @@ import specdec
 from specdec.exactness.faults import FAULTS
 from specdec.exactness.losslessness import Check, joint_distribution
 from specdec.models import MarkovModel
-from specdec.race import keys, noise, races, sparse
+from specdec.race import keys, noise
 from specdec.topology import Topology, batch, sequence, simple
-from tests.core.test_exactness import adversarial_pair, first_tokens
+from tests.core.test_exactness import adversarial_pair
 from tests.helpers.choice import law_by_choice
 from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, distance, markov_pair
 
@@ -38,16 +38,6 @@ def test_enumeration_catches_k_seq_without_its_threshold(monkeypatch):
 
 
 # ---------------------------------------------------------------- whole decodes, by χ²
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_a_rule_end_to_end_has_the_targets_law(rule, topology):
-    """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
-    pair = adversarial_pair()
-    runs = [first_tokens(pair, rule, topology, seed) for seed in range(3000)]
-    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
 
 
 def checked(rule, topology, fault=None, decodes=3000, pair=None):
@@ -90,43 +80,7 @@ def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
     assert checked("traversal", topology, decodes=4000, pair=pair) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_a_rule_never_decides_twice_with_the_same_noise(rule, monkeypatch):
-    drawn, real = [], noise.uniform
-    monkeypatch.setattr(noise, "uniform", lambda *key: drawn.append(key) or real(*key))
-    specdec.generate(markov_pair(6), [0], method=rule, topology=TREE, max_new_tokens=200, seed=1)
-    decided = [key for key in drawn if keys.Stream.AGAIN not in key]  # unreached positions are drafted again
-    assert len(decided) > 100
-    assert len(set(decided)) == len(decided)
-
-
 # ---------------------------------------------------------------- the ends of what laws can be
-
-
-@pytest.mark.parametrize("topology", [sequence(3), batch(4), TREE], ids=str)
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_decoding_on_sparse_races_gives_the_same_text(rule, topology, monkeypatch):
-    """Sparse races of large vocabularies, on one of sixteen tokens of which about two are early."""
-    pair, settings = adversarial_pair(), {"method": rule, "topology": topology, "max_new_tokens": 200}
-    whole = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
-    monkeypatch.setattr(races, "LARGE", 0)
-    monkeypatch.setattr(sparse, "EARLY", 2)
-    found = [specdec.generate(pair, [0], seed=seed, **settings) for seed in range(5)]
-    assert [run.token_ids for run in found] == [run.token_ids for run in whole]
-
-
-@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
-@pytest.mark.parametrize("topology", [*TOPOLOGIES, batch(5)], ids=str)
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_where_one_token_is_left_the_text_is_the_greedy_one(rule, topology, sampling):
-    pair = markov_pair(6, seed=4)
-    g = specdec.generate(
-        pair, [0], method=rule, topology=topology, max_new_tokens=30, seed=9, detail=True, **sampling
-    )
-    text = [0]
-    for _ in range(30):
-        text.append(int(pair.target.log_table[text[-1]].argmax()))
-    assert g.token_ids == text[1:]
 
 
 LAWS = {
