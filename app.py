@@ -36,6 +36,7 @@ from components.codecs import panel as codecs
 from components.compare import panel as compare
 from components.decode import panel as decode
 from components.decode import traces
+from components.experiments import files
 from components.experiments import panel as experiments
 from components.guard import addresses, hosts, limits, ports
 from components.lessons import panel as lessons
@@ -119,6 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
         limits.use(limits.from_options(wanted))
         addresses.use(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
+        if wanted.results:
+            files.use(wanted.results)
         ports.check(wanted.host, wanted.port)
         if wanted.pair == "smollm2" or wanted.target or wanted.draft or zero_gpu.here():
             pair.load()

@@ -5,7 +5,6 @@ import { differing, readAll } from "../page/setup_fields.js";
 import { Plot } from "../shared/plot.js";
 import { cells, fillRows, make, setCells, setText } from "../shared/view.js";
 
-const MAX_BYTES = 20 * 2 ** 20;
 const SIGNS = { true: "✔", false: "✘", null: "–" };
 
 function finding(row, { found, verdict, statement, words, place }) {
@@ -15,14 +14,6 @@ function finding(row, { found, verdict, statement, words, place }) {
 
 export function mount(element, props, server) {
   const fields = { method: { kind: "choice", default: "ersd", choices: props.methods } };
-
-  // The file is sent unchanged: it has a route and limits of its own.
-  async function opened(file) {
-    const address = new URL(props.opened, document.baseURI);
-    address.searchParams.set("name", file.name);
-    const answer = await (await fetch(address, { method: "POST", body: file })).json();
-    return answer.detail ? { error: answer.detail } : answer;
-  }
 
   const find = (selector) => element.querySelector(selector);
   const plots = new Map();
@@ -74,13 +65,11 @@ export function mount(element, props, server) {
     find(".choices").replaceChildren(...buttons);
   }
 
-  // A message does not remove the results that are shown.
-  function take(answer, own) {
+  function take(answer) {
     find(".message").hidden = !answer.error;
     setText(find(".message"), answer.error ?? "");
     if (answer.error) return;
     view = answer;
-    find(".shipped").hidden = !own;
     const known = view.methods.map(([id]) => id);
     if (!known.includes(method)) method = known[0];
     setText(find(".about"), [view.about, view.note].filter(Boolean).join(" "));
@@ -90,28 +79,18 @@ export function mount(element, props, server) {
     fillRows(find(".findings tbody"), view.findings, () => cells(4), finding);
   }
 
-  async function ask(request, own) {
+  async function ask() {
     element.setAttribute("aria-busy", "true");
     try {
-      take(await request(), own);
+      take(await server.shipped({}));
     } catch {
-      take({ error: "The server did not answer. Try again." }, own);
+      take({ error: "The server did not answer. Reload the page." });
     } finally {
       element.removeAttribute("aria-busy");
     }
   }
 
-  const input = find("input[type=file]");
-  input.addEventListener("change", () => {
-    const [file] = input.files;
-    input.value = ""; // the same file can be chosen again
-    if (!file) return;
-    if (file.size > MAX_BYTES)
-      return take({ error: `${file.name} has ${(file.size / 2 ** 20).toFixed(1)} MB; the limit is 20 MB.` });
-    ask(() => opened(file), true);
-  });
-  find(".shipped").addEventListener("click", () => ask(() => server.shipped({}), false));
-  ask(() => server.shipped({}), false);
+  ask();
   offer("experiments", {
     get: () => differing(method ? { method } : {}, fields),
     set: (texts) => {

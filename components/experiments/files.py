@@ -1,13 +1,14 @@
-"""An experiment's file, shipped or a visitor's own, as the summary that figures and tables are made of.
+"""An experiment's file, the shipped one or that of `app.py --results FILE`, as the summary that is shown.
 
-Two kinds: the summary that `python -m specdec.experiments --summary` writes, and the JSON lines of the runs
-themselves, which are summarised here. A file is the data of a stranger: each part that is read is checked
-first, and a ValueError names the first one that does not fit.
+There are two kinds: the summary that `python -m specdec.experiments --summary` writes, and the JSON lines of
+the runs themselves, which are summarised here. Each part is checked before it is read, and a ValueError names
+the first one that does not fit.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -19,10 +20,6 @@ from specdec.methods import DRAFTING
 
 SHIPPED = ASSETS / "results" / "experiments.summary.json"
 """The summary of the embedded pair's experiment."""
-MAX_BYTES = 20 * 2**20
-
-MAX_DRAFTED = 100_000
-"""Most drafted tokens of all points of a results file together: summarising it takes 3 s then."""
 
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=0)]
@@ -117,7 +114,7 @@ class _Summary(Strict):
 
 
 class _RunSettings(Strict):
-    """What is summarised takes time in proportion to these: a stranger's must be bounded."""
+    """Settings of the runs of a results file; how long summarising takes depends on them."""
 
     tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     max_new_tokens: Annotated[int, Field(ge=10, le=100_000)]
@@ -166,6 +163,25 @@ _RUN: TypeAdapter[Any] = TypeAdapter(_Run)
 _CONTEXT: TypeAdapter[Any] = TypeAdapter(_Context)
 
 
+_own: dict[str, Any] | None = None
+
+
+def use(path: Path) -> None:
+    """Show this file instead of the shipped one. ValueError names the file and what does not fit in it."""
+    global _own
+    try:
+        _own = read(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"results = {str(path)!r} could not be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"results = {str(path)!r}: {error}") from None
+
+
+def own() -> dict[str, Any] | None:
+    """The summary of the file that is shown instead of the shipped one; None: there is no such file."""
+    return _own
+
+
 def shipped() -> dict[str, Any] | None:
     """The committed summary, None where there is none."""
     return read(SHIPPED.read_text()) if SHIPPED.is_file() else None
@@ -173,8 +189,6 @@ def shipped() -> dict[str, Any] | None:
 
 def read(text: str) -> dict[str, Any]:
     """The summary in a file's text, of either kind. ValueError says what does not fit."""
-    if len(text.encode(errors="replace")) > MAX_BYTES:
-        raise ValueError(f"the file is larger than {MAX_BYTES >> 20} MB")
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise ValueError("the file is empty")
@@ -195,7 +209,6 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
     from specdec.experiments import Settings, summarize
 
     _checked(_HEADER, header, "line 1: ")
-    _check_size(header["settings"])
     runs = [_run(line, number) for number, line in enumerate(lines, start=2)]
     plain: dict[str, Any] = {
         name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()
@@ -208,16 +221,6 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
     except TypeError as error:
         raise ValueError(f"line 1: settings are not those of this version ({error})") from None
     return _checked(_SUMMARY, summarize(settings, header, runs))
-
-
-def _check_size(settings: dict[str, Any]) -> None:
-    grids = (settings[name] for name in STRATEGIES)
-    drafted = sum(map(sum, grids)) * len(settings["methods"])
-    if drafted > MAX_DRAFTED:
-        raise ValueError(
-            f"line 1: the k of all points add up to {drafted:,}, and the limit here is {MAX_DRAFTED:,}: "
-            "summarise it with python -m specdec.experiments --summary, and open the summary"
-        )
 
 
 def _run(line: str, number: int) -> dict[str, Any]:

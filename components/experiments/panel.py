@@ -1,4 +1,4 @@
-"""The paper's experiments on the page: its figures and findings, from the shipped results or a visitor's.
+"""The paper's experiments on the page: its figures and findings, from the shipped or the operator's results.
 
 The panel asks the server for views: plain data that `assets/experiments/panel.js` draws.
 """
@@ -7,14 +7,9 @@ from __future__ import annotations
 
 import gradio as gr
 
-from components.experiments import summaries
 from components.experiments.views import shipped
-from components.guard import routes
 from components.page import assets, frame, paper
 from specdec.methods import DRAFTING
-
-_RESULTS = f"{routes.API}/results"
-"""Where a visitor's file is sent: `summaries` asks `opened` about it in another process."""
 
 _TEMPLATE = f"""
 <section class="report" aria-labelledby="experiments-title">
@@ -23,9 +18,7 @@ _TEMPLATE = f"""
     <div class="choices" role="radiogroup" aria-label="Method"></div>
     <nav class="contents" aria-label="Contents"><ol></ol></nav>
     <details class="source"><summary>Where the numbers are from</summary>
-      <p class="about"></p>
-      <label class="file">Own results <input type="file" accept=".json,.jsonl"></label>
-      <button type="button" class="shipped" hidden>Shipped results</button></details>
+      <p class="about"></p></details>
   </div>
   <div class="pages">
   <p class="message error-box" role="alert" hidden></p>
@@ -49,12 +42,10 @@ _TEMPLATE = f"""
 
 def panel() -> gr.HTML:
     """The laboratory. It needs no model and fetches its first view when it becomes visible."""
-    routes.add(_RESULTS, "results", summaries.answer)
     return frame.panel(
         "experiments_lab",
         _TEMPLATE,
         server_functions=[shipped],
         methods=list(DRAFTING),
         plotly=assets.file_url(assets.PLOTLY),
-        opened=_RESULTS.removeprefix("/"),
     )

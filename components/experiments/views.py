@@ -1,17 +1,18 @@
-"""What the panel shows of one summary: plain data, from the shipped results or a visitor's."""
+"""What the panel shows of one summary: plain data, from the shipped results or those of `--results FILE`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from components.experiments import figures, files, same_trees, serving, words
-from components.page.questions import Answer, Question, answers
+from components.page.questions import Answer, answers
 from specdec.experiments.findings import VERDICTS
 from specdec.figures.looks import skeleton
 from specdec.methods import METHODS
 
 NO_RESULTS = (
-    "This copy has no shipped results. Run python -m specdec.experiments, then open its results file here."
+    "This copy has no shipped results. Run python -m specdec.experiments, then start the page with "
+    "--results FILE."
 )
 _NOT_WHOLE = "The experiment was not finished: these are its numbers so far."
 _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
@@ -19,30 +20,20 @@ _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. G
 View = dict[str, Any]
 
 
-class File(Question):
-    """A file that a visitor chose. name: only to speak of it."""
-
-    name: str = "file"
-    text: str
-
-
 @answers
 def shipped(_: Any) -> Answer:
-    """The view of the committed results, those beside the paper too, or an error where there are none."""
+    """The view of the server's results.
+
+    It is that of `--results FILE` where one was given, else that of the committed results, with figures that
+    the paper does not have. An error says that there are none.
+    """
+    if (own := files.own()) is not None:
+        return view(own)
     summary = files.shipped()
     if summary is None:
         raise ValueError(NO_RESULTS)
     shown = view(summary)
     return shown | {"figures": [*shown["figures"], *same_trees.views(), *serving.views()]}
-
-
-@answers
-def opened(file: File) -> Answer:
-    """The view of a visitor's file; what does not fit in it is told with its name."""
-    try:
-        return view(files.read(file.text))
-    except ValueError as error:
-        raise ValueError(f"{file.name:.80}: {error}") from None
 
 
 def view(summary: words.Summary) -> View:

@@ -65,7 +65,7 @@ class Guard:
     def __init__(self, app: Any, framed_by: str = ""):
         self.app, self.framed_by = app, framed_by
         self.kept = Kept(app)
-        self.arriving = {"json": Arriving(), "results": Arriving()}
+        self.arriving = Arriving()
         self.questions = Line(AT_ONCE)
         self.purses = Purses()
         self.sessions = Sessions()
@@ -116,9 +116,9 @@ class Guard:
             await (route.answers or self.app)(scope, receive, send)
 
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
-        _check_sender(scope, route.body)
-        body = await self.arriving[route.body].read(scope, receive, visitor, _bounds(route.body))
-        if route.body == "json" and (session := _check_json(scope, body, route.asks)):
+        _check_sender(scope)
+        body = await self.arriving.read(scope, receive, visitor, _bounds())
+        if session := _check_json(scope, body, route.asks):
             self.sessions.check(session, visitor)
         app = route.answers or self.app
         if route.asks:
@@ -218,12 +218,12 @@ def _check_name(headers: dict[bytes, bytes]) -> None:
         raise Refused(421, f"this server is not called {name:.80}; whoever runs it can add the name: --names")
 
 
-def _check_sender(scope: Any, kind: str) -> None:
+def _check_sender(scope: Any) -> None:
     """`Refused` where a page of somebody else may send this: a browser sends a form without asking first."""
     headers = dict(scope["headers"])
     if not hosts.same_origin(headers):
         raise Refused(403, "requests are taken from this server's own page only, not from another one")
-    if kind == "json" and headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
+    if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
         raise Refused(415, "the request's content type must be application/json")
 
 
@@ -290,10 +290,8 @@ def _check_session(session: Any) -> None:
         raise Refused(400, "session_hash and event_id are at most 64 letters, digits, _ and -")
 
 
-def _bounds(body: str) -> Bounds:
+def _bounds() -> Bounds:
     most = limits.current()
-    if body == "results":
-        return Bounds(most.results_bytes, most.results_seconds, 2, most.results)
     return Bounds(most.request_bytes, most.request_seconds, most.bodies_per_visitor, most.bodies)
 
 

@@ -33,12 +33,9 @@ class Limits:
     events_per_address: int = _limit(160, "events of one address that wait or run, its runs among them")
     trace_bytes: int = _limit(5_000_000, "bytes of a trace that the page opens")
     request_bytes: int = _limit(250_000, "bytes of one request's body; a prompt may take 12 a character")
-    results_bytes: int = _limit(20_971_520, "bytes of an experiment's results file")
     request_seconds: int = _limit(15, "seconds until a request has arrived")
-    results_seconds: int = _limit(120, "seconds until a results file has arrived")
     bodies_per_visitor: int = _limit(16, "requests of one address that are on their way in")
     bodies: int = _limit(128, "requests of all visitors that are on their way in")
-    results: int = _limit(4, "results files of all visitors that are on their way in or wait")
     questions_per_visitor: int = _limit(64, "questions of one address to the laboratories that wait")
     head_seconds: int = _limit(15, "seconds that a connection waits for a request's head")
     stalled_seconds: int = _limit(20, "seconds that a client may take nothing of an answer")
@@ -53,7 +50,6 @@ class Limits:
         24, "rooms that one address has open; the teachers of a school may share one"
     )
     students_per_room: int = _limit(400, "students in one room")
-    summary_seconds: int = _limit(20, "seconds that a results file may take to be summarised")
 
     def __post_init__(self) -> None:
         for limit in fields(self):

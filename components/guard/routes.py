@@ -31,7 +31,7 @@ FILES = "/files"
 class Route:
     """methods: those allowed; path: a pattern for all of it. kept: what is answered is the same for everybody
     until the server ends (`kept`): "page" where the server's own address stands in it, "file"
-    where not. body: of a POST, "json" or "results". asks: it computes something, in turn (`line`).
+    where not. body: whether it takes one, as JSON. asks: it computes something, in turn (`line`).
     answers: an ASGI app, where it is not Gradio's. price: its cost, where it is not that of its kind.
     within: tells of a request whether it comes from within a room. changed: of a path whose answer is kept, a
     value that is another one when the answer is another one.

@@ -49,15 +49,20 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
         "proxy": (
-            "how many proxies stand in front of this server: a visitor's address is read from "
-            "X-Forwarded-For, from the right, past so many (default: 0, which believes nobody; 1 on a Space "
-            "and with --share)",
+            "trust the last N entries of X-Forwarded-For (default: 0; 1 on a Space and with --share)",
             {"metavar": "N"},
         ),
         "names": (
             "further names by which visitors reach this server, with commas (known are numbers, localhost, "
             "this machine's name, --host, and behind proxies any)",
             {"default": ""},
+        ),
+    },
+    "what the page shows": {
+        "results": (
+            "results or summary of python -m specdec.experiments, for the Experiments tab (default: the "
+            "shipped ones)",
+            {"metavar": "FILE", "type": Path},
         ),
     },
     "models that visitors may load, for everybody on this server": {

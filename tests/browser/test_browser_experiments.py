@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from playwright.sync_api import expect
 
-from specdec.experiments import Store, run, summarize
+from specdec.experiments import Store, run
 from tests.conftest import ready
 from tests.helpers.laws import markov_pair
 from tests.page.test_experiments_lab import SMALL
+from tests.stress.visitors import serving
 
 pytestmark = pytest.mark.browser
 
@@ -19,19 +18,18 @@ FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .receiv
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """A finished experiment's file, and its summary's."""
+def own(tmp_path_factory):
+    """The address of a server that shows a small experiment of its own."""
     store = Store(tmp_path_factory.mktemp("experiment") / "results.jsonl")
     run(markov_pair(3), SMALL, store, quiet=True)
-    summary = store.path.with_suffix(".summary.json")
-    summary.write_text(json.dumps(summarize(SMALL, *store.read())))
-    return store.path, summary
+    with serving("--results", str(store.path)) as (address, _):
+        yield address
 
 
 @pytest.fixture
 def open_lab(blank, url):
-    def opened(tab, theme="light"):
-        blank.goto(f"{url}/?tab={tab}&__theme={theme}")
+    def opened(tab, theme="light", address=url):
+        blank.goto(f"{address}/?tab={tab}&__theme={theme}")
         ready(blank)
         blank.wait_for_selector(FILLED[tab])
         return blank
@@ -40,8 +38,8 @@ def open_lab(blank, url):
 
 
 @pytest.fixture
-def lab(open_lab):
-    return open_lab("experiments")
+def lab(open_lab, own):
+    return open_lab("experiments", address=own)
 
 
 @pytest.fixture
@@ -62,10 +60,8 @@ def drawn(page, selector):
     page.wait_for_function("figure => document.querySelector(figure).querySelector('svg')", arg=selector)
 
 
-def test_own_results_are_drawn_for_both_methods_with_a_table_each(lab, results):
-    for path in results:
-        lab.locator("#experiments_lab input[type=file]").set_input_files(path)
-        shows(lab, "#experiments_lab .about", "Target target, draft draft")
+def test_own_results_are_drawn_for_both_methods_with_a_table_each(lab):
+    shows(lab, "#experiments_lab .about", "Target target, draft draft")
     expect(lab.locator("#experiments_lab .plot")).to_have_count(4)
     drawn(lab, "#experiments_lab .plot .figure")
     shows(lab, "#experiments_lab .plot .sentence", "GSD, tokens")
@@ -76,9 +72,7 @@ def test_own_results_are_drawn_for_both_methods_with_a_table_each(lab, results):
     expect(lab.locator("#experiments_lab .plot table").first.locator("tbody tr")).to_have_count(13)
 
 
-def test_a_curve_can_be_hidden_and_the_zoom_survives(lab, results):
-    lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
-    shows(lab, "#experiments_lab .about", "Target target")
+def test_a_curve_can_be_hidden_and_the_zoom_survives(lab):
     figure = "#experiments_lab .plot .figure"
     drawn(lab, figure)
     lab.evaluate(
@@ -89,17 +83,6 @@ def test_a_curve_can_be_hidden_and_the_zoom_survives(lab, results):
     hidden = "f => document.querySelector(f).data.filter((trace) => trace.visible === false).length === 2"
     lab.wait_for_function(hidden, arg=figure)
     assert lab.evaluate("f => document.querySelector(f).layout.yaxis.range", figure) == [1, 2]
-
-
-def test_a_wrong_file_is_explained_and_what_was_there_stays(lab, results, tmp_path):
-    lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
-    shows(lab, "#experiments_lab .about", "Target target")
-    wrong = tmp_path / "wrong.jsonl"
-    wrong.write_text("<img src=x onerror=window.hacked=1>\n")
-    lab.locator("#experiments_lab input[type=file]").set_input_files(wrong)
-    shows(lab, "#experiments_lab .message", "wrong.jsonl: line 1: not JSON")
-    expect(lab.locator("#experiments_lab .plot")).to_have_count(4)
-    assert lab.evaluate("window.hacked") is None
 
 
 def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(codecs):
@@ -138,11 +121,9 @@ def test_a_word_is_cut_into_phrases(codecs):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab, results, theme):
+def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab, theme):
     blank.set_viewport_size({"width": 390, "height": 844})
     lab = open_lab("experiments", theme)
-    lab.locator("#experiments_lab input[type=file]").set_input_files(results[1])
-    shows(lab, "#experiments_lab .about", "Target target")
     drawn(lab, "#experiments_lab .figure")
     lab.wait_for_function("document.documentElement.scrollWidth <= 390")
     open_lab("codecs", theme)

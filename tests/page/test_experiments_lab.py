@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import runpy
 
 import pytest
 
+import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
 from components.page import serving
@@ -123,6 +125,25 @@ def test_the_shipped_results_can_be_read():
     assert "error" not in experiment_views.shipped()
 
 
+@pytest.mark.parametrize("kind", ["lines", "summary"])
+def test_the_operators_own_results_are_shown_instead(monkeypatch, tmp_path, results, kind):
+    monkeypatch.setattr(files, "_own", None)
+    lines, summary = results
+    path = tmp_path / "mine.jsonl"
+    path.write_text(lines if kind == "lines" else json.dumps(summary))
+    files.use(path)
+    assert experiment_views.shipped() == experiment_views.view(summary)
+
+
+@pytest.mark.parametrize("text", [None, "", "hello"])
+def test_results_that_are_none_are_named_when_the_server_starts(tmp_path, text):
+    path = tmp_path / "mine.jsonl"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=re.escape(f"error: results = {str(path)!r}")):
+        app.main(["--results", str(path)])
+
+
 def changed(summary, *path, value):
     """The summary's text with one value replaced."""
     whole = json.loads(json.dumps(summary))
@@ -149,10 +170,8 @@ def changed(summary, *path, value):
     ],
 )
 def test_what_does_not_fit_in_a_summary_is_named(summary, path, value, message):
-    answer = experiment_views.opened({"name": "mine.json", "text": changed(summary, *path, value=value)})
-    assert answer["error"].startswith("mine.json: ")
-    assert message in answer["error"]
-    assert list(answer) == ["error"]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        files.read(changed(summary, *path, value=value))
 
 
 @pytest.mark.parametrize(
@@ -165,17 +184,12 @@ def test_what_does_not_fit_in_a_summary_is_named(summary, path, value, message):
         ("{}", "no settings and no points"),
         ('{"points": NaN}', "not JSON"),
         ("[" * 9000, "not JSON"),
-        ("\udc80\udc81", "not JSON"),
         ('{"settings": 1}\n', "settings = 1"),
     ],
 )
 def test_a_file_that_is_no_results_file_is_told(text, message):
-    assert message in experiment_views.opened({"name": "f", "text": text})["error"]
-
-
-def test_a_file_that_is_too_large_is_not_read():
-    answer = experiment_views.opened({"name": "f", "text": "x" * (files.MAX_BYTES + 1)})
-    assert answer == {"error": "f: the file is larger than 20 MB"}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        files.read(text)
 
 
 @pytest.mark.parametrize(
@@ -192,28 +206,21 @@ def test_what_does_not_fit_in_a_results_file_is_named_with_its_line(results, lin
     records = [json.loads(text) for text in results[0].splitlines()]
     records[line][name] = records[line][name] | value if isinstance(value, dict) else value
     text = "".join(json.dumps(record) + "\n" for record in records)
-    assert message in experiment_views.opened({"name": "f", "text": text})["error"]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        files.read(text)
 
 
 def test_results_without_calibration_are_told(results):
     head = "".join(line + "\n" for line in results[0].splitlines()[:3])
-    assert (
-        "calibration runs are not finished" in experiment_views.opened({"name": "f", "text": head})["error"]
-    )
-
-
-def test_a_request_of_another_form_gives_a_message():
-    assert experiment_views.opened({"name": "f", "text": None}) == {
-        "error": "text = None: should be a valid string"
-    }
-    assert experiment_views.opened(5) == {"error": "the question = 5: should be a valid dictionary"}
+    with pytest.raises(ValueError, match="calibration runs are not finished"):
+        files.read(head)
 
 
 def test_a_failure_of_ours_shows_no_internals(summary, monkeypatch, caplog):
     monkeypatch.setattr(experiment_views, "view", lambda _: 1 / 0)
-    answer = experiment_views.opened({"name": "f", "text": json.dumps(summary)})
-    assert "division" not in answer["error"]
-    assert "opened failed" in caplog.text
+    monkeypatch.setattr(files, "_own", summary)
+    assert "division" not in experiment_views.shipped()["error"]
+    assert "shipped failed" in caplog.text
 
 
 def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
@@ -238,9 +245,8 @@ def test_a_run_without_a_field_is_named_by_page_and_command(results, name, tmp_p
     run_ = json.loads(lines[3])
     del run_[name]
     text = "\n".join([*lines[:3], json.dumps(run_), *lines[4:]]) + "\n"
-    answer = experiment_views.opened({"name": "f", "text": text})["error"]
-    assert "line 4" in answer
-    assert name in answer
+    with pytest.raises(ValueError, match=f"line 4.*{name}"):
+        files.read(text)
     (tmp_path / "results.jsonl").write_text(text)
     with pytest.raises(ValueError, match=f"line 4: no '{name}'"):
         summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
@@ -250,7 +256,8 @@ def test_a_run_that_is_there_twice_is_named_by_page_and_command(results, tmp_pat
     lines = results[0].splitlines()
     text = "\n".join([*lines, lines[2]]) + "\n"
     said = f"line {len(lines) + 1}: the run of line 3 again"
-    assert said in experiment_views.opened({"name": "f", "text": text})["error"]
+    with pytest.raises(ValueError, match=said):
+        files.read(text)
     (tmp_path / "results.jsonl").write_text(text)
     with pytest.raises(ValueError, match=said):
         summarize(SMALL, *Store(tmp_path / "results.jsonl").read())

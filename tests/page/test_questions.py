@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from components.be_draft import questions as be_draft
 from components.codecs import panel as codecs
-from components.experiments import views as experiment_views
 from components.page.questions import Question, answers
 from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
@@ -16,7 +13,7 @@ from components.watermark import panel as watermark
 
 FUNCTIONS = [
     *(race_lab.exact, race_lab.simulated, tree_lab.grown, tree_lab.best_tree),
-    *(codecs.sent, codecs.laws, codecs.tunstall, experiment_views.opened),
+    *(codecs.sent, codecs.laws, codecs.tunstall),
     *(*be_draft.questions(None), watermark.marked),
 ]
 
@@ -64,16 +61,4 @@ def test_no_panel_fails_at_a_question_of_another_kind(function, question):
     assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
 
 
-NEEDED = ("p", "acceptance", "sentence", "method", "weights", "text", "prompt", "token_ids")
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("\ud800", "hello"),
-        ("f", '{"points": [{"value": "\\ud800"}]}'),
-        ("\udfff.json", '{"points": "\\ud800"}'),
-    ],
-)
-def test_half_a_character_in_a_file_is_told_in_whole_ones(name, text):
-    json.dumps(experiment_views.opened({"name": name, "text": text})["error"], ensure_ascii=False).encode()
+NEEDED = ("p", "acceptance", "sentence", "method", "weights", "prompt", "token_ids")

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tests.stress import forged
 from tests.stress.visitors import Site, client
 
 LARGE = 22_600_000
@@ -74,20 +73,6 @@ async def long_names(url: str, seconds: float) -> dict[str, int]:
     """Tabs that call themselves by names of 200 kB, which Gradio would keep."""
     body = {"session_hash": "x" * 200_000, "fn_index": 0, "data": []}
     return await _posting(url, seconds, 8, "queue/join", json.dumps(body).encode())
-
-
-async def forged_results(url: str, seconds: float) -> dict[str, int]:
-    """Results files that take long to summarise, as the page sends them and as a question to its panel."""
-    text = forged.results(20_000, 64)
-    config = httpx.get(f"{url}/config", timeout=30).json()
-    [panel] = [c["id"] for c in config["components"] if c["props"].get("elem_id") == "experiments_lab"]
-    asked = {"data": {"name": "f", "text": text}, "component_id": panel, "fn_name": "opened"}
-    question = json.dumps(asked | {"session_hash": "a"}).encode()
-    fullest = forged.results(420, 30).encode()
-    halves = await asyncio.gather(
-        _posting(url, seconds, 4, "component_server", question), _posting(url, seconds, 4, "results", fullest)
-    )
-    return {"as a question": halves[0], "as a file": halves[1]}
 
 
 async def pages(url: str, seconds: float) -> dict[str, int]:
@@ -228,7 +213,6 @@ ATTACKS = {
     ),
     "slow-heads": _raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-A: b\r\n", 400),
     "long-names": long_names,
-    "forged-results": forged_results,
     "pages": pages,
     "arrivals": arrivals,
     "many-addresses": many_addresses,
