@@ -46,12 +46,16 @@ export class Updates {
   async fillGap(server) {
     if (this.asking) return;
     this.asking = true;
-    const { run, seq } = this.progress;
+    const { run } = this.progress;
     try {
-      const texts = await server.missing({ run, seq });
-      if (run !== this.progress.run) return;
-      for (const update of texts.map(JSON.parse)) this.held.set(update.seq, update);
-      this.applyHeld();
+      let before;
+      do {
+        before = this.progress.seq;
+        const texts = await server.missing({ run, seq: before }); // a part of them where they are many
+        if (run !== this.progress.run) return;
+        for (const update of texts.map(JSON.parse)) this.held.set(update.seq, update);
+        this.applyHeld();
+      } while (this.held.size > 0 && this.progress.seq > before);
       this.filled();
     } finally {
       this.asking = false;

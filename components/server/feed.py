@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import count
+from itertools import accumulate, count
 from typing import Any
 
 import gradio as gr
@@ -28,6 +28,8 @@ INTERVAL = 0.25
 """Seconds between two updates: an eye still follows them, and they leave the decoder its time, which
 `tests.stress.watched` measures."""
 
+_LONGEST = 200_000
+"""Characters of updates in one answer of `missing`."""
 _KEPT_RUNS = 32
 """Runs whose updates can be asked for again, those told something last."""
 _kept: OrderedDict[str, list[str]] = OrderedDict()
@@ -62,10 +64,15 @@ def _keep(log: Log) -> None:
 
 
 def missing(request: Any) -> list[str]:
-    """The updates of run `request["run"]` from number `request["seq"]` on; empty where forgotten."""
+    """The updates of run `request["run"]` from number `request["seq"]` on; empty where forgotten.
+
+    Where they have more than `_LONGEST` characters together, the first of them: the browser asks again.
+    """
     match request:
         case {"run": str(run), "seq": int(seq)}:
-            return _kept.get(run, [])[max(0, seq) :]
+            updates = _kept.get(run, [])[max(0, seq) :]
+            lengths = accumulate(map(len, updates))
+            return updates[: max(1, sum(length <= _LONGEST for length in lengths))]
     return []
 
 

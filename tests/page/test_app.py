@@ -117,6 +117,18 @@ def test_lost_updates_can_be_asked_for(pair):
     assert feed.missing({"run": "unknown", "seq": 0}) == []
 
 
+def test_a_long_gap_is_filled_in_parts(pair, monkeypatch):
+    updates = list(run.updates(pair, settings(), interval=0.0))
+    name, longest = json.loads(updates[0])["run"], max(map(len, updates))
+    for limit in (1, 2 * longest):
+        monkeypatch.setattr(feed, "_LONGEST", limit)
+        found = []
+        while part := feed.missing({"run": name, "seq": len(found)}):
+            assert len(part) == 1 or sum(map(len, part)) <= limit
+            found += part
+        assert found == updates
+
+
 def test_a_stopped_run_frees_its_caches(pair, monkeypatch):
     opened, session = [], type(pair.target).session
 

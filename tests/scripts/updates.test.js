@@ -50,6 +50,20 @@ test("a gap is filled by asking once, from where it begins", async () => {
   assert.equal(filled.length, 1);
 });
 
+test("a long gap is filled by asking again, until an answer brings nothing new", async () => {
+  const { seen, filled, updates } = gather();
+  const asked = [];
+  const missing = async ({ seq }) => {
+    asked.push(seq);
+    return seq < 3 ? [JSON.stringify({ seq })] : [];
+  };
+  updates.take({ seq: 5 }, { missing });
+  await new Promise(setImmediate);
+  assert.deepEqual(asked, [0, 1, 2, 3]);
+  assert.deepEqual(seen, [0, 1, 2]);
+  assert.equal(filled.length, 1);
+});
+
 test("an answer for a run that is over changes nothing", async () => {
   const { seen, progress, filled, updates } = gather();
   updates.take({ seq: 1 }, { missing: async () => [JSON.stringify({ seq: 0 })] });
