@@ -56,7 +56,7 @@ def load_pair(
         target, draft = EMBEDDED / "target", draft or EMBEDDED / "draft"
         dtype = "float32" if dtype == "auto" else dtype
     elif target == SMOLLM2:
-        target, draft = smollm2.weights(), draft or (smollm2.DRAFT if is_partial(smollm2.DRAFT) else None)
+        target, draft = smollm2.weights(), draft or smollm2.DRAFT
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
