@@ -130,7 +130,7 @@ def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
 
 def _shown_name(name: str) -> str:
     # Records and pages do not show where a folder lies on this machine, only its last two names.
-    return "/".join(Path(name).parts[-2:]) if os.path.isdir(name) else name
+    return "/".join(Path(name).parts[-2:]) if os.path.exists(name) else name
 
 
 def _load_problem(name: str, folder: Path, error: Exception) -> str:

@@ -65,9 +65,10 @@ def plain_attention(
 def last_attention(
     _module: object, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scaling: float = 1.0, **_options: object
 ) -> tuple[Tensor, None]:
-    """Attention of the newest token to all before it, as two matrix products."""
+    """Attention of the newest token to all before it, as two matrix products; heads may share keys."""
     rows, heads, _, size = q.shape
-    scores = torch.bmm(q.flatten(0, 1) * scaling, k.flatten(0, 1).transpose(1, 2)) + mask[0]
+    grouped = (q * scaling).reshape(rows * k.shape[1], -1, size)
+    scores = torch.bmm(grouped, k.flatten(0, 1).transpose(1, 2)) + mask[0]
     mixed = torch.bmm(torch.softmax(scores, -1), v.flatten(0, 1))
     return mixed.view(rows, 1, heads, size), None
 

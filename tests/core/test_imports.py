@@ -23,7 +23,7 @@ LAYERS = {
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
         {"bench", "experiments", "tiny"},
-        {"terminal"},
+        {"terminal", "training"},
         {"__main__"},
     ],
     "components": [
@@ -38,7 +38,7 @@ LAYERS = {
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
 HEAVY = {
-    "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench", "terminal"},
+    "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench", "terminal", "training"},
     "gradio": set(),
     "plotly": {"figures"},
 }

@@ -1,0 +1,59 @@
+"""A draft that reads a target's own frozen embedding and scores the ids that the target uses most."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specdec.tiny.recipe import Shape
+
+
+class ProjectedEmbedding(nn.Module):
+    """The target's embedding [vocabulary, its width], frozen and not saved, times a learnt matrix."""
+
+    embedding: Tensor
+
+    def __init__(self, embedding: Tensor, width: int):
+        super().__init__()
+        self.register_buffer("embedding", embedding, persistent=False)
+        self.projection = nn.Linear(embedding.shape[1], width, bias=False)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Rows of these ids, [..., width]."""
+        return self.projection(nn.functional.embedding(ids, self.embedding))
+
+
+def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int, seed: int) -> LlamaForCausalLM:
+    """An untrained draft whose output is over these ids. embedding: the target's, [vocabulary, its width].
+
+    Input and output start from the principal directions of the embedding, and each block as the identity.
+    """
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(ids),
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=context,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    model = LlamaForCausalLM(config)
+    for layer in model.model.layers:
+        nn.init.zeros_(layer.self_attn.o_proj.weight)
+        nn.init.zeros_(layer.mlp.down_proj.weight)
+    embedding = embedding.float()
+    some = embedding[ids] - embedding[ids].mean(0)
+    directions = torch.linalg.svd(some, full_matrices=False).Vh[: shape.width]
+    entry = ProjectedEmbedding(embedding, shape.width)
+    model.model.embed_tokens = entry
+    with torch.no_grad():
+        spread = (some @ directions.T).std()
+        entry.projection.weight.copy_(directions / spread)
+        model.lm_head.weight.copy_(some @ directions.T / spread * 0.005)
+    return model
