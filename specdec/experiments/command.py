@@ -115,7 +115,7 @@ def settings_for(results: Path, prompts: Path) -> Settings:
 
 
 def experiment(options: argparse.Namespace, settings: Settings) -> None:
-    """Load the pair, say how long it will take, run, and report."""
+    """Load the pair, print an estimate of the time, do the runs, and report."""
     at_once = whole("runs-at-once", options.runs_at_once, 1)
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
@@ -135,7 +135,7 @@ def experiment(options: argparse.Namespace, settings: Settings) -> None:
 
 
 def _share(device: str) -> tuple[Share, str]:
-    """This process's part, as accelerate launched it, and the device of its models."""
+    """The part of the runs that accelerate gave this process, and the device of its models."""
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         return ALONE, device
     from accelerate import PartialState
@@ -148,7 +148,7 @@ def _share(device: str) -> tuple[Share, str]:
 
 
 def _meet(wait: Callable[[], None]) -> None:
-    """Wait for the other processes; as if stopped, where one of them has died."""
+    """Wait for the other processes. KeyboardInterrupt if one of them has died."""
     try:
         wait()
     except RuntimeError as error:
@@ -156,7 +156,7 @@ def _meet(wait: Callable[[], None]) -> None:
 
 
 def device_of(device: str, index: int, gpus: int) -> str:
-    """The device of one of several processes: GPUs are dealt out in turn, to more processes than one too."""
+    """The device of one of several processes: the GPUs in turn, several processes to one if they are few."""
     if device not in ("auto", "cuda"):
         return device
     return f"cuda:{index % gpus}" if gpus else "cpu"

@@ -21,21 +21,21 @@ Z = 1.96
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and how much each prompt moves it (by prompt number)."""
+    """A value, and the influence of each prompt on it by the prompt's number."""
 
     value: float
     influence: Mapping[int, float]
 
     @property
     def standard_error(self) -> float:
-        """NaN where there is one prompt."""
+        """The standard error; NaN for a single prompt."""
         n = len(self.influence)
         squares = math.fsum(x * x for x in self.influence.values())
         return math.sqrt(squares * n / (n - 1)) if n > 1 else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95%."""
+        """The ends of the 95% interval."""
         half = Z * self.standard_error
         return self.value - half, self.value + half
 
@@ -81,7 +81,7 @@ def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimat
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Their mean."""
+    """The mean of estimates."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
 
 

@@ -72,11 +72,11 @@ def _text(settings: Settings, prompt: int, repeat: int) -> dict[str, Any]:
 
 
 def counts(generation: Generation, topology: Topology) -> Record:
-    """What a run's line says about it.
+    """The counts of a run, for its line in the results file.
 
-    tokens, rounds: all of them. lengths[n]: rounds that emitted n tokens, those alone whose tree was whole
-    (near the end of a text trees are cut short, and say nothing about this tree). offered, reached,
-    accepted: `specdec.stats.IndexCounts`. seconds: of all rounds.
+    tokens, rounds: of the whole text. lengths[n]: the number of rounds with a whole tree that emitted n
+    tokens; near the end of a text trees are cut. offered, reached, accepted: `specdec.stats.IndexCounts`.
+    seconds: of all rounds.
     """
     whole = [round for round in generation.rounds if _depth(round) == topology.depth]
     offered, reached, accepted = index_counts(generation.rounds, topology)
@@ -145,7 +145,7 @@ def _laws(pair: ModelPair, settings: Settings, ids: Sequence[int], start: int) -
 def _probabilities(
     pair: ModelPair, settings: Settings, model: Model, ids: Sequence[int], rows: Sequence[int]
 ) -> Tensor:
-    """The law of what follows each of these tokens, float64 on the CPU."""
+    """The distribution of the token after each of these tokens, float64 on the CPU."""
     session, laws, done = model.session(), [], 0
     for row in rows:
         if row > done:

@@ -1,8 +1,8 @@
 """Which runs an experiment consists of, as a function of its settings and of the runs that are finished.
 
 All points do the same runs (prompt, repeat), as many as it takes until the shortest point has its tokens.
-Nothing but finished runs decides, and none that a later stage adds, so that an experiment which was
-killed, or is shared between processes, does exactly the runs of one that was neither.
+Only finished runs of earlier stages decide, so that an experiment that was stopped, or that several processes
+share, does exactly the same runs as any other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What the run is known by."""
+        """The key of its line in the results file."""
         return self.planned.point.method, self.planned.tree, self.prompt, self.repeat
 
 
@@ -57,7 +57,7 @@ class ContextJob(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What it is known by."""
+        """The key of its line in the results file."""
         return "contexts", "", self.prompt, self.repeat
 
 
@@ -80,12 +80,12 @@ class Plan:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether acceptance by index, and with it all trees, can be told."""
+        """Whether the runs that determine acceptance by index, and with it all trees, are finished."""
         return not self._missing_of(self.calibration)
 
     @cached_property
     def calibration(self) -> list[Planned]:
-        """The points that tell the acceptance by index."""
+        """The points that determine the acceptance by index."""
         return [_planned(point, None) for point in self.settings.calibration]
 
     @cached_property
@@ -100,11 +100,11 @@ class Plan:
 
     @cached_property
     def count(self) -> int:
-        """Runs that every point needs, as far as the finished ones tell."""
+        """The number of runs that every point needs, estimated from the finished ones."""
         return self.run_count(self.planned)
 
     def finished_runs(self, item: Planned) -> list[Record]:
-        """Those of the point's runs that are finished."""
+        """The finished runs of a point."""
         return [run for run in self.runs_of(item, self.count) if run is not None]
 
     def _acceptance(self, method: str) -> np.ndarray:
@@ -124,7 +124,7 @@ class Plan:
         return [self.finished.get(Job(item, *number).key) for number in numbers]
 
     def run_count(self, items: Sequence[Planned]) -> int:
-        """Runs that each of these points needs, as far as the finished ones tell."""
+        """The number of runs that each of these points needs, estimated from the finished ones."""
         wanted = self.settings.tokens
         count = math.ceil(wanted / self.settings.max_new_tokens)
         while True:

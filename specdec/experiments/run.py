@@ -49,7 +49,7 @@ def run(
     quiet: bool = False,
     at_once: int = 1,
 ) -> None:
-    """Do the runs that are not in the results file yet, until nothing is missing; so many at once.
+    """Do the runs that the results file lacks, `at_once` texts together.
 
     ValueError where the file belongs to other settings, or another experiment writes to it.
     """
@@ -64,7 +64,7 @@ def run(
 
 
 def _next_jobs(settings: Settings, store: Store, share: Share) -> list[Job | ContextJob]:
-    """The same in all processes: nobody goes on to write before everybody has read."""
+    """The next runs, the same in all processes: all of them read the file before one of them writes."""
     _, runs = store.read()
     jobs = Plan(settings, runs).missing()
     share.wait()
@@ -87,7 +87,7 @@ def _do(
 
 
 def header(pair: ModelPair, settings: Settings) -> Record:
-    """The first line of a results file: what was measured, with what."""
+    """The first line of a results file: settings, models and versions."""
     models: Record = {"target": pair.target.name, "draft": pair.drafting.name, "vocab_size": pair.vocab_size}
     for name in ("target", "draft"):
         model = getattr(pair, name)
@@ -110,7 +110,7 @@ def _dtype(model: object) -> str:
 
 
 def _fingerprint(model: object) -> str:
-    """A digest of the vectors among the weights (norms, biases), which tells a model trained anew."""
+    """A digest of norms and biases, which changes when a model is trained again."""
     digest = hashlib.sha256()
     module = getattr(model, "module", None)
     for parameter in () if module is None else module.parameters():
@@ -147,7 +147,7 @@ def _round_costs(pair: ModelPair, settings: Settings) -> tuple[float, float, flo
 
 
 def _guessed_shape(point: Point) -> tuple[float, float]:
-    """Depth and tokens per target call as they are for a draft that is right about two times in three."""
+    """Depth and tokens per target call for a draft that is right about two times in three."""
     k, rate = point.k, _GUESSED_RATE
     if point.strategy == "batch":
         return 1, min(1 + rate * k**0.15, 2)
@@ -158,7 +158,7 @@ def _guessed_shape(point: Point) -> tuple[float, float]:
 
 
 def duration(seconds: float) -> str:
-    """Words for a time: 40 s, 12 min, 3.5 h."""
+    """A time in words: 40 s, 12 min, 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -82,7 +82,7 @@ class Settings:
 
     @property
     def calibration(self) -> list[Point]:
-        """The points that are run first, which tell the acceptance by index."""
+        """The points that are run first, because they determine the acceptance by index."""
         largest = {name: max(getattr(self, name)) for name in ("sequence", "batch")}
         return [Point(method, *item) for method in self.methods for item in largest.items()]
 
@@ -120,7 +120,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
 
 
 def smoke_settings(prompts: Sequence[Any]) -> Settings:
-    """A minute's work that runs through every stage; its numbers say nothing."""
+    """Settings that run every stage in a minute; the numbers mean nothing."""
     return Settings(
         prompts=tuple(prompts[:4]),
         tokens=60,

@@ -1,8 +1,8 @@
 """The results file: JSON lines, a header and then one finished run a line, only ever appended to.
 
-A line is complete when it ends in a newline. What a kill left of a last line is not read, and is cut off
-before anything is written after it, so that no run is lost or there twice. One experiment writes to a
-file at a time; its processes append in turn.
+A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
+ignored and removed before the next line is written, so that no run is lost or doubled. Only one experiment
+writes to a file at a time; its processes append in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 Record = dict[str, Any]
 
 KEY = ("method", "tree", "prompt", "repeat")
-"""What tells the runs of one experiment apart."""
+"""The fields that distinguish the runs of one experiment."""
 _KEY_FIELDS = dict(zip(KEY, (str, str, int, int), strict=True))
 _COUNTS = ("lengths", "offered", "reached", "accepted")
 _RUN_FIELDS = _KEY_FIELDS | {"tokens": int, "rounds": int} | dict.fromkeys(_COUNTS, list)
@@ -26,7 +26,7 @@ _CONTEXT_FIELDS = _KEY_FIELDS | {"positions": int}
 
 
 def check_runs(runs: Sequence[Record]) -> None:
-    """ValueError names the first line of a results file that lacks a field of a run, or is there twice."""
+    """ValueError names the first line of a results file that lacks a field of a run or repeats a run."""
     seen: dict[tuple[Any, ...], int] = {}
     for number, run in enumerate(runs, start=2):
         at = f"line {number}: "
@@ -109,7 +109,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only experiment that writes to this file. ValueError where another one does, or none can."""
+        """Lock the file for this experiment. ValueError if another one holds it or it can't be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.open("ab").close()  # a lock in a folder that can't be written looks as if it were taken
@@ -129,7 +129,7 @@ class Store:
 
 
 def _cut_torn_line(file: BinaryIO) -> None:
-    """Drop what stands after the last newline."""
+    """Remove an incomplete last line."""
     size = file.seek(0, 2)
     if not size:
         return

@@ -112,7 +112,7 @@ import sys
 sys.modules.update(dict.fromkeys(["constriction", "accelerate", "plotly", "gradio"]))
 import specdec
 
-pair = specdec.load_pair()
+pair = specdec.load_pair("stories")
 print(len(specdec.generate(pair, "Once upon a time", max_new_tokens=5, seed=0).token_ids))
 for module in ("channel", "figures"):
     try:
