@@ -1,4 +1,4 @@
-"""You are the draft: what a visitor types is the draft of a target call, round by round."""
+"""The tab "You draft": the visitor's typed words are the draft of each target call."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from components.page import frame
 from specdec.pair import Pair
 
 LENGTH = 40
-"""Tokens after which a story ends; the round in progress may add some."""
+"""A story ends after this many tokens; the round in progress may add a few."""
 TEMPERATURES = (0, 0.5, 1)
 
 _OPENINGS = sorted(EXAMPLES, key=len)
-"""Openings of stories, the shortest first: it asks for the next word."""
+"""Openings of stories, the shortest first, because the game asks for the next word."""
 
 
 def _options(choices: dict[Any, str], chosen: Any) -> str:
@@ -71,7 +71,7 @@ _TEMPLATE = f"""
 
 
 def panel(pair: Pair) -> gr.HTML:
-    """The game; `assets/be_draft/panel.js` plays it."""
+    """The game. `assets/be_draft/panel.js` runs it in the browser."""
     return frame.panel(
         "be_draft",
         _TEMPLATE,

@@ -1,8 +1,9 @@
-"""What the page asks about a story: the target's answer to a guess, and the story without any.
+"""The server functions of "You draft": they verify a guess, or write the rest of a story with the target
+alone.
 
-No run is kept here. A question holds the story so far and what was typed after it, and under ERSD the answer
-is decided by these, the seed and the temperature (`rounds`). The models are always the small ones for
-stories: a story is what everybody can go on with, and a question costs the same on every server.
+The server stores no run. Each question carries the story so far and the typed words. Under ERSD these, the
+seed and the temperature decide the answer (`rounds`). The models are always the embedded story models: anyone
+can continue a story, and a question costs the same on every server.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from specdec.text import TextStream
 from specdec.topology import Path
 
 MOST_WRITTEN, MOST_OPENING, MOST_TYPED, MOST_GUESSED = 64, 200, 80, 12
-"""Tokens of a story so far; characters of an opening and of what is typed, and tokens of the latter."""
+"""Limits: tokens of a story so far, characters of an opening and of the typed words, tokens of the typed
+words.
+"""
 
 _Token = Annotated[int, Field(ge=0)]
 
@@ -38,31 +41,33 @@ class Story(Question):
 
 
 class Guess(Story):
-    """The tokens written after the opening, and what the visitor types after them."""
+    """A story so far and a guess. It holds the tokens after the opening and the words that the visitor typed
+    next."""
 
     written: Annotated[list[_Token], Field(max_length=MOST_WRITTEN)]
     typed: Annotated[str, Field(max_length=MOST_TYPED)]
 
 
 class Whole(Story):
-    """How many tokens of the story the target writes alone."""
+    """A story and the number of tokens that the target writes alone."""
 
     length: Annotated[int, Field(ge=1, le=MOST_WRITTEN + MOST_GUESSED + 1)]
 
 
 def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
-    """The server functions `guessed` and `alone`. pair: the page's."""
+    """The server functions `guessed` and `alone`. pair: the pair that the page uses."""
 
     @answers
     def guessed(asked: Guess) -> Answer:
-        """What the target says to what was typed.
+        """Verify what the visitor typed.
 
-        tokens: id, text and kind of what the call yields. guess: text, status and chance under the target of
-        each typed token. others: by drafter, how many tokens it drafts and is accepted in the same place, and
-        the seconds that takes. ended: whether the story is over.
+        The answer has these fields. tokens: id, text and kind of each token that the call yields. guess:
+        text, status and target probability of each typed token. others: for each other drafter, how many
+        tokens it drafted at the same place, how many were accepted, and the seconds that it took. ended:
+        whether the story is over.
         """
         small, prompt_ids = _begun(pair, asked)
-        # an id that is none is named; nothing comes before it
+        # The error names an id that is no token. The slice keeps the ids before it out of the message.
         written = small.encode(asked.written) if asked.written else []
         ids, sampling = [*prompt_ids, *written], {"temperature": asked.temperature}
         readings = _readings(small, asked.typed, ids)
@@ -87,7 +92,7 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
 
     @answers
     def alone(asked: Whole) -> Answer:
-        """ids and text of the story by the target alone, one call a token."""
+        """Token ids and text of the story when the target writes it alone, one call per token."""
         small, prompt_ids = _begun(pair, asked)
         plain = specdec.generate(
             small,
@@ -107,7 +112,7 @@ def questions(pair: Pair) -> tuple[Callable[[Any], Answer], ...]:
 
 
 def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
-    """The small models, and the opening's ids."""
+    """The pair of small models and the token ids of the opening."""
     small = story_models(pair)
     lazy.use_threads(small)
     prompt_ids = small.encode(story.prompt)
@@ -116,7 +121,8 @@ def _begun(pair: Pair, story: Story) -> tuple[ModelPair, list[int]]:
 
 
 def story_models(pair: Pair) -> ModelPair:
-    """The page's pair where it is the embedded one on a CPU: there nobody waits for a turn of the model."""
+    """The page's own pair if it is the embedded pair on a CPU, where no visitor waits for a turn of the
+    model."""
     here = lazy.present(pair)
     embedded = isinstance(here, ModelPair) and topologies.is_embedded(here)
     small = here if embedded and here.target.device.type == "cpu" else zero_gpu.embedded()
@@ -125,9 +131,9 @@ def story_models(pair: Pair) -> ModelPair:
 
 
 def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]]:
-    """Token ids of what was typed, with a space before it and without one where none was typed.
+    """Tokenize the typed words twice: as typed, and with a space in front if there is none.
 
-    Both are drafted, side by side: nobody should lose a word for a space.
+    Both versions are drafted side by side, so that a missing space does not spoil a good guess.
     """
     words = typed.rstrip()
     if not words.strip():
@@ -140,13 +146,13 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 
 def _agreed(reading: Sequence[int], round: Round) -> int:
-    """How many of these tokens the round wrote, from its first on."""
+    """The number of leading tokens that the round wrote."""
     kept = [token.id for token in round.tokens[: round.num_accepted]]
     return next((i for i, ids in enumerate(zip(reading, kept, strict=False)) if ids[0] != ids[1]), len(kept))
 
 
 def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer]:
-    """What became of each typed token, as of the node of the tree that it is."""
+    """The status of each typed token: the status of its node in the draft tree."""
     found: list[Answer] = []
     path: Path = ()
     for token_id in read:
@@ -157,7 +163,8 @@ def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer
 
 
 def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], ended: bool) -> list[str]:
-    """The text that each token adds; what a later token may change comes with that, or at the end."""
+    """The text that each token adds. Text that a later token may still change is added with that token or at
+    the end."""
     stream = TextStream(pair.tokenizer, prompt_ids)
     texts = [stream.push(token_id) for token_id in ids]
     if ended:

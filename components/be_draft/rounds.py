@@ -1,9 +1,9 @@
-"""A round whose draft people wrote: one visitor's words, or the answers of a class as a tree.
+"""A round whose draft was written by people: the words of one visitor, or the answers of a class as a tree.
 
     round = played(pair, text_ids, [[296, 606], [296, 1444]], seed=7)
 
-Under ERSD the next token is decided by seed and position, whatever is drafted. So a round needs nothing but
-the text before it: the same text and seed get the same answer, and no run has to be kept.
+Under ERSD the seed and the position decide the next token, whatever was drafted. A round therefore needs only
+the text before it: the same text and seed give the same answer, and no run has to be stored.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from specdec.topology import Path
 
 
 class Written:
-    """Continuations that people wrote, as a drafter: a tree in which equal beginnings are one.
+    """A drafter that proposes continuations written by people. It merges equal beginnings into one tree.
 
-    continuations: token ids each, the first ones first; repeated and empty ones add nothing. topology: that
-    they fit into.
+    continuations: a list of token ids for each one, in order of priority; repeated and empty ones add
+    nothing. topology: a tree into which all of them fit.
     """
 
     name = "people"
@@ -41,7 +41,7 @@ class Written:
         self._lines = [[children[path[:i]][index] for i, index in enumerate(path)] for path in ends]
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:  # noqa: ARG002
-        """All of them, those that go on from a first child before the others."""
+        """Propose all continuations. Nodes with first children come before the others."""
         return self._lines
 
 
@@ -52,10 +52,11 @@ def played(
     seed: int,
     **options: Any,
 ) -> Round:
-    """One round of ERSD (Algorithm 5) after this text, with these continuations as its draft.
+    """Run one round of ERSD (Algorithm 5) after this text, with these continuations as the draft.
 
-    text_ids: of prompt and text so far. Without continuations the target writes one token alone. options:
-    temperature, top_k, top_p and detail, as in `specdec.stream`, whose ValueError says what does not fit.
+    text_ids: the tokens of the prompt and of the text so far. Without continuations the target writes one
+    token alone. options: temperature, top_k, top_p and detail, as in `specdec.stream`, which raises
+    ValueError for a value that does not fit.
     """
     people = Written(continuations)
     if not people.topology.num_draft_tokens:
@@ -65,7 +66,8 @@ def played(
 
 
 class Kept(NamedTuple):
-    """What a drafter drafted in one round. accepted: of these tokens; seconds: that drafting took."""
+    """The result of one drafter in one round. accepted: its accepted tokens; seconds: the time it took to
+    draft."""
 
     drafted: int
     accepted: int
@@ -80,9 +82,9 @@ def in_their_place(
     drafter: Any = None,
     **sampling: Any,
 ) -> Kept:
-    """The same round with a tree of this shape, `Written.topology`, by the pair's draft or by a drafter.
+    """Run the same round with the pair's draft model or another drafter, and with a tree of the same shape.
 
-    ValueError as in `specdec.stream`.
+    topology: `Written.topology`. ValueError as in `specdec.stream`.
     """
     if not tree.num_draft_tokens:
         return Kept(0, 0, 0.0)
@@ -92,6 +94,7 @@ def in_their_place(
 
 
 def _first(pair: ModelPair, text_ids: Sequence[int], depth: int, **options: Any) -> Round:
-    """The first round of a run that has room for more, so that no text ends with it but at its own end."""
+    """The first round of a run. The run has room for more tokens, so only an end of text can end the round
+    early."""
     with closing(specdec.stream(pair, text_ids, max_new_tokens=depth + 2, **options)) as run:
         return next(run)

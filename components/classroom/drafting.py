@@ -24,15 +24,15 @@ from specdec.pair import ModelPair
 from specdec.trace import Token
 
 MOST_CHARACTERS = 24
-"""Of one proposal."""
+"""Characters of one proposal."""
 MOST_PROPOSALS = 8
-"""Different ones that become the tree: those of most students."""
+"""Different proposals in the tree: those of the most students."""
 LONGEST = 96
-"""Tokens after which the text is long enough."""
+"""The text ends after this many tokens."""
 _MOST_TOKENS = 6
-"""Of one proposal, and of the rest of a word that the target began."""
+"""Tokens of one proposal, and of the rest of a word that the target began."""
 _MARKS = 2
-"""Combining marks on a letter; no language that is written with a phone needs more."""
+"""Combining marks on a letter. Languages that are written on a phone need no more."""
 _SAMPLING: dict[str, Any] = {"temperature": 0.7}
 
 Piece = tuple[str, str]
@@ -41,9 +41,12 @@ Piece = tuple[str, str]
 
 @dataclass
 class Checked:
-    """What became of a round. proposals: text, students, whether the target kept it, all of those in the
-    tree; others: students whose proposal is not. pieces: what the text gained. accepted, by_model: of the
-    class's and of the small model's tokens."""
+    """The result of a round.
+
+    proposals: text, number of students and whether the target accepted it, for each proposal in the tree;
+    others: number of students whose proposal is not in the tree. pieces: the text that was added. accepted,
+    by_model: accepted tokens of the class and of the small model.
+    """
 
     proposals: list[tuple[str, int, bool]]
     others: int
@@ -55,7 +58,8 @@ class Checked:
 
 @dataclass
 class Drafting:
-    """A text that a class drafts. number: of the round; result: of it, None while the class proposes."""
+    """A text that a class drafts. number: the current round; result: its result, or None while the class
+    proposes."""
 
     prompt: str
     text_ids: list[int]
@@ -71,7 +75,7 @@ class Drafting:
     proposed: dict[int, str] = field(default_factory=dict)
 
     def propose(self, student: int, number: int, text: str) -> None:
-        """One proposal of a student for this round. `Refused` where it is another round, or the second."""
+        """Record a student's proposal. `Refused` for another round or a second proposal."""
         if number != self.number or self.result or self.checking or self.ended:
             raise Refused(409, "this round is over")
         if student in self.proposed:
@@ -81,7 +85,7 @@ class Drafting:
         self.proposed[student] = word
 
     def take(self, result: Checked) -> None:
-        """Let this round end so."""
+        """Store the result of this round."""
         self.result, self.checking = result, False
         self.pieces += result.pieces
         self.text_ids += result.token_ids
@@ -91,16 +95,16 @@ class Drafting:
         self.ended = len(self.pieces) >= LONGEST or not result.token_ids
 
     def go_on(self) -> None:
-        """Ask for what comes next."""
+        """Start the next round."""
         if not self.ended:
             self.number, self.result, self.proposed = self.number + 1, None, {}
 
 
 def written(text: str) -> str:
-    """A proposal as the class may see it.
+    """A proposal in the form that the class may see.
 
-    Spaces around it and characters that are not printed are left out. So are combining marks beyond `_MARKS`
-    on a letter: a stack of them covers the lines above on the projector.
+    Surrounding spaces and unprintable characters are removed, and so are combining marks beyond `_MARKS` on a
+    letter: a stack of them would cover the lines above on the projector.
     """
     marks, shown = 0, []
     for character in unicodedata.normalize("NFC", "".join(filter(str.isprintable, text))):
@@ -111,7 +115,8 @@ def written(text: str) -> str:
 
 
 def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], seed: int) -> Checked:
-    """One round with the class as the draft. The text goes on to the end of a word, by the target alone."""
+    """Verify one round with the class as the draft. The target then continues alone to the end of the
+    word."""
     counts = Counter(proposed)
     drafts = {text: _ids(pair, text) for text, _ in counts.most_common(MOST_PROPOSALS)}
     by_class = played(pair, text_ids, drafts.values(), seed, detail=False, **_SAMPLING)
@@ -132,12 +137,12 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
 
 
 def _ids(pair: ModelPair, text: str) -> list[int]:
-    """Tokens of a proposal: a word begins with a space, a sign does not."""
+    """The tokens of a proposal. A space is put before a word, but not before a punctuation mark."""
     return pair.encode(f" {text}" if text[0].isalnum() else text)[:_MOST_TOKENS]
 
 
 def _to_the_words_end(pair: ModelPair, text_ids: Sequence[int], seed: int) -> list[Token]:
-    """What the target writes until something begins that is no word, or another one."""
+    """The tokens that the target writes until the current word ends."""
     plain: dict[str, Any] = {"method": "ar", "max_new_tokens": _MOST_TOKENS, "detail": False, **_SAMPLING}
     run = specdec.stream(pair, text_ids, seed=seed, **plain)
     tokens: list[Token] = []

@@ -1,4 +1,4 @@
-"""The lecturer's side: a room is opened beside the lessons, and shown above whatever tab is open."""
+"""The lecturer's side: opens a room beside the lessons, and shows it above whatever tab is open."""
 
 from __future__ import annotations
 
@@ -82,18 +82,18 @@ class _Link(questions.Question):
 
 @questions.answers
 def qr(asked: _Link) -> questions.Answer:
-    """A link as a QR code: the width of its square in modules, and its dark ones as an SVG path."""
+    """A link as a QR code: the width in modules, and the dark modules as an SVG path."""
     code = segno.make(asked.link, error="m", micro=False)
     dark = [(x, y) for y, row in enumerate(code.matrix) for x, module in enumerate(row) if module]
     return {"size": len(code.matrix), "path": "".join(f"M{x} {y}h1v1h-1z" for x, y in dark)}
 
 
 def bar(pair: Pair) -> gr.HTML:
-    """The code for all to see, and the class as the draft. To be placed before the tabs."""
+    """The join code for the projector, and the class as the draft. Call this before the tabs are placed."""
     Hall(pair).open_routes(student.page)
     return frame.panel("class_bar", _BAR, server_functions=[qr])
 
 
 def panel() -> gr.HTML:
-    """Where a room is opened and closed."""
+    """The part of the lessons' tab in which the lecturer opens and closes a room."""
     return frame.panel("classroom", _TAB)

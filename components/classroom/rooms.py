@@ -21,29 +21,32 @@ from components.guard import limits
 from components.guard.bodies import Refused
 
 ALPHABET = "ACDEFGHJKLMNPQRTUVWXY34679"
-"""Of codes: none that is taken for another when it is read from the last row."""
+"""The letters of codes: none looks like another from the last row."""
 LENGTH = 8
-"""Characters of a code: two hundred thousand million codes, so that a right one need never be refused because
-of wrong ones from the same address, which a whole class may share."""
+"""Characters of a code. There are two hundred thousand million codes, so guessing is hopeless. The server
+therefore never has to refuse a correct code because of wrong ones from the same address, which a whole class
+may share.
+"""
 QUIET = 2 * 60 * 60.0
-"""Seconds without a step, an answer or somebody new after which a room ends."""
+"""A room ends after this many seconds without a step, an answer or a new student."""
 PRESENT = 45.0
-"""Seconds since a student's last request up to which they are counted as here."""
+"""A student counts as present for this many seconds after their last request."""
 LEFT = 10 * 60.0
-"""Seconds since the last request of anybody in a room after which it makes way, where all rooms are taken."""
+"""If all rooms are taken, a room makes way after this many seconds without any request."""
 _NO_ROOM = "There is no room with this code. It may be closed."
 _NOT_IN_ROOM = "You are not in this room: it was closed or cleared. Join again with the code of your class."
 
 Question = tuple[str, int]
-"""A lesson and its step, from 1 on."""
+"""A lesson and the number of a step, from 1."""
 
 
 Whom = Literal["all", "lecturer"]
-"""Who has something new to see."""
+"""The people who have something new to see."""
 
 
 class Place(NamedTuple):
-    """Where the lecturer is: step 0 reads, 1 ... ask, the last one ends. shown: its answer is."""
+    """The lecturer's place in a lesson. Step 0 is the introduction, 1 ... are questions, the last one is the
+    summary. shown: whether the answer is visible."""
 
     lesson: str
     step: int
@@ -51,8 +54,8 @@ class Place(NamedTuple):
 
 
 class Room:
-    """One class. version: of what students see; heard: of what the lecturer sees besides; listener: is told
-    of changes."""
+    """One class. version: counts changes that students see; heard: counts changes that only the lecturer
+    sees; listener: called after every change."""
 
     def __init__(self, code: str, address: str, clock: Callable[[], float]):
         self.code, self.address, self.key = code, address, secrets.token_urlsafe(16)
@@ -90,7 +93,7 @@ class Room:
         return token
 
     def clear(self) -> None:
-        """Send all students away and forget their answers; whoever has the code can join again."""
+        """Send all students away and forget their answers. Anyone with the code can join again."""
         self._students.clear()
         self._answers.clear()
         self._seen = array("d")
@@ -99,7 +102,7 @@ class Room:
         self._change()
 
     def _longest_away(self) -> str | None:
-        """The token of the student who is next to lose their place; None where all are here."""
+        """The token of the student who would lose their place next, or None if all students are here."""
         now = self._clock()
         away = [
             (self._has_answered(number), self._seen[number], token)
@@ -121,15 +124,16 @@ class Room:
         return number in proposed or any(self.answer_of(number, q) is not None for q in self._answers)
 
     def leads(self, token: str) -> bool:
-        """Whether it is the lecturer's key."""
+        """Whether this is the lecturer's key."""
         return secrets.compare_digest(self.key.encode(), token.encode())
 
     def lecturer(self) -> None:
-        """The lecturer asks for what there is to see, and so is here now."""
+        """Note that the lecturer has just asked for news, and so is here."""
         self._led = self._clock()
 
     def student(self, token: str) -> int:
-        """The number of the student with this token, who is here now. `Refused` where it is nobody's."""
+        """The number of the student with this token, who counts as here from now on. `Refused` if the token
+        is unknown."""
         number = self._students.get(token)
         if number is None:
             raise Refused(403, _NOT_IN_ROOM)
@@ -138,22 +142,23 @@ class Room:
 
     @property
     def last_asked(self) -> float:
-        """When anybody in it asked for something last."""
+        """When anyone in the room last asked for something."""
         return max(self.quiet_since, self._led, *self._seen)
 
     @property
     def is_led(self) -> bool:
-        """Whether the lecturer has asked for something lately, since the room was opened."""
+        """Whether the lecturer has asked for something lately."""
         return self._led > self.opened and self._clock() - self._led < PRESENT
 
     @property
     def here(self) -> int:
-        """Students who asked for something lately."""
+        """The number of students who asked for something lately."""
         now = self._clock()
         return sum(now - seen < PRESENT for seen in self._seen)
 
     def lead(self, place: Place) -> None:
-        """Go there. What was shown once stays so, and nobody can answer any more, until it is asked again."""
+        """Move the class to this place. A question whose answer was shown stays closed until it is asked
+        again."""
         question = place[:2]
         if place.shown:
             self._shown.add(question)
@@ -162,7 +167,7 @@ class Room:
         self._change()
 
     def ask_again(self) -> None:
-        """Ask the question whose answers are shown once more; they are forgotten. `Refused` where none is."""
+        """Ask the shown question again and forget its answers. `Refused` if no question is shown."""
         if self.place is None or not self.place.shown:
             raise Refused(409, "no answers are shown that could be asked for again")
         question = self.place[:2]
@@ -172,12 +177,12 @@ class Room:
         self._change()
 
     def draft(self, drafting: Drafting | None) -> None:
-        """Let the class be the draft, or end that."""
+        """Start or end the mode in which the class is the draft."""
         self.place, self.drafting = None, drafting
         self._change()
 
     def answer(self, token: str, question: Question, value: float) -> None:
-        """A student's one answer. `Refused` where the question is not open, or this is the second one."""
+        """Record a student's answer. `Refused` if the question is closed or the student has answered it."""
         number = self.student(token)
         if self.place is None or self.place[:2] != question or self.place.shown:
             raise Refused(409, "this question is not open")
@@ -189,7 +194,7 @@ class Room:
         self._change("lecturer")
 
     def propose(self, token: str, number: int, text: str) -> None:
-        """A student's one guess of what comes next, in the round of that number."""
+        """Record a student's guess of the next words, for the round of that number."""
         student = self.student(token)
         if self.drafting is None:
             raise Refused(409, "the class is not the draft now")
@@ -197,22 +202,22 @@ class Room:
         self._change("lecturer")
 
     def answer_of(self, number: int, question: Question) -> float | None:
-        """What that student answered."""
+        """This student's answer to the open question."""
         values = self._answers.get(question, array("d"))
         return None if number >= len(values) or math.isnan(values[number]) else values[number]
 
     def counts(self, question: Question) -> list[tuple[float, int]]:
-        """How often each value was answered, in order."""
+        """The number of answers with each value, in order of the values."""
         values = self._answers.get(question, array("d"))
         return sorted(Counter(value for value in values if not math.isnan(value)).items())
 
     def close(self) -> None:
-        """End it for everybody in it."""
+        """Close the room for everyone in it."""
         self.closed = True
         self._change()
 
     def changed(self) -> None:
-        """What students see is another thing now."""
+        """Note that students now see something else."""
         self._change()
 
     def _change(self, to: Whom = "all") -> None:
@@ -234,12 +239,12 @@ class Rooms:
         self._rooms: dict[str, Room] = {}
 
     def open(self, address: str) -> Room:
-        """A new room.
+        """Open a new room.
 
-        Where this address has its number of rooms already, its emptiest one is closed: a school shares one
-        address, and whoever opens many rooms there must not keep a teacher from opening one. Where all rooms
-        are taken, a room that everybody has left is closed, else the emptiest of the address with the most
-        rooms; `Refused` where no address has two more than this one.
+        If this address already has its maximum number of rooms, its emptiest room is closed: a school shares
+        one address, and one person who opens many rooms must not keep a teacher from opening one. If all
+        rooms are taken, an abandoned room is closed, otherwise the emptiest room of the address with the most
+        rooms. `Refused` if no address has at least two more rooms than this one.
         """
         self._sweep()
         most = limits.current()
@@ -253,14 +258,15 @@ class Rooms:
         return room
 
     def find(self, code: str) -> Room:
-        """The room with this code. `Refused` where there is none."""
+        """The room with this code. `Refused` if there is none."""
         self._sweep()
         if (room := self._rooms.get(code)) is None:
             raise Refused(404, _NO_ROOM)
         return room
 
     def known(self, code: str, token: str) -> Room:
-        """The room of somebody who is in it. `Refused` tells no stranger whether there is such a room."""
+        """The room of someone who is in it. `Refused` does not reveal to a stranger whether the room
+        exists."""
         self._sweep()
         room = self._rooms.get(code)
         if room is None or not (room.leads(token) or token in room._students):
@@ -268,11 +274,11 @@ class Rooms:
         return room
 
     def is_in_one(self, token: str) -> bool:
-        """Whether somebody in any room has this token."""
+        """Whether someone in any room has this token."""
         return any(token in room._students or room.leads(token) for room in self._rooms.values())
 
     def close(self, room: Room) -> None:
-        """End a room."""
+        """Close a room."""
         self._rooms.pop(room.code, None)
         room.close()
 
@@ -285,7 +291,7 @@ class Rooms:
             self.close(room)
 
     def _make_way(self, own: int) -> None:
-        """Close one room for an address that has `own` rooms; `Refused` where none may be closed."""
+        """Close one room to make way for an address that has `own` rooms. `Refused` if none may be closed."""
         rooms = self._rooms.values()
         left = min(rooms, key=lambda room: room.last_asked)
         address, count = Counter(room.address for room in rooms).most_common(1)[0]
@@ -304,5 +310,6 @@ class Rooms:
 
 
 def _emptiest(room: Room) -> tuple[int, bool, float]:
-    """Orders rooms by what would be lost with them: students, then a lecturer who is here, then youth."""
+    """The sort key of rooms by how little is lost with them: few students, then an absent lecturer, then a
+    new room."""
     return room.here, room.is_led, room.opened

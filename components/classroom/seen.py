@@ -1,4 +1,4 @@
-"""What a room's lecturer and its students see, as plain data."""
+"""The data that a room sends to its lecturer and its students."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Seen = dict[str, Any]
 
 
 def seen(room: Room, token: str) -> Seen:
-    """What there is for whoever has this token, with its version. `Refused` where the room is closed, or
-    knows nobody of it."""
+    """The view of the person with this token, and its version. `Refused` if the room is closed or does not
+    know the token."""
     if room.closed:
         raise Refused(
             410, "This room is closed: by the lecturer, after two quiet hours, or for another class."
@@ -30,7 +30,7 @@ def seen(room: Room, token: str) -> Seen:
 
 
 def _shown(room: Room, leads: bool) -> Seen:
-    """What everybody sees, and the lecturer before the others: how many answered."""
+    """The data that everyone sees, and for the lecturer also the number of answers so far."""
     if room.place:
         counts = room.counts(room.place[:2])
         said = {"place": room.place._asdict()} | steps.told(room.place)

@@ -1,4 +1,4 @@
-"""What a class is told of a lesson's step, and what an answer to it may be."""
+"""The steps of a lesson as a class sees them, and the check of an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _lessons() -> dict[str, dict[str, Any]]:
 
 
 def checked(place: Place) -> Place:
-    """A place that there is. ValueError names what does not fit."""
+    """The place if it exists. ValueError names the value that does not fit."""
     if place.lesson not in _lessons():
         raise ValueError(f"lesson = {place.lesson!r:.60} is none of {', '.join(_lessons())}")
     last = len(_lessons()[place.lesson]["questions"]) + 1
@@ -31,7 +31,7 @@ def checked(place: Place) -> Place:
 
 
 def check_answer(place: Place, value: float) -> float:
-    """An answer that the question at this place can have. ValueError says what would be one."""
+    """Check an answer to the question at this place. ValueError says what a valid answer is."""
     question = _question(checked(place))
     if question is None:
         raise ValueError(f"step {place.step} asks nothing")
@@ -49,7 +49,7 @@ def check_answer(place: Place, value: float) -> float:
 
 
 def told(place: Place) -> dict[str, Any]:
-    """A step's title, words and question; its answer only where it is shown."""
+    """The step's title, words and question. The answer is included only if it is shown."""
     lesson = _lessons()[place.lesson]
     question = _question(place)
     words = lesson["read"] if place.step == 0 else lesson["gist"] if question is None else question["ask"]

@@ -1,4 +1,4 @@
-"""The student's page: light enough for a whole class on one network, with what the lecturer's step asks."""
+"""The student's page. It is small enough for a whole class on one network and shows the lecturer's step."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _PAGE = """<!doctype html>
 
 @cache
 def page() -> bytes:
-    """The page's HTML; its links are relative, so that it works below any address."""
+    """The page's HTML. Its links are relative, so it works under any address."""
     sheets = "\n".join(
         f'<link rel="stylesheet" href="{assets.file_url(assets.ASSETS / f"{name}.css")}">' for name in _SHEETS
     )

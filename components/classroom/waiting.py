@@ -1,4 +1,4 @@
-"""Requests that wait for news of a room. For one event loop."""
+"""Requests that wait for news of a room. They belong to one event loop."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import asyncio
 from components.classroom.rooms import Room, Whom
 
 MOST = 3
-"""Of one token: its tabs. One more ends the oldest."""
+"""Waiting requests of one token, one for each tab. One more ends the oldest."""
 
 
 class Waiting:
-    """Those of all rooms: a future for each, and nothing else."""
+    """The waiting requests of all rooms. Each is one future."""
 
     def __init__(self) -> None:
         self._waiting: dict[Room, dict[str, list[asyncio.Future[None]]]] = {}
 
     async def news(self, room: Room, token: str, seconds: float) -> None:
-        """Wait until whoever has this token has something new to see, or for so many seconds."""
+        """Wait until the person with this token has something new to see, or for at most so many seconds."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         others = self._waiting.setdefault(room, {}).setdefault(token, [])
@@ -40,7 +40,7 @@ class Waiting:
             del self._waiting[room]
 
     def tell(self, room: Room, to: Whom) -> None:
-        """Let them go on for whom there is something new."""
+        """Wake the requests for which there is news."""
         of_room = self._waiting.get(room, {})
         for token in of_room if to == "all" else [room.key]:
             for waiter in of_room.get(token, ()):

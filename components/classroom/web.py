@@ -36,10 +36,12 @@ HOME = "/class"
 WAIT = 20.0
 """Seconds that a student's request waits for news; proxies end requests that take a minute."""
 LOOK = 3.0
-"""The same of a lecturer, who sees how many are here."""
+"""The same for a lecturer, who also sees how many students are present."""
 _SEED = 2026
 _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200, "now": 1}
-"""Units of `guard.pace`, where they are not 5. Codes can be tried ten times a second in the long run."""
+"""Prices in units of `guard.pace` that differ from 5. At this price codes can be tried ten times a second in
+the long run.
+"""
 
 _Code = Annotated[str, Field(max_length=24)]
 
@@ -78,17 +80,17 @@ _T = TypeVar("_T")
 
 
 class Hall:
-    """The rooms of a server and its routes. pair: the page's; the small story models verify what
-    a class drafts, which costs the same on every server."""
+    """The rooms of a server and their routes. pair: the pair that the page uses. The small story models
+    verify the drafts of classes, so that a draft costs the same on every server."""
 
     def __init__(self, pair: Pair, rooms: Rooms | None = None):
         self.pair = pair
         self.rooms = Rooms() if rooms is None else rooms
-        self._threads = ThreadPoolExecutor(1)  # what classes draft is verified in turn
+        self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after the other
         self._waiting = Waiting()
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
-        """Answer below `HOME` from now on. page: the student's, as HTML."""
+        """Answer below `HOME` from now on. page: the student's page as HTML."""
 
         async def home(_: Any, __: Any, send: Any) -> None:
             await _send(send, 200, page(), b"text/html; charset=utf-8")
@@ -250,7 +252,7 @@ def _token(scope: Any) -> str:
 
 
 def _code(text: str) -> str:
-    """A code as rooms have it; people write it in groups and small."""
+    """A code in the form that rooms use. People type it in groups and in lower case."""
     return "".join(c for c in text.upper() if c.isalnum())
 
 

@@ -1,6 +1,6 @@
-"""The drafts that a comparison can choose for one target: good, perfect and bad ones on purpose.
+"""The drafts that a comparison can use with one target: good, perfect and deliberately bad ones.
 
-Whatever drafts, ERSD's text is the target's own; what a bad draft costs is tokens per target call.
+Under ERSD the text is the same with every draft. A bad draft only lowers the tokens per target call.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ LABELS = {
     "noisy": "own with errors",
     "uniform": "blind: uniform",
 }
-"""What a visitor reads, by name."""
+"""The label of each draft, by name."""
 
 _ERRORS = 2.0
-"""Standard deviation of the noisy draft's errors, in nats: enough to lose about half of what is accepted."""
+"""Standard deviation of the noisy draft's errors, in nats: it lowers acceptance by about half."""
 _ERRORS_SEED = 0x6E6F_6973_7921
 
 
 class Drafts:
-    """A pair's target with each draft; what is learnt about them is kept as long as the pair is there."""
+    """The drafts for one pair's target. Everything learnt about a draft is remembered as long as the pair
+    exists."""
 
     def __init__(self, pair: Pair):
         self.pair = pair
-        # weak: a pair that another one was loaded for is to be freed
+        # A weak reference: a pair that was replaced must be freed.
         self._pairs: WeakKeyDictionary[Pair, dict[str, Pair]] = WeakKeyDictionary()
 
     def now(self) -> Drafts:
-        """The drafts of the pair as it is now, whatever is loaded for the server meanwhile."""
+        """The drafts of the pair that is current now, even if another pair is loaded meanwhile."""
         drafts = Drafts(present(self.pair))
         drafts._pairs = self._pairs
         return drafts
 
     def pair_with(self, name: str) -> Pair:
-        """The target with the draft of that name; ValueError lists the names there are."""
+        """The target with the draft of that name. ValueError lists the known names."""
         pair = present(self.pair)
         if among("draft", name, LABELS) == "own":
             return pair
@@ -75,7 +76,7 @@ def _draft(pair: Pair, name: str) -> Model:
 
 
 class NoisyDraft:
-    """A model with errors: each token's logit is off by a fixed normal error, the same in every context."""
+    """A noisy copy of a model: each token's logit has a fixed normal error, the same in every context."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -88,19 +89,19 @@ class NoisyDraft:
         self.errors = _ERRORS * torch.randn(model.vocab_size, generator=noise).to(model.device)
 
     def session(self) -> NoisySession:
-        """A new empty cache of the model."""
+        """A new session with an empty cache."""
         return NoisySession(self.model.session(), self.errors)
 
 
 class NoisySession:
-    """A session of the model, with the errors added to its logits."""
+    """A session of the model that adds the errors to its logits."""
 
     def __init__(self, session: Session, errors: Tensor):
         self.session, self.errors = session, errors
 
     @property
     def length(self) -> int:
-        """Committed tokens."""
+        """Number of committed tokens."""
         return self.session.length
 
     def prefill(self, token_ids: Sequence[int]) -> None:

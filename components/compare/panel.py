@@ -1,7 +1,7 @@
-"""Several ways of decoding side by side: same prompt, same seed, one run each, one after the other.
+"""Several methods side by side, from the same prompt and seed. They run one after the other.
 
-What a visitor sees is that ERSD writes what autoregressive decoding writes, whatever drafts, while GSD writes
-another text of the same distribution; and what each of them costs.
+The comparison shows that ERSD writes the text of autoregressive decoding whatever the draft is, that GSD
+writes another text of the same distribution, and how fast each method is.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ EXAMPLES = {
     "ERSD, four trees": "ersd.simple.own,ersd.sequence.8.own,ersd.batch.8.own,ersd.specinfer.8.own",
     "GSD, four drafts": _each_draft("gsd"),
 }
-"""Columns to begin with, as `assets/compare/columns.js` writes them; the first are there at the start."""
+"""Columns in the notation of `assets/compare/columns.js`. The first entry is there when the tab opens."""
 
 RECORDED = ASSETS / "results" / "compare.json"
-"""What the tab opens with: `record` writes it."""
+"""The comparison that the tab opens with, written by `record`."""
 
 _OPTIONS = "".join(
     f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
@@ -84,12 +84,12 @@ _TEMPLATE = f"""
 
 @answers
 def recorded(_: Any) -> Answer:
-    """The recorded comparison, as `record` wrote it."""
+    """The recorded comparison that `record` wrote."""
     return json.loads(RECORDED.read_text())
 
 
 def panel(pair: Pair) -> gr.HTML:
-    """The comparison; `assets/compare/panel.js` fills it, and each run streams to it."""
+    """The comparison. `assets/compare/panel.js` draws it and receives the updates of each run."""
     view = frame.panel(
         "compare",
         _TEMPLATE,
@@ -110,13 +110,13 @@ def panel(pair: Pair) -> gr.HTML:
 
 
 def _connect(drafts: Drafts, view: gr.HTML) -> None:
-    # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
+    # The generator is synchronous, so that Stop takes effect after a round and ZeroGPU can run it.
     def compared(event: gr.EventData, request: gr.Request) -> Iterator[str]:
         yield from compare_run.updates(drafts, event._data, visitor=turns.visitor(request))
 
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    # No limit of Gradio's: `turns` lets runs wait, and tells them their place.
-    # "multiple", or a run would be dropped where the one before it is not quite through.
+    # Gradio sets no limit: runs wait in `turns`, which tells their place. With "once" instead of "multiple",
+    # a run would be dropped if the previous one has not quite ended.
     running = view.submit(compared, None, view, concurrency_limit=None, trigger_mode="multiple", **private)
     running.then(None, js="() => { window.specdec.compare.ended(); return []; }", **private)
     stopped = view.stop(None, cancels=[running], **private)

@@ -1,6 +1,6 @@
 """Record the comparison that the tab opens with: `python -m components.compare.record`.
 
-The texts follow from prompt and seed alone; the seconds are of the machine that recorded them.
+Prompt and seed decide the texts. The seconds belong to the machine that recorded them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from components.compare.panel import EXAMPLES, RECORDED
 from components.decode import controls
 
 SHARED = {"prompt": controls.EXAMPLES[0], "seed": 7, "length": 64, "temperature": 1}
-"""What the form says when the tab opens."""
+"""The values of the form when the tab opens."""
 _SECONDS = ("draft", "evaluate", "verify", "rest")
 
 
 def main() -> None:
-    """Decode the first example's columns and write what their view needs."""
+    """Decode the columns of the first example and write the data of their view."""
     RECORDED.write_text(json.dumps(record(), separators=(",", ":")) + "\n")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
 
 
 def record() -> dict[str, Any]:
-    """shared: what all columns went on from; models; lanes: tree and rounds, by the column as the address
-    writes it."""
+    """Decode all columns.
+
+    shared: the settings that all columns share; models: the models; lanes: tree and rounds of each column,
+    keyed by the column as it is written in the address.
+    """
     written = next(iter(EXAMPLES.values())).split(",")
     drafted = [column for column in written if column != "ar"]
     shared = {name: SHARED[name] for name in ("prompt", "seed", "temperature")}

@@ -1,7 +1,7 @@
-"""Several ways of decoding from one prompt and seed, one after the other, as one stream of updates.
+"""Several runs from one prompt and seed, one after the other, as one stream of updates.
 
-The updates are those of `components.server.run`; each that belongs to a column says which. Autoregressive
-decoding, which the texts are compared with, comes first.
+The updates are those of `components.server.run`. An update of one column also names the column. The first run
+is autoregressive decoding, the reference for all texts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OWN = ("method", "topology", "k")
 def updates(
     drafts: Drafts, request: Any, interval: float = feed.INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
-    """The runs of a request as JSON updates; they share one seat at the model.
+    """Run a request as JSON updates. All runs share one seat at the model.
 
-    request: prompt, seed (None draws one), max_new_tokens and temperature of all columns; columns, each with
-    name, method, topology, k and draft; reference: whether autoregressive decoding is to be measured too, or
-    else models: those that measured it, as the first update told. visitor: as in `run.updates`.
+    request: prompt, seed (None draws one), max_new_tokens and temperature for all columns; columns, each with
+    name, method, topology, k and draft; reference: whether to measure autoregressive decoding too; if not,
+    models: the models that measured it, as the first update named them. visitor: as in `run.updates`.
 
-    A mistake in one column becomes an update with its message, and the others go on; one in what all columns
-    share becomes the last update.
+    An error in one column becomes an update with its message, and the other columns go on. An error in the
+    shared settings becomes the last update.
     """
     log = feed.Log(interval)
     try:
@@ -59,7 +59,7 @@ def _shared(request: Any) -> VisitorSettings:
 
 
 def _expected(request: Mapping[str, Any], models: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The models; ValueError where the request builds on a reference that others have written."""
+    """The models to use. ValueError if the reference in the request was measured with other models."""
     if not request.get("reference") and request.get("models") != models:
         raise ValueError("other models were loaded since these texts were written; press Run to compare anew")
     return models
@@ -78,7 +78,7 @@ def _listed(request: Mapping[str, Any]) -> list[Any]:
 def _column(
     log: feed.Log, seat: turns.Seat, drafts: Drafts, wanted: Mapping[str, Any], shared: VisitorSettings
 ) -> Iterator[str]:
-    """The updates of one column; its mistake becomes a message beside its name."""
+    """The updates of one column. An error becomes a message that names the column."""
     name: str = wanted["name"]
     own: dict[str, Any] = {part: wanted.get(part) for part in _OWN}
     try:

@@ -1,1 +1,1 @@
-"""What a request must be before anything of Gradio sees it, and how much a visitor may ask for."""
+"""The checks that a request passes before Gradio sees it, and the limits of one visitor."""

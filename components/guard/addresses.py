@@ -28,9 +28,11 @@ _IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class Proxies:
-    """What stands in front of the server. count: proxies that append to X-Forwarded-For, the last of them is
-    the one that connects here. inner: those with addresses of private networks come on top of `count`, as
-    within the hub, whose visitors never have such addresses. ValueError where count is no number from 0 to 9.
+    """The proxies in front of the server.
+
+    count: proxies that append to X-Forwarded-For, from 0 to 9, else ValueError; the last one connects to this
+    server. inner: proxies with private addresses come on top of `count`, as within the hub, whose visitors
+    never have private addresses.
     """
 
     count: int = 0
@@ -45,33 +47,35 @@ _current = Proxies()
 
 
 def current() -> Proxies:
-    """What stands in front of this server."""
+    """The proxies in front of this server."""
     return _current
 
 
 def use(proxies: Proxies) -> None:
-    """Say what stands in front; for the start of a server."""
+    """Set the proxies; called when the server starts."""
     global _current
     _current = proxies
 
 
 def address(scope: Mapping[str, Any], proxies: Proxies | None = None) -> str:
-    """The visitor's address for an ASGI scope; "" where there is none (a socket of this machine).
+    """The visitor's address for an ASGI scope, or "" for a socket of this machine, which has none.
 
-    What is no address is never believed: then it is that of the proxy that sent it.
+    If an entry of the header is no address, the result is the address of the proxy that sent the entry.
     """
     proxies = proxies or _current
     peer = (scope.get("client") or ("",))[0]
     told = _forwarded(scope) if proxies.count else []
     if proxies.inner:
         told = _without_inner(told)
-    # fewer entries than proxies: it came in behind the first of them, and the leftmost is the best there is
+    # The header has fewer entries than there are proxies, so the request came in behind the first proxy. The
+    # leftmost entry is the best one available.
     said = told[-min(proxies.count, len(told))] if told else ""
     return _shown(_parsed(said) or _parsed(peer)) or peer
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Proxies:
-    """What was stated, else what is known of the place: the hub and Gradio's tunnel are one proxy each."""
+    """The stated proxies, otherwise those known for the place: the hub and Gradio's tunnel are one proxy
+    each."""
     behind = "SPACE_ID" in environment or bool(options.share)
     stated = options.proxy
     if stated is None:
@@ -87,14 +91,14 @@ def _forwarded(scope: Mapping[str, Any]) -> list[str]:
 
 
 def _without_inner(told: list[str]) -> list[str]:
-    """Without the private addresses at the right end."""
+    """The addresses without the private ones at the right end."""
     while told and (ip := _parsed(told[-1])) is not None and not ip.is_global:
         told = told[:-1]
     return told
 
 
 def _parsed(entry: str) -> _IP | None:
-    """An entry as an address, with or without a port: `1.2.3.4:80`, `[::1]:80`; None: it is none."""
+    """An entry as an address, with or without a port: `1.2.3.4:80`, `[::1]:80`. None if it is no address."""
     host = entry[1:].partition("]")[0] if entry.startswith("[") and "]" in entry else entry
     host = host.partition(":")[0] if host.count(":") == 1 else host
     try:

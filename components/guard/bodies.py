@@ -1,7 +1,7 @@
-"""Requests on their way in: bounded in size, in time and in number, for each address and for all.
+"""Limits for incoming request bodies: size, time and number, for each address and for all addresses.
 
-Only bodies that are late or large are counted. Where there are too many of them, the oldest of the address
-with most is ended: whoever sends slowly stops nobody else.
+Only late or large bodies count. If there are too many, the oldest body of the address with the most is ended,
+so a slow sender blocks nobody else.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 MANY_VALUES = 30_000
-"""Commas and brackets of a body, so also the values in it: to read more would hold up everybody else. A
-prompt of the longest kind may consist of them."""
+"""Commas and brackets of a body, and so also the values in it. Parsing more would delay everyone else. A
+prompt of the greatest length may consist of them.
+"""
 
 
 LATE = 1.0
-"""Seconds after which a body that is not complete counts."""
+"""An incomplete body counts after this many seconds."""
 SMALL = 16_384
-"""Bytes up to which a body that is not late does not count."""
+"""A body that is not late counts only above this many bytes."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer to the visitor, not an error of ours
-    """A request that is answered with a status and one line of text."""
+    """A request that is refused with a status and one line of text."""
 
     def __init__(self, status: int, text: str, **headers: str):
         super().__init__(text)
@@ -34,8 +35,8 @@ class Refused(Exception):  # noqa: N818 - an answer to the visitor, not an error
 
 @dataclass(frozen=True)
 class Bounds:
-    """size: bytes of a body. seconds: until all of it is there. each, all: how many may be late or large at
-    once, of one address and of all addresses."""
+    """Limits of one kind of body. size: bytes. seconds: time until the whole body has arrived. each, all: how
+    many bodies of one address and of all addresses may be late or large at once."""
 
     size: int
     seconds: float
@@ -44,7 +45,7 @@ class Bounds:
 
 
 class _Body:
-    """A body on its way in. parts: what has arrived of it; ended: it has to make way."""
+    """An incoming body. parts: the data so far; ended: set when the body must make room for others."""
 
     def __init__(self, address: str):
         self.address, self.began = address, time.monotonic()
@@ -54,18 +55,18 @@ class _Body:
 
     @property
     def counts(self) -> bool:
-        """Whether it is late or large."""
+        """Whether the body is late or large, and so counts."""
         return self.size > SMALL or time.monotonic() - self.began > LATE
 
 
 class Arriving:
-    """The bodies of one kind that are on their way in, for one event loop."""
+    """The incoming bodies of one kind, for one event loop."""
 
     def __init__(self) -> None:
-        self._bodies: dict[_Body, None] = {}  # in the order in which they began
+        self._bodies: dict[_Body, None] = {}  # in the order of arrival
 
     async def read(self, scope: Mapping[str, Any], receive: Any, address: str, bounds: Bounds) -> bytes:
-        """The whole body. `Refused` says what is wrong; ConnectionError: the client left."""
+        """The whole body. `Refused` names the limit that was exceeded. ConnectionError: the client left."""
         if stated_length(scope) > bounds.size:
             raise _too_large(bounds)
         body = _Body(address)
@@ -100,7 +101,7 @@ class Arriving:
         return b"".join(body.parts)
 
     def _make_room(self, bounds: Bounds) -> None:
-        """End the oldest bodies that count until there are no more of them than the bounds say."""
+        """End the oldest bodies that count until the limits hold."""
         counting = [body for body in self._bodies if body.counts]
         while counting:
             address, most = Counter(body.address for body in counting).most_common(1)[0]
@@ -113,7 +114,7 @@ class Arriving:
 
 
 async def collected(app: Any, scope: Any, receive: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """What an app answers, as a whole: status, headers and body."""
+    """The complete answer of an app: status, headers and body."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -126,7 +127,7 @@ async def collected(app: Any, scope: Any, receive: Any) -> tuple[int, list[tuple
 
 
 def again(body: bytes, receive: Any) -> Any:
-    """`receive` for the app: the body that has been read, then whatever comes."""
+    """A `receive` for the app that replays the body, then passes on later messages."""
     given = False
 
     async def next_message() -> Any:
@@ -140,13 +141,13 @@ def again(body: bytes, receive: Any) -> Any:
 
 
 def check_values(body: bytes) -> None:
-    """`Refused` where JSON has so many values that reading it would hold up everybody else."""
+    """Refuse JSON with so many values that parsing it would delay everyone else."""
     if sum(map(body.count, (b",", b"[", b"{"))) > MANY_VALUES:
         raise Refused(413, f"the request has more than {MANY_VALUES:,} values")
 
 
 def stated_length(scope: Mapping[str, Any]) -> int:
-    """The length that a request's head states, 0 where it states none."""
+    """The body length stated in the request's head, or 0 if none is stated."""
     stated = dict(scope["headers"]).get(b"content-length", b"0")
     return int(stated) if stated.isdigit() and len(stated) < 20 else 0
 

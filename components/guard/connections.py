@@ -1,8 +1,7 @@
-"""Connections below HTTP: how many there are, and what one may send before it has sent a request.
+"""Limits below HTTP: the number of connections, and what a connection may send before a complete request.
 
-uvicorn parses with httptools, in C, but calls Python for each header and each chunk, and has no limit on
-either. `Connection` is uvicorn's protocol with such limits; `watch` ends connections that keep the server
-waiting.
+uvicorn parses with httptools, in C, but calls Python for each header and each chunk, and limits neither.
+`Connection` is uvicorn's protocol with such limits. `watch` ends connections that keep the server waiting.
 """
 
 from __future__ import annotations
@@ -23,36 +22,36 @@ from components.guard import addresses, limits
 MOST_LINES = 100
 """Header lines of a request."""
 MOST_HEAD = 65_536
-"""Bytes of a request that are not its body: the head, and the framing of chunks."""
+"""Bytes of a request outside its body: the head and the framing of chunks."""
 MOST_PIPELINED = 16
-"""Requests that a connection may send ahead of the answer to the first."""
+"""Requests that a connection may send before it has read the first answer."""
 LEAST_PIECE = 64
-"""Mean bytes of the pieces in which a body arrives: chunks, or what each packet held of it."""
+"""Mean bytes per piece of a body. A piece is a chunk, or its part in one packet."""
 _FREE_PIECES = 64
-"""Pieces of a body that may be smaller."""
+"""Pieces of a body that may be smaller than the mean."""
 SEND_BUFFER = 256 * 1024
-"""Bytes of an answer that the kernel holds for a connection; by default it takes megabytes."""
+"""Bytes of an answer that the kernel buffers for a connection; its default is megabytes."""
 _LOOK = 1.0
-"""Seconds between two looks at all connections."""
+"""Seconds between two checks of all connections."""
 _MOST_FILES = 65_536
 _KEPT_FILES = 200
-"""Files of this process that are no connections: the page's, models, pipes."""
+"""File handles of this process that are no connections: the page's files, models, pipes."""
 _NO_HANDLES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class _WrongError(Exception):
-    """Ends the parser: the connection sends something that is no request here."""
+    """Raised within the parser to end it: the data is no valid request."""
 
 
 class Connection(HttpToolsProtocol):
-    """A connection within the limits. It answers 400 with one line, and is closed, where it exceeds them."""
+    """A connection with limits. When a limit is exceeded it answers 400 with one line and closes."""
 
     per_address: ClassVar[Counter[str]] = Counter()
     """Open connections of each address, in this process."""
 
     def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
-        self.logger = logging.getLogger(__name__)  # uvicorn's would write a line for each bad request
+        self.logger = logging.getLogger(__name__)  # uvicorn's own logs each bad request
         self._address = ""
         self._begins, self._in_body = False, False
         self._lines = self._size = self._framing = self._pieces = self._body = 0
@@ -61,7 +60,7 @@ class Connection(HttpToolsProtocol):
         self._moved = time.monotonic()
 
     def connection_made(self, transport: Any) -> None:
-        """Take the connection, unless its address or the process has too many."""
+        """Accept the connection, unless its address or the process has too many."""
         super().connection_made(transport)
         self._address = (self.client or ("",))[0]
         self.per_address[self._address] += 1
@@ -70,7 +69,7 @@ class Connection(HttpToolsProtocol):
             transport.abort()
 
     def _one_too_many(self) -> bool:
-        if addresses.current().count:  # they all come from the proxy
+        if addresses.current().count:  # behind a proxy all connections have the proxy's address
             return False
         most = min(limits.current().connections_per_visitor, _most_connections() // 2)
         return self.per_address[self._address] > most
@@ -87,7 +86,7 @@ class Connection(HttpToolsProtocol):
             del self.per_address[self._address]
 
     def data_received(self, data: bytes) -> None:
-        """Parse, and count what is no body."""
+        """Parse the data and count the bytes that belong to no body."""
         self._begins, before = False, self._body
         super().data_received(data)
         if not self._begins and not self.transport.is_closing():
@@ -97,23 +96,23 @@ class Connection(HttpToolsProtocol):
                 self.send_400_response("")
 
     def send_400_response(self, msg: str) -> None:
-        """Say what is wrong, and close."""
+        """Say what is wrong and close the connection."""
         super().send_400_response(self._wrong or msg)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Note that a request begins."""
         self._begins, self._in_body = True, False
         self._lines = self._size = self._framing = self._pieces = self._body = 0
         self._moved = time.monotonic()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """A part of its address."""
+        """Take a part of the request's address."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One line of its head."""
+        """Take one header line."""
         self._lines += 1
         if self._in_body:
             self._refuse("Trailers are not accepted.")
@@ -123,14 +122,14 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Its head is there."""
+        """Note that the head is complete."""
         self._in_body = True
         if len(self.pipeline) >= MOST_PIPELINED:
             self._refuse("Too many requests are sent ahead of their answers.")
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of its body."""
+        """Take a piece of the body."""
         self._pieces += 1
         self._body += len(body)
         if self._body < LEAST_PIECE * (self._pieces - _FREE_PIECES):
@@ -147,12 +146,12 @@ class Connection(HttpToolsProtocol):
         raise _WrongError(why)
 
     def resume_writing(self) -> None:
-        """The client takes what is sent to it."""
+        """Note that the client reads again."""
         self._moved = time.monotonic()
         super().resume_writing()
 
     def look(self, now: float) -> None:
-        """End the connection where its client lets the server wait: for a head, or to send an answer."""
+        """End the connection if its client is too slow to send a head or to read an answer."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent:
             self._unsent, self._moved = unsent, now
@@ -163,23 +162,24 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _waits_for_head(self) -> bool:
-        """Whether it is between two requests and has begun the next; uvicorn ends those that are idle."""
+        """Whether the next request's head has begun but is not complete. uvicorn itself ends idle
+        connections."""
         between = self.cycle is None or self.cycle.response_complete
         return between and self.timeout_keep_alive_task is None and not self._unsent
 
     def on_response_complete(self) -> None:
-        """The next request's head is waited for from now on."""
+        """Note the time: the next head is due from now on."""
         self._moved = time.monotonic()
         super().on_response_complete()
 
 
 def install() -> None:
-    """Let each server that is started from now on use `Connection`; Gradio's starter has no option for it."""
+    """Let every server that starts from now on use `Connection`. Gradio's launcher has no option for it."""
     uvicorn.config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{Connection.__name__}"
 
 
 async def watch(app: Any) -> None:
-    """Look after the connections of a Gradio app's server, for as long as it runs."""
+    """Check the connections of a Gradio app's server for as long as it runs."""
     asyncio.get_running_loop().set_exception_handler(_Errors().handle)
     while True:
         await asyncio.sleep(_LOOK)
@@ -191,13 +191,13 @@ async def watch(app: Any) -> None:
 
 
 class _Errors:
-    """Errors of the event loop: asyncio reports a process without handles two thousand times a second."""
+    """A handler for errors of the event loop: without file handles, asyncio logs 2,000 errors a second."""
 
     def __init__(self) -> None:
         self._told = float("-inf")
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log an error, that of missing handles in one line, every ten seconds at most."""
+        """Log an error; log missing file handles in one line, at most every ten seconds."""
         if getattr(context.get("exception"), "errno", None) not in _NO_HANDLES:
             loop.default_exception_handler(context)
         elif time.monotonic() - self._told > 10:
@@ -206,10 +206,10 @@ class _Errors:
 
 
 def allow_many() -> None:
-    """Let this process have as many connections as the machine allows, where it begins with fewer."""
+    """Raise this process's limit of open connections to what the machine allows."""
     try:
         import resource
-    except ImportError:  # Windows has no such bound
+    except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
@@ -218,7 +218,7 @@ def allow_many() -> None:
 
 
 def _most_connections() -> int:
-    """Connections of all addresses together, so that handles are left for files."""
+    """The most connections of all addresses together. Some handles are left for files."""
     try:
         import resource
     except ImportError:

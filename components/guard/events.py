@@ -22,13 +22,14 @@ from components.guard import limits
 from components.guard.addresses import address
 
 PATIENCE = 10
-"""Looks, `EVERY` seconds apart, at which nobody may listen to a session before it is forgotten. Not a time: a
-busy server does not look while it keeps its visitors waiting."""
+"""A session is forgotten after this many checks without a listener, `EVERY` seconds apart. It is no duration,
+because a busy server does not check while it keeps its visitors waiting.
+"""
 EVERY = 1.0
 
 
 class Messages(asyncio.Queue[Any]):
-    """What waits for a session. unheard: looks since somebody took something, or waited for it."""
+    """The messages that wait for a session. unheard: checks since anyone took a message or waited for one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,13 +46,13 @@ class Messages(asyncio.Queue[Any]):
             self.unheard = 0
 
     def look(self) -> bool:
-        """Whether it has been waiting for nobody for too long."""
+        """Whether nobody has listened for too long."""
         self.unheard = 0 if self._listeners else self.unheard + 1
         return self.unheard > PATIENCE
 
 
 class Events:
-    """The bounds of one queue of Gradio's, put in front of its own `push`."""
+    """The limits of one Gradio queue, checked before its own `push`."""
 
     def __init__(self, queue: Any):
         self.queue = queue
@@ -60,7 +61,8 @@ class Events:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def push(self, body: Any, request: Any, username: str | None) -> Any:
-        """As Gradio's; 429 where the address has enough events already, 400 where the page has none such."""
+        """Like Gradio's, but it answers 429 if the address has too many events, and 400 for an event that the
+        page does not have."""
         sender = address(request.scope)
         self._check(sender)
         _check_values(self.queue.blocks.fns, body)
@@ -75,7 +77,7 @@ class Events:
         return pushed
 
     def send(self, event: Any, message: Any) -> None:
-        """As Gradio's, but nothing to a session that was forgotten meanwhile: there it is an error, which can
+        """Like Gradio's, but it sends nothing to a forgotten session. In Gradio that raises an error that can
         end the whole queue."""
         if event.session_hash in self._messages:
             self._send(event, message)
@@ -99,9 +101,9 @@ class Events:
             await asyncio.gather(*map(self.forget, unheard), return_exceptions=True)
 
     async def forget(self, session: str) -> None:
-        """End what runs for a session, drop what waits, and keep nothing of it."""
+        """End the runs of a session, drop its messages, and forget it."""
         events = [e for e in self.queue.event_ids_to_events.values() if e.session_hash == session]
-        # first, so that an event that comes during what follows has messages of its own
+        # The messages go first: an event that arrives during the next steps then gets a queue of its own.
         self._messages.pop(session, None)
         self.queue.pending_event_ids_session.pop(session, None)
         await self.queue.clean_events(session_hash=session)
@@ -111,7 +113,8 @@ class Events:
 
 
 def _check_values(events: Mapping[int, Any], body: Any) -> None:
-    """400 where no event has this number, or its values are too few: Gradio would fail at them, at length."""
+    """Answer 400 if no event has this number or if values are missing. Gradio would fail on them with a long
+    traceback."""
     event = events.get(body.fn_index)
     if body.fn_index is not None and event is None:
         raise HTTPException(400, f"fn_index = {body.fn_index} is no event of this page")
@@ -120,8 +123,8 @@ def _check_values(events: Mapping[int, Any], body: Any) -> None:
 
 
 def bound(blocks: gr.Blocks) -> Events:
-    """Put the bounds in front of a page's queue; before its server starts."""
+    """Put the limits in front of a page's queue, before its server starts."""
     events = Events(blocks._queue)
-    queue: Any = blocks._queue  # two methods of its own are replaced
+    queue: Any = blocks._queue  # replaces two methods of the queue
     queue.push, queue.send_message = events.push, events.send
     return events

@@ -33,18 +33,20 @@ from components.guard.pace import FAILED, REFUSED, SECOND, UNIT_BYTES, Purses
 from components.guard.sessions import Sessions
 
 AT_ONCE = 2
-"""Questions of the laboratories that are computed at once: they share the machine with the decoder."""
+"""Questions of the laboratories that are computed at once. They share the machine with the decoder."""
 _DRAIN = 1.0
-"""Seconds in which a refused client may finish sending: many read no answer before."""
+"""Seconds that a refused client has to finish sending. Many clients read no answer before they have sent
+all.
+"""
 _DRAINED = 2_000_000
 _PIECE = 65_536
-"""Bytes of an answer that are handed to uvicorn at once."""
+"""Bytes of an answer that uvicorn gets at once."""
 HUB = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
-"""The hosts whose frames show a Space."""
+"""The hosts that may embed a Space in a frame."""
 _TUNNEL = "https://gradio.s3-us-west-2.amazonaws.com"
 _POLICY = {
     "default-src": "'self'",
-    # Gradio's page has scripts in itself, and makes functions from templates
+    # Gradio's page has inline scripts and compiles templates to functions.
     "script-src": "'self' 'unsafe-inline' 'unsafe-eval' blob:",
     "style-src": "'self' 'unsafe-inline'",
     "img-src": "'self' data: blob:",
@@ -60,7 +62,7 @@ _RANGE = re.compile(rb"bytes=(\d{1,15}-\d{0,15}|-\d{1,15})")
 
 
 class Guard:
-    """ASGI middleware around a Gradio app. framed_by: other hosts that may show the page in a frame."""
+    """ASGI middleware around a Gradio app. framed_by: other hosts that may embed the page in a frame."""
 
     def __init__(self, app: Any, framed_by: str = ""):
         self.app, self.framed_by = app, framed_by
@@ -72,7 +74,7 @@ class Guard:
         self.unsent: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Hand on what is in order, answer the rest."""
+        """Pass on valid requests and refuse the others."""
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -89,7 +91,7 @@ class Guard:
         except Refused as refused:
             await _refuse(receive, sending, refused)
         except ConnectionError:
-            pass  # the visitor left: nobody to answer
+            pass  # the visitor left, so there is nobody to answer
         except Exception as error:
             logging.getLogger(__name__).error(
                 "%s %.80r failed: %s", scope["method"], scope["path"], _brief(error)
@@ -106,7 +108,7 @@ class Guard:
             self.sessions.check(session, visitor)
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
             raise Refused(416, "no more than one range of bytes can be asked for")
-        # a single one is answered with the whole, as every server may
+        # HTTP allows a server to answer a range request with the whole file
         scope["headers"] = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
         if route.kept:
             await self.kept.serve(scope, send, route)
@@ -127,7 +129,8 @@ class Guard:
             await app(scope, again(body, receive), send)
 
     async def _asked(self, app: Any, scope: Any, body: bytes, receive: Any, send: Any, visitor: str) -> None:
-        """Compute an answer in this visitor's turn. It is sent after the turn: it may be taken slowly."""
+        """Compute an answer in this visitor's turn. It is sent after the turn, because the client may read
+        slowly."""
         async with self._turn(visitor, receive):
             start = time.monotonic()
             status, headers, answer = await collected(app, scope, again(body, receive))
@@ -143,7 +146,7 @@ class Guard:
 
     @asynccontextmanager
     async def _turn(self, visitor: str, receive: Any) -> AsyncIterator[None]:
-        """This visitor's turn to compute; ConnectionError where the visitor leaves before it comes."""
+        """This visitor's turn to compute. ConnectionError if the visitor leaves before the turn."""
         place = self.questions.place(visitor, limits.current().questions_per_visitor)
         coming = asyncio.ensure_future(place.__aenter__())
         leaving = asyncio.ensure_future(receive())
@@ -159,7 +162,7 @@ class Guard:
             await place.__aexit__(None, None, None)
 
     def _headers(self, scope: Any, message: Any) -> list[tuple[bytes, bytes]]:
-        """The headers that every answer has besides its own."""
+        """The headers that are added to every answer."""
         more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
         if any(n.lower() == b"content-type" and b"text/html" in value for n, value in message["headers"]):
             more.append(
@@ -171,8 +174,11 @@ class Guard:
 
 
 class Sending:
-    """`send` of a request. It adds headers, sends a large body in pieces as the client takes them, and lets
-    the client's address pay for the answer: by its size, and more where it is a refusal or a failure."""
+    """The `send` of one request.
+
+    It adds headers, sends a large body in pieces at the client's pace, and charges the client's address for
+    the answer: by its size, and more for a refusal or a failure.
+    """
 
     def __init__(self, send: Any, headers: Any, pay: Any):
         self._send, self._headers, self._pay = send, headers, pay
@@ -189,21 +195,23 @@ class Sending:
         body, more = memoryview(message.get("body", b"")), message.get("more_body", False)
         self._pay(len(body) // UNIT_BYTES)
         starts = range(0, max(1, len(body)), _PIECE)
-        for start in starts:  # before each, uvicorn waits until the client has taken most of those before
+        for start in starts:  # uvicorn sends a piece after most of the earlier ones were read
             piece, follows = bytes(body[start : start + _PIECE]), more or start != starts[-1]
             await self._send({"type": "http.response.body", "body": piece, "more_body": follows})
 
 
 def _brief(error: Exception) -> str:
-    """An error in one line, with the place where it was raised."""
+    """An error in one line, with the place that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in place)
     return f"{type(error).__name__}: {' '.join(str(error).split()):.200}{where}"
 
 
 def _policy(shared: bool, framed_by: str) -> bytes:
-    """What the page may load, and who may show it in a frame. shared: it comes through Gradio's tunnel, whose
-    page loads Gradio's own scripts from where Gradio keeps them."""
+    """The content security policy: what the page may load, and who may embed it.
+
+    shared: the page comes through Gradio's tunnel and loads Gradio's own scripts from Gradio's servers.
+    """
     parts = _POLICY | ({name: f"{_POLICY[name]} {_TUNNEL}" for name in _FROM_TUNNEL} if shared else {})
     parts["frame-ancestors"] = f"'self' {framed_by}".rstrip()
     return "; ".join(f"{name} {value}" for name, value in parts.items()).encode()
@@ -219,7 +227,8 @@ def _check_name(headers: dict[bytes, bytes]) -> None:
 
 
 def _check_sender(scope: Any) -> None:
-    """`Refused` where a page of somebody else may send this: a browser sends a form without asking first."""
+    """Refuse a request that another site's page may have sent: a browser sends a form without asking
+    first."""
     headers = dict(scope["headers"])
     if not hosts.same_origin(headers):
         raise Refused(403, "requests are taken from this server's own page only, not from another one")
@@ -240,13 +249,17 @@ def _route(scope: Any) -> routes.Route:
 
 
 def _payer(route: routes.Route, scope: Any, visitor: str) -> str:
-    """Whose purse pays. Those in a class's room have one of their own beside that of their address, so that a
-    flood from there, of somebody who is in none, does not stop a class."""
+    """The key of the purse that pays for the request.
+
+    Members of a class's room have a purse of their own besides that of their address. A flood from the same
+    address by someone in no room therefore does not stop the class.
+    """
     return f"{visitor}, in a room" if route.within and route.within(scope) else visitor
 
 
 def _named_sessions(scope: Any) -> list[str]:
-    """The sessions that the address names. `Refused` where a query is too long, or such a name is none."""
+    """The sessions that the request's address names. `Refused` if a query is too long or a name is
+    malformed."""
     query = scope["query_string"]
     if len(query) > routes.MOST_QUERY:
         raise Refused(414, f"the address is longer than {routes.MOST_QUERY:,} characters")
@@ -263,13 +276,13 @@ def _named_sessions(scope: Any) -> list[str]:
 
 
 def _check_json(scope: Any, body: bytes, asks: bool) -> str | None:
-    """The session that a body names, if any.
+    """The session that a body names, or none.
 
-    `Refused` where the body has more values than can be read in passing, or a name that would be kept, or
-    asks what the page does not have.
+    `Refused` if the body has too many values, a name that Gradio would store, or an event that the page does
+    not have.
     """
     check_values(body)
-    with suppress(ValueError, RecursionError):  # Gradio says what is wrong with it
+    with suppress(ValueError, RecursionError):  # Gradio reports what is wrong with it
         asked = json.loads(body)
         if isinstance(asked, dict):
             for name in ("session_hash", "event_id"):
@@ -296,7 +309,7 @@ def _bounds() -> Bounds:
 
 
 async def _refuse(receive: Any, send: Any, refused: Refused) -> None:
-    """Answer at once, then let the client finish for a moment; the connection ends with it."""
+    """Answer at once, then let the client finish for a moment. The connection ends afterwards."""
     text = json.dumps({"detail": refused.text}).encode()
     told = {"content-type": "application/json", "content-length": str(len(text)), "connection": "close"}
     headers = [(name.encode(), value.encode("latin-1")) for name, value in (told | refused.headers).items()]

@@ -1,10 +1,10 @@
-"""The names that this server answers to, against DNS rebinding.
+"""The host names that this server answers to, against DNS rebinding.
 
-A browser lets a stranger's page talk to a server that has that page's own name; nothing keeps the stranger
-from letting that name mean 127.0.0.1. So a name must be known: numbers can't be rebound, nor can `localhost`
-and this machine's own name; others are stated (`--names page.example.org`, `SPECDEC_NAMES`). Behind proxies
-(`addresses`: stated ones, a Space, Gradio's tunnel), which are reached by names of theirs, any is
-taken.
+A browser lets a stranger's page call a server under that page's own host name, and the stranger can point the
+name at 127.0.0.1. So the server accepts only known names: IP addresses, which cannot be rebound, `localhost`,
+this machine's own name, and stated names (`--names page.example.org`, `SPECDEC_NAMES`). Behind proxies
+(`addresses`: stated ones, a Space, Gradio's tunnel) it accepts any name, because visitors use the proxy's
+names.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _names: frozenset[str] = frozenset()
 
 
 def use(names: frozenset[str]) -> None:
-    """Put these names in force, beside those that are always known; for the start of a server."""
+    """Set the stated names, besides those that are always known; called when the server starts."""
     global _names
     _names = names
 
 
 def name(host: str) -> str | None:
-    """The name in a header `Host`, without its port; None where it is none."""
+    """The host name in a `Host` header, without its port. None if there is no valid name."""
     match = _HOST.fullmatch(host.lower()) if len(host) <= 300 else None
     return match and match["name"]
 
 
 def known(name: str) -> bool:
-    """Whether this server may be called so."""
+    """Whether the server accepts this name."""
     return (
         addresses.current().count > 0
         or _is_number(name.strip("[]"))
@@ -50,7 +50,7 @@ def known(name: str) -> bool:
 def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     """Whether a request comes from a page of this server, or from a program that is no browser.
 
-    A browser says where its page is from by Sec-Fetch-Site, and without encryption by Origin alone.
+    A browser states its page's origin in Sec-Fetch-Site; without encryption it states only Origin.
     """
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site in (b"same-origin", b"none") or (site is None and origin is None):
@@ -63,7 +63,7 @@ def same_origin(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The names that were stated, one way or another. ValueError tells one that is none."""
+    """The names that were stated by option or variable. ValueError quotes an invalid one."""
     stated = [each.strip() for each in options.names.split(",") if each.strip()]
     for each in stated:
         if name(each) is None:

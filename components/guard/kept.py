@@ -1,8 +1,9 @@
-"""What is the same for every visitor: made once by Gradio, kept as bytes, and sent compressed.
+"""Answers that are the same for every visitor: Gradio makes them once, and they are sent compressed from
+memory.
 
-The page takes Gradio 30 ms to write, and its 150 scripts and styles as much again; a class that arrives would
-take that from whoever decodes. In pages stands the address under which the visitor reaches the server; it is
-put in the place of a stand-in.
+Gradio takes 30 ms to write the page and as long again for its 150 scripts and styles. An arriving class would
+take that time from the visitors who decode. Pages contain the address under which the visitor reaches the
+server; a placeholder is replaced by it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from components.guard.routes import Route
 
 MOST_BYTES = 64 * 2**20
 LARGEST = 8 * 2**20
-"""Bytes that are kept, in all and of one answer."""
+"""Bytes that are stored: of all answers together, and of one."""
 _PACKED_PAGES = 32
-"""Pages kept compressed: for so many addresses under which they were asked for."""
+"""Compressed pages that are stored, one for each address under which visitors reach the server."""
 _STAND_IN = b"made-once.invalid"
 _ROOT = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~%-]*)?")
 _HEADERS = (b"content-type", b"etag", b"last-modified", b"cache-control", b"content-disposition")
@@ -38,7 +39,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What an app answered. root: the server's address as it stands in it, for pages."""
+    """The answer of an app. root: the server's address as it stands in a page."""
 
     status: int
     headers: Headers
@@ -46,12 +47,12 @@ class Answer:
     root: bytes = b""
 
     def header(self, name: bytes) -> bytes:
-        """The value of a header, empty where it has none."""
+        """The value of a header, or an empty text."""
         return dict(self.headers).get(name, b"")
 
 
 class Kept:
-    """Answers of an app, for one event loop."""
+    """The stored answers of an app, for one event loop."""
 
     def __init__(self, app: Any):
         self._app = app
@@ -62,7 +63,8 @@ class Kept:
         self._making, self._packing = asyncio.Lock(), asyncio.Lock()
 
     async def serve(self, scope: Any, send: Any, route: Route) -> None:
-        """Answer a GET or HEAD. `Refused` where no page can be made for such an address."""
+        """Answer a GET or HEAD request. `Refused` if no page can be made for the visitor's address of the
+        server."""
         page = route.kept == "page"
         root = _root(scope) if page else b""
         version = route.changed(scope["path"]), scope["app"].get_blocks().share
@@ -91,7 +93,7 @@ class Kept:
             return answer
 
     async def _smaller(self, body: bytes, encoding: bytes, key: Key, page: bool) -> bytes:
-        """The body compressed; empty where it would have to wait for others' pages."""
+        """The compressed body. It is empty if compressing would have to wait for other pages."""
         kept = self._pages if page else self._packed
         if key in kept:
             return kept[key]
@@ -106,7 +108,7 @@ class Kept:
         return packed
 
     def _fits(self, body: bytes) -> bool:
-        """Whether there is room to keep it, which it then takes."""
+        """Reserve memory for the answer. Returns whether there was room."""
         fits = len(body) <= LARGEST and self._bytes + len(body) <= MOST_BYTES
         self._bytes += len(body) if fits else 0
         return fits
@@ -124,7 +126,7 @@ async def _made(app: Any, scope: Any, page: bool) -> Answer:
 
 
 def _root(scope: Any) -> bytes:
-    """The server's address as a visitor of this request reaches it, as Gradio reads it."""
+    """The server's address as this request reached it, computed as Gradio does."""
     blocks = scope["app"].get_blocks()
     within = scope["app"].root_path or scope.get("root_path") or blocks.custom_mount_path
     try:
@@ -141,7 +143,7 @@ def _header(scope: Mapping[str, Any], name: bytes) -> bytes:
 
 
 def _encoding(scope: Mapping[str, Any], answer: Answer) -> bytes:
-    """How a body is best sent to this visitor; empty: as it is."""
+    """The content encoding that suits this visitor; empty for none."""
     kind = answer.header(b"content-type").decode("latin-1")
     if len(answer.body) < _WORTH_PACKING or not _PACKED.match(kind):
         return b""

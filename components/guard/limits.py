@@ -1,7 +1,7 @@
-"""How much one visitor may ask for, in one place.
+"""The limits of one visitor, all in one place.
 
 Each limit has an option of `app.py`, `--new-tokens 200`, and a variable, `SPECDEC_NEW_TOKENS=200`. `at_most`
-tells a visitor which one was exceeded.
+writes the error for a visitor who exceeds one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _limit(default: int, what: str) -> Any:
 
 @dataclass(frozen=True)
 class Limits:
-    """All limits, whole numbers from 1 up; ValueError names one that is not."""
+    """All limits, whole numbers of at least 1. ValueError names one that is not."""
 
     prompt_characters: int = _limit(20_000, "characters of a prompt")
     prompt_tokens: int = _limit(2_000, "tokens of a prompt")
@@ -67,17 +67,18 @@ def current() -> Limits:
 
 
 def use(limits: Limits) -> None:
-    """Put other limits in force; for the start of a server."""
+    """Set other limits; called when the server starts."""
     global _current
     _current = limits
 
 
 def at_most(name: str, length: int, limit: int, unit: str) -> None:
-    """ValueError in words for a visitor where something has more than `limit` units, such as tokens."""
+    """Raise ValueError with a message for the visitor if the amount is above `limit`. The unit is, say,
+    tokens."""
     if length > limit:
         raise ValueError(f"The {name} is too long: {length:,} {unit}; at most {limit:,} are allowed.")
 
 
 def from_options(options: argparse.Namespace) -> Limits:
-    """The limits that were asked for; ValueError names one that is below 1."""
+    """The limits from the command line and the environment. ValueError names one that is below 1."""
     return Limits(**{limit.name: getattr(options, limit.name) for limit in fields(Limits)})

@@ -1,7 +1,7 @@
-"""A line for what computes: a few at once, and in turn from each address that waits.
+"""A queue for computations: a few run at once, and waiting addresses take turns.
 
-Whoever asks a thousand questions waits behind their own: the next one taken is of the address that has been
-served longest ago.
+The next request comes from the address that was served longest ago, so a visitor with a thousand requests
+delays only their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from components.guard.bodies import Refused
 
 
 class Line:
-    """Places for `at_once`; each address may have so many waiting as `place` is told. For one event loop."""
+    """`at_once` places in one event loop. `place` states how many requests of one address may wait."""
 
     def __init__(self, at_once: int):
         self._free = at_once
@@ -23,7 +23,8 @@ class Line:
 
     @asynccontextmanager
     async def place(self, address: str, most: int) -> AsyncIterator[None]:
-        """A place, as soon as it is this address's turn. `Refused` where `most` of it wait already."""
+        """A place, as soon as it is this address's turn. `Refused` if `most` requests of the address already
+        wait."""
         await self._take(address, most)
         try:
             yield
@@ -47,7 +48,7 @@ class Line:
     def _leave(self, address: str, mine: asyncio.Future[None]) -> None:
         if mine in self._waiting.get(address, ()):
             self._waiting[address].remove(mine)
-        if mine.done() and not mine.cancelled():  # called, and gone before it came
+        if mine.done() and not mine.cancelled():  # cancelled after its turn had come
             self._free += 1
             self._call()
 
@@ -59,7 +60,7 @@ class Line:
                 continue
             next_one = own.popleft()
             if own:
-                self._waiting[address] = own  # at the end: the others first
+                self._waiting[address] = own  # back to the end: the other addresses come first
             if not next_one.done():
                 self._free -= 1
                 next_one.set_result(None)

@@ -1,7 +1,7 @@
-"""How much one address may ask for: each has a purse that every request costs something from.
+"""Rate limits: each address has a purse, and every request costs units from it.
 
-A purse is large, so that a class behind one address arrives at once, and is filled again slowly. With an
-empty one, answers come later, at the pace at which it is filled; with one far below that, not at all.
+A purse is large, so that a class behind one address can arrive at once, and it refills slowly. With an empty
+purse answers are delayed to the refill rate. Far below empty, requests are refused.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from components.guard import limits
 from components.guard.bodies import Refused
 
 REFUSED = 40
-"""What an answer of 400 or above costs: whoever uses the page rarely gets one."""
+"""The cost of an answer of 400 or above. Normal visitors rarely get one."""
 FAILED = 2000
-"""What an answer of 500 or above costs: it leaves a line in the server's log, and Gradio may write more."""
+"""The cost of an answer of 500 or above: it adds a line to the server's log, and Gradio may write more."""
 SECOND = 10_000
-"""What a second of computing costs."""
+"""The cost of a second of computing."""
 UNIT_BYTES = 16_384
-"""So many bytes of an answer cost a unit."""
+"""Bytes of an answer that cost one unit."""
 LONGEST = 5.0
-"""Seconds that a request waits at most."""
+"""The longest wait of a request, in seconds."""
 _ADDRESSES = 4096
-"""Purses that are remembered, those used last."""
+"""Purses that are remembered: the most recently used ones."""
 
 
 def _units() -> tuple[float, float]:
@@ -34,7 +34,8 @@ def _units() -> tuple[float, float]:
 
 
 class Purses:
-    """One for each address. clock: seconds; bounds: units that a purse holds, and that it gets a second."""
+    """One purse per address. clock: seconds; bounds: the units that a purse holds and the units that it gains
+    per second."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Purses:
         self._purses: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def pay(self, address: str, cost: int) -> float:
-        """Take this much out; the seconds until the purse is not below empty any more."""
+        """Take this many units. Returns the seconds until the purse is no longer below zero."""
         most, rate = self._bounds()
         now = self._clock()
         held, since = self._purses.pop(address, (float(most), now))
@@ -56,7 +57,7 @@ class Purses:
         return max(0.0, -held / rate)
 
     async def wait(self, address: str, cost: int) -> None:
-        """Pay, and wait for as long as it takes. `Refused` where that is too long."""
+        """Pay, and wait as long as needed. `Refused` if the wait would be too long."""
         seconds = self.pay(address, cost)
         if seconds > LONGEST:
             raise Refused(429, "too many requests from your address; wait a few seconds")

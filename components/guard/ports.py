@@ -1,4 +1,4 @@
-"""The port that the server listens on: said to be taken in one line, before anything is started."""
+"""The check of the server's port: a taken port is reported in one line before anything starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import socket
 
 
 def check(host: str | None, port: int | None) -> None:
-    """ValueError where this port of this address can't be listened on; None: a free one is looked for."""
+    """Raise ValueError if the server cannot listen on this port. None means that a free port will be
+    chosen."""
     if port is None:
         return
     if not 0 <= port <= 65_535:
@@ -24,7 +25,7 @@ def _listen(host: str, port: int) -> None:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, address = found[0]
     with socket.socket(family, kind, protocol) as tried:
-        if os.name != "nt":  # there it would let two servers have one port
+        if os.name != "nt":  # on Windows the option would let two servers share a port
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         tried.bind(address)
 

@@ -13,28 +13,30 @@ from dataclasses import dataclass
 from typing import Any
 
 SESSION = r"[A-Za-z0-9_-]{1,64}"
-"""A tab's name for itself; Gradio keeps it."""
+"""The name that a tab gives itself. Gradio stores it."""
 MOST_QUERY = 32_768
-"""Bytes of an address's query: the set-up of the page is in it."""
+"""Bytes of an address's query, which holds the setup of the page."""
 MOST_FIELDS = 300
 """Fields of a query."""
 LONGEST_PATH = 1000
 """Characters of a path."""
 LONGEST_NAME = 200
-"""Characters of a part of a path; the disk takes no name much longer."""
+"""Characters of one part of a path. File systems allow hardly longer names."""
 API = "/gradio_api"
 FILES = "/files"
-"""The page's own files lie below it. Browsers ask for them again each time, so that no script is old."""
+"""The folder of the page's own files. Browsers check them on each visit, so no script is out of date."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """methods: those allowed; path: a pattern for all of it. kept: what is answered is the same for everybody
-    until the server ends (`kept`): "page" where the server's own address stands in it, "file"
-    where not. body: whether it takes one, as JSON. asks: it computes something, in turn (`line`).
-    answers: an ASGI app, where it is not Gradio's. price: its cost, where it is not that of its kind.
-    within: tells of a request whether it comes from within a room. changed: of a path whose answer is kept, a
-    value that is another one when the answer is another one.
+    """One route.
+
+    methods: the allowed methods; path: a pattern for the whole path. kept: the answer is the same for all
+    visitors and is stored (`kept`): "page" if it contains the server's address, otherwise "file". body:
+    "json" if the route takes a body. asks: it computes something and waits for its turn (`line`). answers: an
+    ASGI app that replaces Gradio's. price: its cost, if it differs from the usual one. within: decides
+    whether a request comes from within a room. changed: gives a value of a path that changes whenever the
+    stored answer is out of date.
     """
 
     methods: tuple[str, ...]
@@ -49,7 +51,7 @@ class Route:
 
     @property
     def cost(self) -> int:
-        """Units of `pace`, about a tenth of a millisecond each."""
+        """The cost in units of `pace`, each about a tenth of a millisecond."""
         return self.price or {"page": 200, "file": 1}.get(self.kept, 5)
 
 
@@ -80,8 +82,8 @@ ROUTES = [
 
 
 def add_files(answers: Any, changed: Callable[[str], Any]) -> None:
-    """Answer paths below `FILES` by an ASGI app. changed: a value that is another one after the file of a
-    path has been changed."""
+    """Answer paths below `FILES` with an ASGI app. changed: gives a value of a path that changes with its
+    file."""
     path = re.compile(f"{FILES}/.+")
     ROUTES.append(Route(("GET", "HEAD"), path, "file", answers=answers, changed=changed))
 
@@ -89,8 +91,8 @@ def add_files(answers: Any, changed: Callable[[str], Any]) -> None:
 def add(
     path: str, body: str, answers: Any, price: int = 0, within: Callable[[Any], bool] | None = None
 ) -> None:
-    """Answer one more path with an ASGI app of one's own: by POST, by GET where no body comes (""). A path
-    that has one gets another."""
+    """Answer one more path with an ASGI app: by POST, or by GET if `body` is empty. A second call replaces
+    the first."""
     ROUTES[:] = [route for route in ROUTES if not (route.answers and route.path.fullmatch(path))]
     method = "POST" if body else "GET"
     pattern = re.compile(re.escape(path))
@@ -98,7 +100,7 @@ def add(
 
 
 def found(method: str, path: str) -> Route | None:
-    """The route of a request; None where there is none, or the path is written in an odd way."""
+    """The route of a request. None if there is none or the path is written in an unusual way."""
     if posixpath.normpath(path) != (path.rstrip("/") or "/") or not path.isprintable():
         return None
     if max(map(len, path.split("/"))) > LONGEST_NAME:
@@ -107,7 +109,7 @@ def found(method: str, path: str) -> Route | None:
 
 
 def methods(path: str) -> list[str]:
-    """Those that a path is answered to."""
+    """The methods that a path accepts."""
     return [method for route in _of(path) for method in route.methods]
 
 

@@ -1,6 +1,7 @@
-"""Sessions of browser tabs: only the address that used one first reads its messages and cancels its runs.
+"""The sessions of browser tabs: only the first address that used a session may read its messages and cancel
+its runs.
 
-Gradio takes a session's name for proof. Names are drawn at random by the browser, but they stand in addresses
+Gradio accepts a session's name as proof. The browser draws the name at random, but names appear in addresses
 and logs.
 """
 
@@ -11,17 +12,18 @@ from collections import OrderedDict
 from components.guard.bodies import Refused
 
 _MOST = 20_000
-"""Sessions whose address is known, those used last."""
+"""Sessions whose address is remembered: the most recently used ones."""
 
 
 class Sessions:
-    """The addresses of the sessions that were used last."""
+    """The addresses of the most recently used sessions."""
 
     def __init__(self) -> None:
         self._addresses: OrderedDict[str, str] = OrderedDict()
 
     def check(self, session: str, address: str) -> None:
-        """`Refused` where another address has used this session before; otherwise it is this address's."""
+        """`Refused` if another address has used this session before. A new session is assigned to this
+        address."""
         if self._addresses.setdefault(session, address) != address:
             raise Refused(403, "This session began at another address. Reload the page.")
         self._addresses.move_to_end(session)

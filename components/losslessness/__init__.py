@@ -1,1 +1,2 @@
-"""The tab "Losslessness": the decoder's texts against the exact law, and broken verifiers."""
+"""The tab "Losslessness": compares the decoder's texts with the exact distribution, and shows broken
+verifiers."""

@@ -1,4 +1,4 @@
-"""What a visitor reads about the faults of `specdec.exactness`: a title, what is wrong, why it matters."""
+"""The descriptions of the faults of `specdec.exactness`: a title, what is wrong, and why it matters."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ FAULT_WORDS = {
         "draft is accepted as often as if it were the only one, all together too often.",
     ),
 }
-"""(title, explanation) of every fault."""
+"""Title and explanation of every fault."""

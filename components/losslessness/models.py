@@ -1,7 +1,8 @@
-"""The small models of the losslessness check: tomorrow's weather from today's, and drafts that guess it.
+"""The small models of the losslessness check: they predict tomorrow's weather from today's.
 
-The table of the default draft is made so that every fault of `specdec.exactness` shows in some thousand
-decodes: two faults need a draft that bets on an unlikely token, and alternatives that share what is left.
+The default draft's table makes every fault of `specdec.exactness` visible within a few thousand decodes. Two
+faults show only if the draft favours an unlikely token and if several alternatives share the residual
+probability.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from specdec.models import MarkovModel
 
 TOKENS = ("sun", "cloud", "rain", "snow")
 TODAY = 0
-"""The prompt: today the sun shines."""
+"""The prompt: today it is sunny."""
 
 # rows: today; columns: tomorrow
 _TARGET = torch.tensor(
@@ -36,13 +37,14 @@ def _normalised(table: Tensor) -> Tensor:
 
 
 def _blind(table: Tensor) -> Tensor:
-    """Every row the weather of a day long after."""
+    """A table whose rows are all the long-run weather, whatever the weather is today."""
     return torch.linalg.matrix_power(table, 64)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft to choose. label: what a visitor reads; table: tomorrow's probabilities given today."""
+    """A draft that the visitor can choose. label: its name on the page; table: tomorrow's probabilities given
+    today."""
 
     label: str
     table: Tensor
@@ -59,11 +61,11 @@ DRAFTS = {
 
 @cache
 def pair(draft: str) -> specdec.ModelPair:
-    """The target with the draft of that name; ValueError lists the names there are."""
+    """The target with the draft of that name. ValueError lists the known names."""
     table = DRAFTS[among("draft", draft, DRAFTS)].table
     return specdec.ModelPair(MarkovModel(_TARGET, "weather"), MarkovModel(table, draft))
 
 
 def tables(draft: str) -> dict[str, list[list[float]]]:
-    """The probabilities of both models of `pair`, rows by today's weather."""
+    """The probabilities of both models of `pair`. Each row belongs to one weather of today."""
     return {"target": _TARGET.tolist(), "draft": DRAFTS[draft].table.tolist()}

@@ -1,7 +1,8 @@
-"""The losslessness check: thousands of short decodes of a small model against its exact law, live.
+"""The losslessness check: thousands of short decodes of a small model, compared live with its exact
+distribution.
 
-The decodes run through the real decoder on the server and need no turn at the page's model; a switch breaks
-the verifier on purpose. `assets/losslessness/panel.js` draws what `run` streams.
+The real decoder runs on the server and needs no turn of the page's model. A switch breaks the verifier on
+purpose. `assets/losslessness/panel.js` draws the updates of `run`.
 """
 
 from __future__ import annotations
@@ -99,9 +100,9 @@ _TEMPLATE = f"""
 
 
 def panel(below: str = "") -> dict[str, Any]:
-    """Controls and the view; the controls by their names in the page's address.
+    """The controls and the view. Returns the controls by their names in the page's address.
 
-    below: HTML of ours that leads to what follows the check.
+    below: trusted HTML that links to the section after the check.
     """
     with gr.Row(elem_id="lossless-page"):
         with gr.Column(scale=1, min_width=300, elem_id="lossless-controls"):
@@ -166,7 +167,7 @@ def _tree() -> dict[str, Any]:
 
 
 def _known() -> dict[str, Any]:
-    """What the view knows before any check of the visitor's: words, and a recorded check."""
+    """The data that the view has before the visitor's first check: descriptions and a recorded check."""
     return {
         "tokens": list(models.TOKENS),
         "alarm": ALARM,
@@ -177,7 +178,7 @@ def _known() -> dict[str, Any]:
 
 
 def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple[Any, ...]:
-    """Which controls these choices leave to be set: updates of the switch, the faults, topology and k."""
+    """Show the controls that these choices need: updates of the switch, the faults, the topology and k."""
     own = [name for name, of in FAULTS.items() if of.method == method]
     fault = fault if fault in own else next(iter(own), None)
     breakable, acts = bool(own), FAULTS[fault].siblings if fault else False
@@ -219,7 +220,7 @@ def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr
         yield from lossless_run.updates(settings, visitor=turns.visitor(request))
 
     def tell(event: str) -> str:
-        # Run can be pressed while the tab's scripts are still on their way
+        # The visitor can press Run before the tab's scripts have arrived.
         here = "while (!window.specdec?.lossless) await new Promise(requestAnimationFrame)"
         return f"async () => {{ {here}; window.specdec.lossless.{event}(); return []; }}"
 
@@ -230,7 +231,7 @@ def _connect(inputs: dict[str, Any], start: gr.Button, stop: gr.Button, view: gr
         check, list(inputs.values()), view, preprocess=False, concurrency_limit=None, **private
     )
     running.then(lambda: _buttons(False), js=tell("ended"), **both, **private)
-    # without a function of its own, or the browser would wait for that before it cancels
+    # Stop has no Python function: with one, the browser would wait for it before it cancels the run.
     stopped = stop.click(None, js=tell("stop"), cancels=[running], **private)
     stopped.then(lambda: _buttons(False), **both, **private)
 

@@ -1,6 +1,7 @@
-"""Record the check that the tab opens with, and after how many decodes each fault shows.
+"""Record the check that the tab opens with, and the number of decodes after which each fault shows.
 
-`python -m components.losslessness.record`: the default set-up's. The same seed gives the same counts again.
+`python -m components.losslessness.record` records the default setup. The same seed gives the same counts
+again.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from specdec.exactness.losslessness import critical
 
 RECORDED = ASSETS / "results" / "losslessness.json"
 SHOWN = ASSETS / "results" / "faults.json"
-"""Decodes after which each fault is caught as often as not."""
+"""Decodes after which each fault is detected with probability one half."""
 
 
 def main() -> None:
-    """Run the checks and write what a view would have been told of the right one."""
+    """Run the checks and write the updates that a view of the correct decoder would have received."""
     RECORDED.write_text(json.dumps(record(CheckSettings()), separators=(",", ":")) + "\n")
     print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
     write_json(SHOWN, {name: shows_after(name) for name in FAULTS})
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def record(settings: CheckSettings) -> dict[str, Any]:
-    """A whole check as one update: its opening, its numbers at the end, and all points of its path."""
+    """A whole check as one update: its opening, its final numbers, and all points of the path."""
     told = [json.loads(text) for text in lossless_run.updates(settings)]
     updates = [update for update in told if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]
@@ -40,9 +41,10 @@ def record(settings: CheckSettings) -> dict[str, Any]:
 
 
 def shows_after(fault: str, decodes: int = MOST) -> int:
-    """Decodes of the default set-up after which this fault is caught as often as not, two digits.
+    """Decodes of the default setup after which this fault is detected with probability one half, to two
+    digits.
 
-    What `decodes` of them add to χ² beyond its mean grows in proportion to their number.
+    The excess of χ² over its mean grows in proportion to the number of decodes, measured here at `decodes`.
     """
     check = new_check(CheckSettings(method=FAULTS[fault].method, broken=True, fault=fault).checked())
     for _ in range(decodes):

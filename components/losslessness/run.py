@@ -1,6 +1,7 @@
-"""A losslessness check as a stream of JSON updates, about four a second: counts, χ² and the p-value's path.
+"""A losslessness check as a stream of JSON updates, about four a second: counts, χ² and the path of the
+p-value.
 
-Counts are of all decodes so far; `path` holds only the points since the update before.
+Counts cover all decodes so far. `path` holds only the points since the previous update.
 """
 
 from __future__ import annotations
@@ -20,21 +21,24 @@ from specdec.figures.topologies import FIXED
 from specdec.topology import Topology
 
 ALARM = 1e-4
-"""A right decoder's check ends below this p-value once in ten thousand."""
+"""With a correct decoder, a check ends below this p-value once in ten thousand."""
 MOST_K, MOST_TOKENS = 8, 3
 FEWEST, MOST = 100, 20_000
 """Decodes of one check."""
 MOST_SECONDS = 120.0
-"""A check ends then, however far it is: on a busy server it is judged by fewer decodes."""
+"""A check ends after this many seconds. On a busy server it is judged by fewer decodes."""
 _POINTS = 100
 _TURN = 0.02
-"""Seconds of a turn, about a round of a run's: checks and runs share the interpreter."""
+"""Seconds of one turn, about as long as a round of a run: checks and runs share the interpreter."""
 
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """One check as the visitor asked for it. fault: used if `broken`, and of `method`'s own. Until it is
-    `checked`, a field holds whatever the browser sent."""
+    """The settings of one check as the visitor sent them.
+
+    fault: a fault of `method`; it applies only if `broken`. The fields hold unchecked values of the browser
+    until `checked` returns a checked copy.
+    """
 
     method: str = "gsd"
     draft: str = "climate"
@@ -47,7 +51,7 @@ class CheckSettings:
     fault: str | None = None
 
     def checked(self) -> CheckSettings:
-        """The same with whole numbers as `int`; ValueError names what does not fit."""
+        """A checked copy with whole numbers as `int`. ValueError names the value that does not fit."""
         changes = {
             "topology": among("topology", self.topology, FIXED),
             "draft": words("draft", self.draft),
@@ -71,9 +75,9 @@ class CheckSettings:
 
 
 def new_check(settings: CheckSettings) -> Check:
-    """The check of checked settings, nothing decoded yet."""
+    """A new check of checked settings, before the first decode."""
     pair, prompt = models.pair(settings.draft), [models.TODAY]
-    # autoregressive decoding has no tree; measuring one for it would be refused
+    # autoregressive decoding has no tree, and measuring one for it would raise an error
     name = "sequence" if settings.method == "ar" else settings.topology
     return Check(
         pair,
@@ -89,7 +93,8 @@ def new_check(settings: CheckSettings) -> Check:
 def updates(
     settings: CheckSettings, interval: float = feed.INTERVAL, visitor: turns.Visitor = turns.NOBODY
 ) -> Iterator[str]:
-    """One check of this visitor as JSON updates; a mistake becomes a last update with its message."""
+    """Run one check for this visitor as JSON updates. An error in the settings becomes a last update with a
+    message."""
     log = feed.Log(interval)
     try:
         settings = settings.checked()
@@ -104,7 +109,7 @@ def updates(
 
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
-    """What is known before the first decode: the set-up, the tree and the law, outcomes in counting order."""
+    """The first update: settings, tree and exact distribution. Outcomes are in counting order."""
     tree = check.asked.topology
     assert isinstance(tree, Topology), "a tree that is the same in each round"
     return {
@@ -128,7 +133,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, check: Check, decodes: int) -> Ite
 
 
 def _some(check: Check, decodes: int) -> list[tuple[int, float]]:
-    """Decode for as long as a turn of the model is; the points of the path on the way."""
+    """Decode for about one turn of the model. Returns the points that the path gained."""
     marks = {round(decodes * i / _POINTS) for i in range(1, _POINTS + 1)}
     path, end = [], time.monotonic() + _TURN
     while check.decodes < decodes and time.monotonic() < end:

@@ -1,10 +1,9 @@
-"""The frame of the page, and what its panels share.
+"""The frame of the page and the code that its panels share.
 
-assets       its files, and which of them are public
-frame        how a panel is mounted in the browser; tabs and the address
-serving      its look, its headers, its queue
-setup        the whole set-up of the page in its address
-questions    what the laboratories ask the server, checked, and their answers
-catalogue    topologies, kinds of tokens and statuses, each once
-figures      figures: colours, axes and an empty one
+assets       the page's files, and which of them are public
+frame        mounting a panel in the browser; tabs and the address
+serving      the look, headers and queue of the page
+setup        the whole setup of the page in its address
+questions    the checked questions of the laboratories and their answers
+catalogue    kinds of tokens and statuses, each defined once
 """

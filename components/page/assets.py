@@ -18,7 +18,7 @@ from specdec.notebook import bundle, player
 ASSETS = Path(__file__).resolve().parent.parent.parent / "assets"
 MAIN = ASSETS / "main.js"
 FOLDERS = sorted({path.parent for path in ASSETS.glob("*/*.js")})
-"""Scripts and style sheets, a folder per feature: those of `assets` that hold scripts, nothing else."""
+"""Scripts and style sheets: the folders of `assets` that hold scripts, one for each feature."""
 _CASCADE = [
     "shared/colours",
     *("shared/controls", "page/page", "page/setup", "page/tabs"),
@@ -30,20 +30,22 @@ _CASCADE = [
 ]
 _NAMED = [ASSETS / f"{name}.css" for name in _CASCADE]
 SHEETS = [*_NAMED, *sorted({*ASSETS.glob("*/style.css")} - {*_NAMED})]
-"""The style sheets of the page in the order of the cascade; the `style.css` of another panel comes last."""
+"""The style sheets of the page in the order of the cascade. The `style.css` of each panel comes after
+them.
+"""
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
-_FILES = routes.FILES.removeprefix("/")  # no address tells where the server keeps its files
+_FILES = routes.FILES.removeprefix("/")  # addresses do not show where the server keeps its files
 _public: dict[str, Path | bytes] = {}
 
 
 def publish(*files: Path) -> None:
-    """Make files public: a browser finds them by `file_url`. No other file of the disk can be asked for."""
+    """Make files public: a browser finds them by `file_url`. No other file of the disk is served."""
     _public.update({_address(file): file for file in files})
 
 
 def made(name: str, text: str) -> str:
-    """Make a text public as a file of this name; its address, relative to the page."""
+    """Make a text public as a file of this name. Returns its address relative to the page."""
     address = f"{_FILES}/made/{name}"
     _public[address] = text.encode()
     return address
@@ -51,18 +53,18 @@ def made(name: str, text: str) -> str:
 
 @cache
 def empty_player() -> str:
-    """The address of the page that plays a run offline, without a run: Save fills it in."""
+    """The address of the offline player's page without a run. Save inserts the run."""
     return made("player.html", player.empty())
 
 
 @cache
 def style() -> str:
-    """The address of all style sheets of the page in one file."""
+    """The address of one file with all style sheets of the page."""
     return made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
 
 
 OPENING = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]
-"""The scripts that the page opens with; those of other tabs are fetched with them."""
+"""The scripts that the page opens with. Other tabs fetch theirs when they are opened."""
 
 
 def file_url(path: Path) -> str:
@@ -75,7 +77,8 @@ def _address(path: Path) -> str:
 
 
 def changed(path: str) -> float | None:
-    """When the file at this path of the server was changed last; None where it is none, or was made."""
+    """The time of the last change of the file at this path. None if there is no such file or its text was
+    made in memory."""
     file = _public.get(path.removeprefix("/"))
     return file.stat().st_mtime if isinstance(file, Path) and file.is_file() else None
 
@@ -94,5 +97,5 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
 
 
 routes.add_files(_answer, changed)
-# scripts, styles and a file of plotly; no weights
+# scripts, styles and plotly's file; no weights
 publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))

@@ -1,8 +1,8 @@
-"""Kinds of tokens and statuses of nodes, each once; methods are in `specdec.methods.catalogue`, topologies in
-`specdec.figures.topologies`.
+"""Kinds of tokens and statuses of nodes, each defined once. Methods are in `specdec.methods.catalogue`,
+topologies in `specdec.figures.topologies`.
 
-Menus, figures and the endpoint's documentation read this, and the scripts `assets/shared/catalogue.js`, which
-`python -m components.page.catalogue` writes from it.
+Menus, figures and the endpoint's documentation read this module. The scripts read
+`assets/shared/catalogue.js`, which `python -m components.page.catalogue` writes from it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from specdec.methods import METHODS
 from specdec.methods.catalogue import Entry
 
 SCRIPT = ASSETS / "shared" / "catalogue.js"
-_WIDTH = 120  # characters of a line of the scripts
+_WIDTH = 120  # line width of the scripts
 
 
 class Meaning(NamedTuple):
-    """name: what it is. sentence: how it came about. mark: its sign."""
+    """name: what people call it. sentence: how it comes about. mark: its symbol."""
 
     name: str
     sentence: str
@@ -42,17 +42,18 @@ STATUSES = {
     "rejected": Meaning("rejected", "guessed, and wrong", "✗"),
     "unvisited": Meaning("not used", "guessed, never checked", "○"),
 }
-"""What became of drafted tokens, `specdec.trace.Status`."""
+"""Statuses of drafted tokens, `specdec.trace.Status`."""
 
 
 def method_menu() -> list[tuple[str, str]]:
-    """(label, value) of every method: ERSD, GSD and plain decoding, which all see, then the others."""
+    """(label, value) of every method: first the three that are always visible, ERSD, GSD and plain
+    decoding."""
     names = dict.fromkeys(("ersd", "gsd", "ar", *METHODS))
     return [("plain" if name == "ar" else METHODS[name].name, name) for name in names]
 
 
 def topology_menu(*names: str) -> list[tuple[str, str]]:
-    """(label, value) of these topologies, of all without names."""
+    """(label, value) of these topologies, or of all if no names are given."""
     chosen = names or TOPOLOGIES
     return [(f"{TOPOLOGIES[name].name}: {TOPOLOGIES[name].sentence}", name) for name in chosen]
 

@@ -1,7 +1,7 @@
-"""What all panels share: their files, how one is mounted in the browser, how a page is served.
+"""The mounting of panels in the browser, and the tabs of the page.
 
-A panel is a `gr.HTML` with a *static* template. Gradio evaluates templates as JavaScript, so model
-text never enters one: it travels as a JSON value to the scripts in `assets`, which write it as text.
+A panel is a `gr.HTML` with a *static* template. Gradio evaluates templates as JavaScript, so model text never
+enters a template: it travels as a JSON value to the scripts in `assets`, which insert it as text.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ page.then(({{ mount }}) => mount({name}, element, props, server, trigger));
 
 
 def panel(name: str, template: str, **props: Any) -> gr.HTML:
-    """A persistent element that the view `name` of `assets/main.js` fills; `props` reach it as plain data.
+    """A persistent element that the view `name` of `assets/main.js` fills. The view gets `props` as plain
+    data.
 
-    Views read stores in the browser, so only what a run streams to (`components.server.run`,
-    `components.compare`) is ever sent a value.
+    Views read stores in the browser. The server sends values only to components that receive a run
+    (`components.server.run`, `components.compare`).
     """
     main = json.dumps(file_url(MAIN))
     return gr.HTML(
@@ -42,14 +43,14 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
 
 
 def term(name: str, text: str | None = None) -> str:
-    """A word of the page in HTML that `assets/shared/glossary.js` explains in a sentence where it stands."""
+    """A term in HTML. `assets/shared/glossary.js` shows its definition, one sentence, at this place."""
     return f'<dfn data-term="{name}" tabindex="0">{text or name}</dfn>'
 
 
-# Gradio tells of the first tab as selected before the address was read: nothing is written until then.
-# Whatever else is in the address stays there; an unknown name opens the first tab. Gradio measures whether
-# the tabs fit before they have their final width, and again when the window is resized. The codecs were a
-# part of the experiments' tab once: an address of them from then opens theirs.
+# Gradio reports the first tab as selected before the address is read, so nothing is written until then. All
+# other parts of the address stay; an unknown name opens the first tab. Gradio measures whether the tabs fit
+# before they have their final width, and again when the window is resized. The codecs were once part of the
+# experiments' tab, and an old address of them opens their tab.
 _TAB_FROM_URL = """() => {{
   const asked = new URLSearchParams(location.search);
   const ofCodecs = [...asked.keys()].some((name) => name.startsWith("codec."));
@@ -71,10 +72,10 @@ _TAB_TO_URL = """() => {{
 
 
 def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
-    """Open the tab that the address names, `/?tab=<id>`, and keep the name there when it is changed.
+    """Open the tab that the address names, `/?tab=<id>`, and update the name when the tab changes.
 
-    The browser's Back goes to the tab before, which `assets/page/setup.js` opens. The first tab needs no
-    name. To be called within `blocks`, after all its tabs are placed.
+    The browser's Back goes to the previous tab, which `assets/page/setup.js` opens. The first tab needs no
+    name. Call this within `blocks` after all its tabs are placed.
     """
     children: list[Any] = tabs.children
     names = [tab.id for tab in children]

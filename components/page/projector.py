@@ -1,9 +1,10 @@
-"""The page for a whole class: large, in high contrast, only what is to be seen, on the whole screen.
+"""Projector mode: the page for a whole class, large, in high contrast, reduced to the essentials, full
+screen.
 
-Every tab fits one slide. Where it has more to show, its parts name their slide by `data-slide`, and a menu
-brings each.
+Every tab fits one slide. In a tab with more content each part names its slide by `data-slide`, and a menu
+switches between the slides.
 
-`?projector=1` opens it so. Everything happens in the browser (`assets/page/projector.js`).
+`?projector=1` opens the page in this mode. It runs entirely in the browser (`assets/page/projector.js`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _TEMPLATE = """
 
 
 def panel() -> gr.HTML:
-    """The button that enters projector mode, and the one that leaves it."""
+    """The buttons that enter and leave projector mode."""
     return frame.panel("projector", _TEMPLATE)
 
 

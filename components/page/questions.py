@@ -25,27 +25,30 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 Answer = dict[str, Any]
-"""Plain data for JSON; {"error": words} where there is none."""
+"""Plain data for JSON, or {"error": words}."""
 _FAILED = "This could not be computed; the server's log says why. Other values may work."
 _Path = tuple[int | str, ...]
 _T = TypeVar("_T")
 
 
 class Strict(BaseModel):
-    """Data of a stranger. Nothing is converted: "3" is no number, and 1 no truth value."""
+    """Data from a stranger. Nothing is converted: "3" is no number, and 1 is no truth value."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
 class Question(Strict):
-    """The one argument of a server function: its parts, and what each must be."""
+    """The single argument of a server function: its fields and their types."""
 
 
 def check(
     adapter: TypeAdapter[_T], value: Any, where: str = "", name: Callable[[_Path], str] | None = None
 ) -> _T:
-    """The value as the adapter's type. ValueError says where, names the first part that does not fit, and
-    what would be right. name: of a part by its path of keys and indices, by default with dots between."""
+    """Check a value and return it as the adapter's type.
+
+    ValueError names the first part that does not fit and says what would be right. name: turns the keys and
+    indices of a part into its name; by default they are joined by dots.
+    """
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
@@ -54,9 +57,9 @@ def check(
 
 
 async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
-    """What a request to the server itself is answered that does not fit: 422, and why.
+    """Answer 422 with the reason to a request that does not fit.
 
-    FastAPI's own answer repeats the whole request, which fails where that can't be written as JSON.
+    FastAPI's own answer repeats the whole request, and fails if it cannot be written as JSON.
     """
     first = error.errors()[0]
     told = f"{_dotted(first['loc'])}{_wrong(first)}"
@@ -64,14 +67,14 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
 
 
 def _wrong(error: Mapping[str, Any]) -> str:
-    """A value of pydantic's report, and what would be right."""
+    """A value of pydantic's report, and the value that would be right."""
     shown = "" if error["type"] == "missing" else f" = {error['input']!r:.60}"
     right = re.sub("^Input | after validation| or instance of .*", "", error["msg"])
     return f"{shown}: {right[:1].lower()}{right[1:]}"
 
 
 def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
-    """The server function that hands on to `function` what fits the type of its argument."""
+    """A server function that checks its argument against the type that `function` declares, then calls it."""
     [kind] = [kind for name, kind in get_type_hints(function).items() if name != "return"]
     adapter = TypeAdapter(kind)
 
@@ -80,7 +83,7 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
         try:
             return _sendable(function(check(adapter, question, name=_in_words)))
         except ValueError as error:
-            # of half a character, which no answer can hold, the number
+            # a lone surrogate cannot be sent in an answer, so its number is shown
             return {"error": str(error).encode(errors="backslashreplace").decode()}
         except Exception:
             logging.getLogger(__name__).exception("%s failed", function.__name__)
@@ -94,14 +97,14 @@ def _dotted(path: _Path) -> str:
 
 
 def _in_words(path: _Path) -> str:
-    """As a visitor counts, who sees rows of a table."""
+    """The name of a part as a visitor of a table counts: rows from 1."""
     return (
         ", ".join(part if isinstance(part, str) else f"entry {part + 1}" for part in path) or "the question"
     )
 
 
 def _sendable(answer: Answer) -> Answer:
-    """The answer itself; ValueError where something of a stranger in it has half a character."""
+    """The answer itself. ValueError if it contains half a surrogate pair from the question."""
     try:
         json.dumps(answer, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

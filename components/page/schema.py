@@ -1,6 +1,6 @@
-"""The record's schema for the scripts: `python -m components.page.schema` writes it from `specdec.trace`.
+"""The schema of records for the scripts. `python -m components.page.schema` writes it from `specdec.trace`.
 
-assets/shared/record.js    the JSON schema, which `trace.js` checks opened files against
+assets/shared/record.js    the JSON schema with which `trace.js` checks opened files
 assets/record.d.ts         the same as types
 """
 
@@ -19,7 +19,7 @@ _SIMPLE = {"integer": "number", "number": "number", "string": "string", "boolean
 
 
 def script() -> str:
-    """The schema as a module for the browser: the fields of each record, without the docstrings."""
+    """The schema as a browser module: the fields of each record without the docstrings."""
     lines = [
         "// The records of `specdec.trace` as JSON schema. Written by `python -m components.page.schema`.",
         "// biome-ignore-all format: generated",
@@ -35,7 +35,7 @@ def script() -> str:
 
 
 def types() -> str:
-    """The schema as types of the scripts."""
+    """The schema as types for the scripts."""
     lines = ["// The records of `specdec.trace` as types. Written by `python -m components.page.schema`.", ""]
     for name, record in _records().items():
         sentence = re.split(r"\.\s|\n\n|: ", record["description"])[0].replace("\n", " ").rstrip(".")
@@ -50,9 +50,10 @@ def _records() -> dict[str, Any]:
 
 
 def _bare(value: dict[str, Any]) -> dict[str, Any]:
-    """A field's schema as `trace.js` reads it: no titles, no limits that a script's numbers can't hold.
+    """A field's schema as `trace.js` reads it, without titles and without limits beyond a script's number
+    range.
 
-    wanted: words for a value that does not fit. nullable: null fits too. record: the name of a record.
+    wanted: the description of a valid value. nullable: null is valid too. record: the name of a record.
     """
     if "anyOf" in value:
         option, null = value["anyOf"]
@@ -71,7 +72,7 @@ def _bare(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _javascript(value: Any) -> str:
-    """A value as the scripts write it: keys without quotes."""
+    """A value in the notation of the scripts: keys without quotes."""
     return re.sub(r'"(\w+)": ', r"\1: ", json.dumps(value)).replace(".0,", ",")
 
 

@@ -1,4 +1,4 @@
-"""How a page is served: its look, its headers, its queue."""
+"""How a page is served: its look, headers and queue."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from components.page.assets import OPENING, file_url, style
 
 
 def theme() -> gr.themes.Base:
-    """Gradio's default look with fonts of the visitor's own machine: nothing to fetch."""
+    """Gradio's default look with fonts of the visitor's own machine, so that no font is fetched."""
     fonts = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
     look = gr.themes.Default(primary_hue="green", neutral_hue="slate", font=fonts, font_mono=mono)
-    # Gradio's own are too light to read: white letters on green (2.3 : 1), grey ones on white (2.6 : 1).
+    # Gradio's own colours have too little contrast: white letters on green (2.3 : 1), grey ones on white (2.6
+    # : 1).
     return look.set(
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_dark="*primary_700",
@@ -35,34 +36,33 @@ def theme() -> gr.themes.Base:
 
 
 _MOST_EVENTS = 512
-"""Events of all visitors that may wait to be begun; they begin at once unless all threads are taken."""
+"""Events of all visitors that may wait to start. They start at once unless all threads are busy."""
 _THREADS = 40
-"""For everything that does not wait for the model."""
+"""Threads for all work that does not wait for the model."""
 
 
 def launch(blocks: gr.Blocks, **options: Any) -> None:
-    """Serve a page with the project's theme and style; `options` go to `Blocks.launch`."""
+    """Serve a page with the project's theme and styles. `options` are passed to `Blocks.launch`."""
     most = limits.current()
     connections.allow_many()
     connections.install()
-    os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn believes nobody: see `addresses`
+    os.environ["FORWARDED_ALLOW_IPS"] = ""  # uvicorn must trust no proxy: `addresses` does it
     threads = most.seats + most.waiting + most.checks + most.checks_waiting + _THREADS
-    # The model has a queue of its own (`turns`), whose waiting runs hold a thread each; what does not touch
-    # it waits for nobody.
+    # Runs wait in `turns`, and each waiting run holds a thread. Other events wait for nothing.
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     _look_seldom(blocks)
     events.bound(blocks)
     blocks.launch(
         max_threads=threads,
         enable_monitoring=False,
-        max_file_size=1,  # nothing on the page is uploaded: files are read in the browser
+        max_file_size=1,  # the page uploads nothing: the browser reads files itself
         theme=theme(),
         head=_head(),
         footer_links=["api"],
         run_history=False,
-        # Gradio keeps the page's whole config, a sixth of a megabyte, for each of the latest 10,000 visitors.
-        # There is nothing of theirs in it: for one who is forgotten it is made anew, in 10 ms, at the next
-        # event. Only events that run ask for it again and again, and each of them has a thread.
+        # Gradio stores the page's whole config, a sixth of a megabyte, for each of the latest 10,000
+        # visitors. It holds no data of theirs: for a forgotten visitor it is made again, in 10 ms, at the
+        # next event. Only running events need it repeatedly, and each of them has a thread.
         state_session_capacity=threads,
         ssr_mode=False,
         app_kwargs={
@@ -74,15 +74,16 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
 
 
 def _head() -> str:
-    """The page's style sheet, and its scripts, fetched beside Gradio's and not one after the other."""
-    # Gradio would rewrite the selectors of css_paths; a linked file stays as it is
+    """The links to the page's style sheet and scripts. They load in parallel with Gradio's."""
+    # Gradio would rewrite the selectors of css_paths, but leaves a linked file as it is
     scripts = (f'<link rel="modulepreload" href="{file_url(script)}">' for script in OPENING)
     return "".join([f'<link rel="stylesheet" href="{style()}">', *scripts])
 
 
 @asynccontextmanager
 async def _guarded(app: Any) -> AsyncIterator[None]:
-    """Put the guard around the app when its server starts; Gradio puts its own middleware around others."""
+    """Put the guard around the app when its server starts. Gradio adds its own middleware inside the
+    guard."""
     framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
     app.middleware_stack = guard.Guard(app.middleware_stack, framed_by)
     watching = asyncio.create_task(connections.watch(app))
@@ -91,10 +92,10 @@ async def _guarded(app: Any) -> AsyncIterator[None]:
 
 
 def _look_seldom(blocks: gr.Blocks) -> None:
-    """Let Gradio's queue look for new events 50 times a second, not a thousand times.
+    """Let Gradio's queue check for new events 50 times a second, not a thousand times.
 
-    Each look takes the interpreter's lock from the thread that decodes; an idle server spent 7% of a core on
-    them. Gradio has no option for it; on Windows it looks 20 times a second of its own accord.
+    Each check takes the interpreter's lock from the decoding thread; an idle server spent 7% of a core on
+    them. Gradio has no option for it. On Windows it checks 20 times a second by itself.
     """
     blocks._queue.sleep_when_free = 0.02
     blocks._queue.progress_update_sleep_when_free = 0.1  # nothing here reports progress through Gradio

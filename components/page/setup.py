@@ -25,14 +25,14 @@ import gradio as gr
 from components.page import frame
 
 Fields = dict[str, Any]
-"""Components by their name in the address."""
+"""Components by their names in the address."""
 
 DECODE = "live"
-"""The part whose names stand alone: the Decode tab."""
+"""The part whose names have no prefix: the Decode tab."""
 RUN = ("trace", "round", "decision")
-"""Names of the recorded run that is shown; they stand alone too."""
+"""Names for the recorded run that is shown. They have no prefix either."""
 VIEWS = ("story", "race", "trees", "codec", "experiments", "compare")
-"""Parts that offer themselves in the browser, most of them when their tab is first opened."""
+"""Parts that register themselves in the browser, most of them when their tab is first opened."""
 
 _TEMPLATE = """
 <div class="setup">
@@ -46,9 +46,9 @@ _TEMPLATE = """
 
 
 def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
-    """The button that copies the link, and the messages about an address with values that do not fit.
+    """The button that copies the link, and the messages about invalid values in the address.
 
-    To be called after all components of `parts` and all of `tabs` are placed.
+    Call this after all components of `parts` and all of `tabs` are placed.
     """
     fields = {part: {name: describe(field) for name, field in of.items()} for part, of in parts.items()}
     children: list[Any] = tabs.children
@@ -72,10 +72,10 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
 
 
 def describe(field: Any) -> dict[str, Any]:
-    """What the browser must know to read a component's value from an address.
+    """Describe a component so that the browser can read its value from an address.
 
-    kind: text, flag, choice (with choices) or number (with least and most, null where there is none, and
-    whole); default: the component's value now. TypeError for a component of another kind.
+    kind: text, flag, choice (with choices) or number (with least and most, null if there is none, and whole);
+    default: the component's initial value. TypeError for a component of another kind.
     """
     if isinstance(field, gr.Textbox):
         return {"kind": "text", "default": field.value or ""}

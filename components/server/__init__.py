@@ -1,16 +1,16 @@
-"""What stands between visitors and the decoder.
+"""The server between visitors and the decoder.
 
-options      what whoever runs the server sets
-settings     what a visitor asks for, checked
+options      settings of the server's operator
+settings     the checked settings of a visitor's run
 capacity     how many runs are decoded at once
-turns        who has a seat
+turns        which runs have a seat
 claims       whose turn at the model is next
-scheduler    begins and decodes all runs that have a seat, in one thread and one batch
-run          one run, and the updates that the page gets of it
-timing       how long a run takes beside plain decoding
+scheduler    begins and decodes all runs with a seat, in one thread and one batch
+run          one run and its updates for the page
+timing       the speed of a run compared with plain decoding
 feed         updates on their way to the browser
-topologies   the trees that can be asked for
-lazy, loading, access, known_pairs, zero_gpu      the pair of models: which, when, and where
+topologies   the trees that visitors can choose
+lazy, loading, access, known_pairs, zero_gpu      which pair of models is loaded, when, and on which device
 endpoint     the same for programs
 standalone   a panel by itself
 """

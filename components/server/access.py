@@ -23,7 +23,9 @@ from components.server.loading import Choice
 from specdec.checks import among
 
 OWN, LISTED, FIXED = RULES = ("own", "listed", "fixed")
-"""Any hub id or folder, the pairs of `known_pairs`, or none but those the server was started with."""
+"""own: any hub id or folder. listed: the pairs of `known_pairs`. fixed: only the models that the server
+started with.
+"""
 _SHORTEST = 8
 """Characters of a key."""
 _LOCAL = (None, "127.0.0.1", "localhost", "::1")
@@ -31,10 +33,11 @@ _LOCAL = (None, "127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Access:
-    """The rule in force. root: the one folder in which own folders are looked up; None: anywhere. key: what a
-    visitor has to know; None: nothing.
+    """The rule in force.
 
-    ValueError where the rule is none of `RULES`, root is no folder, or the key is short.
+    root: the only folder in which visitors' folders are looked up; None: any folder. key: a visitor must give
+    it; None: none is needed. ValueError if the rule is not in `RULES`, root is no folder, or the key is too
+    short.
     """
 
     rule: str = OWN
@@ -49,21 +52,21 @@ class Access:
             raise ValueError(f"models-key has {len(self.key)} characters; give at least {_SHORTEST}")
 
     def knows(self, key: object) -> bool:
-        """Whether whoever gives this key may load and cancel for everybody."""
+        """Whether a visitor with this key may load models for everybody and cancel a load."""
         if self.key is None:
             return True
         given = key if isinstance(key, str) else ""
         return secrets.compare_digest(given.encode(errors="replace"), self.key.encode())
 
     def check(self, key: object) -> None:
-        """ValueError where this key does not open the choice."""
+        """Raise ValueError if this key is wrong."""
         if not self.knows(key):
             raise ValueError("the key is not the one that was shown to whoever runs this server at its start")
 
     def choice(self, name: str, target: str, draft: str, dtype: str, device: str) -> Choice:
-        """What to load for a visitor's choice: a name of `known_pairs`, or "own" with target and draft.
+        """The models to load for a visitor's choice: a name of `known_pairs`, or "own" with target and draft.
 
-        ValueError where the rule forbids it or something is missing.
+        ValueError if the rule forbids the choice or a part of it is missing.
         """
         if self.rule == FIXED:
             raise ValueError("the models of this server are fixed by who runs it")
@@ -86,32 +89,32 @@ class Access:
         return Choice(f"{target} with {draft}", *places, device, dtype, shown)
 
     def _place(self, name: str) -> str:
-        """Where a name is: a folder below the root, if there is one, else the name as it is."""
+        """The folder of that name below the root if there is one, otherwise the name itself."""
         if self.root is None:
             return name
         root = self.root.resolve()
         place = (root / name).resolve()
         if root not in place.parents:
             raise ValueError(f"{name!r:.80} is not in the folder whose models this server offers")
-        if os.path.isdir(place):  # says no also to names that no folder can have
+        if os.path.isdir(place):  # also false for a name that no folder can have
             return str(place)
-        # what would be read as a folder beside the server's own files is one too
+        # without this check, a folder beside the server's own files would be read
         if name.count("/") > 1 or name.startswith((".", "~")) or os.path.exists(name):
             raise ValueError(f"{name!r:.80} is no folder among the models of this server, and no hub id")
         return name
 
 
 def _text(name: str, value: object) -> str:
-    """A value from a browser; ValueError where no name is like it: no text, too long, or unprintable."""
+    """A value from a browser. ValueError if it cannot be a name: no text, too long, or unprintable."""
     if not isinstance(value, str) or len(value) > 1000 or not value.isprintable():
         raise ValueError(f"{name} = {value!r:.60} is not a name")
     return value
 
 
 def from_options(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Access:
-    """The rule that was asked for, else the one that fits who can reach the page."""
+    """The rule of the options, otherwise the rule that suits the machines that can reach the page."""
     if zero_gpu.here(environment):
-        return Access(FIXED)  # models that come later have no place on a GPU there
+        return Access(FIXED)  # a model that is loaded later gets no GPU there
     host = options.host or environment.get("GRADIO_SERVER_NAME")
     behind = "SPACE_ID" in environment or (getattr(options, "proxy", None) or "0") != "0"
     public = behind or options.share or host not in _LOCAL

@@ -1,7 +1,7 @@
 """How many runs are decoded at once: as many as the pair and its device have memory and time for.
 
-Measured once for a pair, after it is loaded, in turns of the model; until then, and where it can't be
-measured (on ZeroGPU), so few as could as well take turns.
+It is measured once for a pair, after loading, in turns of the model. Until then, and where it cannot be
+measured (on ZeroGPU), the number is so small that decoding in turns would serve as well.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from specdec.topology import sequence
 from specdec.trace import Method
 
 FEWEST = 8
-"""Runs at once for which there is always time: a slow model's are no slower than in turns."""
+"""Runs at once that are always allowed: even a slow model decodes them no slower together than in turns."""
 LONGEST = 1.0
-"""Seconds of a round of all of them: texts still move."""
+"""The longest round of all runs in seconds, at which texts still visibly move."""
 _MEMORY = 0.5
-"""Of the memory that is free, what runs may take."""
+"""The part of the free memory that runs may take."""
 _STEPS, _K = 4, 4
-"""Rounds of the measurement, of which the shortest counts, as other work on the machine only adds; drafted
-tokens of each."""
+"""Rounds of the measurement, and drafted tokens of each. The shortest round counts, because other work on the
+machine only adds time.
+"""
 _TOKENS = _STEPS * (1 + _K)
-"""The most that they give."""
+"""The largest result of a measurement."""
 
 _MANY = 1 << 20
-"""Where there is no limit."""
+"""The number of runs if there is no limit."""
 
 _known = FEWEST
 
 
 def known() -> int:
-    """Runs at once that the server's pair has room for, as far as is known."""
+    """Runs at once that the server's pair has room for, or the default before it is measured."""
     return _known
 
 
 def measure(pair: Pair, model: Model) -> None:
-    """Find out for this pair, in turns of the model."""
+    """Measure the capacity of this pair, in turns of the model."""
     global _known
     _known = FEWEST
     if not isinstance(pair, ModelPair):
@@ -53,12 +54,13 @@ def measure(pair: Pair, model: Model) -> None:
             next(turns)
     except StopIteration as end:
         _known = end.value
-    except Exception:  # a server that can't find out still serves
+    except Exception:  # a server without a measurement still serves
         logging.exception("how many runs there is room for could not be measured; %d are taken", FEWEST)
 
 
 def measuring(pair: ModelPair) -> Steps[int]:
-    """Runs at once for which there is memory, and time as far as rounds of one and of `FEWEST` tell."""
+    """The number of runs for which there is memory and time. Time is estimated from rounds of one and of
+    `FEWEST`."""
     in_time = yield from _in_time(pair)
     return max(1, min(_in_memory(pair), max(FEWEST, in_time)))
 
@@ -73,8 +75,8 @@ def _in_time(pair: ModelPair) -> Steps[int]:
 
 
 def _seconds(pair: ModelPair, runs: int) -> Steps[float]:
-    """Of a round of so many runs."""
-    from specdec.decoding.batch import Batch  # imports transformers, which the page does not wait for
+    """Seconds of a round of so many runs."""
+    from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
     batch, seconds = Batch(pair), []
     added = [batch.add(_run(pair, seed)) for seed in range(runs)]

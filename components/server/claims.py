@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 CREDIT = 5.0
-"""Seconds of the model by which a newcomer is ahead of those who have been there for long, at most."""
+"""The largest advantage of a newcomer over long-time users, in seconds of the model."""
 
 
 _T = TypeVar("_T")
@@ -22,36 +22,38 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Work(Protocol[_T_co]):
-    """What takes turns: a generator, or a run."""
+    """Work that takes turns at the model: a generator or a run."""
 
     def __next__(self) -> _T_co: ...
     def close(self) -> object:
-        """End it and free what it holds."""
+        """End the work and free what it holds."""
 
 
 class Visitor(NamedTuple):
-    """Whose run it is. address: shares seats and rounds with others; tab: of a browser, None: of none."""
+    """The visitor of a run. address: visitors with the same address share seats and rounds; tab: the
+    browser's tab, or None."""
 
     address: str
     tab: Hashable | None = None
 
 
 NOBODY = Visitor("")
-"""Whoever does not come through the network."""
+"""A visitor who does not come through the network."""
 
 
 class Share(Protocol):
-    """A part in the work of a turn. worked: seconds of the model."""
+    """One visitor's share in the work of a turn. worked: seconds of the model so far."""
 
     worked: float
 
     @property
     def visitor(self) -> Visitor:
-        """Whose it is."""
+        """The visitor whose share this is."""
 
 
 class Model:
-    """The model, which one claim holds at a time; next is that whose address has held it for the least."""
+    """The model. One claim holds it at a time. The next claim is that of the address with the least model
+    time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,7 +65,7 @@ class Model:
     def enter(self, address: str) -> None:
         """Count one more seat of this address.
 
-        A newcomer begins `CREDIT` seconds ahead of the others at most, however little it had before.
+        A newcomer's model time starts at most `CREDIT` seconds below that of the others.
         """
         with self._lock:
             self._here[address] += 1
@@ -71,17 +73,18 @@ class Model:
             self._used[address] = max(self._used.get(address, 0.0), least - CREDIT)
 
     def leave(self, address: str) -> None:
-        """Count one seat of this address less; its time is forgotten once it puts it behind nobody."""
+        """Count one seat less. The address's time is forgotten once it no longer puts the address behind
+        others."""
         with self._lock:
             self._here[address] -= 1
-            self._here += Counter()  # drops those with none
+            self._here += Counter()  # drops addresses without a seat
             least = min((self._used[other] for other in self._here), default=float("inf"))
             for other in set(self._used) - set(self._here):
                 if self._used[other] <= least - CREDIT or not self._here:
                     del self._used[other]
 
     def take(self, claim: Claim) -> None:
-        """Wait until the model is this claim's."""
+        """Wait until the claim holds the model."""
         with self._lock:
             if self._holder is None:
                 self._holder = claim
@@ -91,7 +94,7 @@ class Model:
         claim.called.wait()
 
     def used(self, claim: Claim, seconds: float) -> None:
-        """Count what the claim that has the model did with it, in equal parts for whoever shares in it."""
+        """Divide the seconds of the claim that holds the model equally among its shares."""
         with self._lock:
             for share in claim.shares:
                 address, part = share.visitor.address, seconds / len(claim.shares)
@@ -99,12 +102,13 @@ class Model:
                 self._used[address] = self._used.get(address, 0.0) + part
 
     def pass_on(self, claim: Claim, again: bool = False) -> bool:
-        """Give the model to the next claim that asks for it; returns whether this one keeps it.
+        """Give the model to the next waiting claim. Returns whether this claim keeps it.
 
-        again: this claim wants its next turn at once, and keeps the model where it comes before all who ask.
+        again: the claim wants another turn at once, and keeps the model if it comes before all waiting
+        claims.
         """
         with self._lock:
-            following = min(self._asking, key=self.right, default=None)  # the first of those that are alike
+            following = min(self._asking, key=self.right, default=None)  # the first of equal claims
             if again and following is not None and self.right(claim) < self.right(following):
                 return True
             if following is not None:
@@ -114,19 +118,19 @@ class Model:
             return False
 
     def right(self, claim: Claim) -> float:
-        """Seconds for which the claim's address has held the model: the fewer, the sooner it is next.
+        """Seconds for which the claim's address has held the model. The claim with the fewest is next.
 
-        Of several addresses, the one that has held it least.
+        A claim of several addresses counts the one with the fewest seconds.
         """
         return min(map(self.used_by, claim.shares), default=0.0)
 
     def used_by(self, share: Share) -> float:
-        """Seconds for which the address of this share has held the model."""
+        """Seconds for which the share's address has held the model."""
         return self._used.get(share.visitor.address, 0.0)
 
 
 class Claim:
-    """Work that takes turns at a model: as it is, nobody's."""
+    """Work that takes turns at a model. In this base class it belongs to nobody."""
 
     def __init__(self, model: Model):
         self.called = threading.Event()
@@ -134,12 +138,12 @@ class Claim:
 
     @property
     def shares(self) -> Sequence[Share]:
-        """Whose work it is, in equal parts."""
+        """The shares of the work. They are equal."""
         return ()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The model for this work alone, after those who come before."""
+        """Hold the model for this work alone. Earlier claims come first."""
         self._model.take(self)
         try:
             with self._counted():
@@ -148,11 +152,11 @@ class Claim:
             self._model.pass_on(self)
 
     def turns(self, work: Work[_T]) -> Generator[_T, None, Any]:
-        """Do this work, a turn of the model for each thing that it yields; what it returns is returned.
+        """Do this work with one turn of the model for each value that it yields. Returns the work's result.
 
-        After a step of a measurement, which yields None, the model is passed on. After anything else it is
-        kept for the next turn as long as all who ask come after this work: so whoever takes what is yielded
-        must ask for the next without delay (`scheduler`). The work is closed when this ends.
+        After a step of a measurement, which yields None, the model is passed on. After any other value the
+        claim keeps the model for its next turn if it still comes before all waiting claims. The consumer must
+        therefore ask for the next value without delay (`scheduler`). The work is closed when this ends.
         """
         kept = False
         with closing(work):

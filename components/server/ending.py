@@ -1,7 +1,7 @@
-"""The end of the server: one line and at once, whatever runs.
+"""The end of the server: one line, immediately, whatever is running.
 
-Python itself waits at the end for all threads, which decode or wait in line, and Gradio for all open streams.
-There is nothing that has to be saved, so nothing is waited for.
+Python waits at exit for all threads, which decode or wait in line, and Gradio waits for all open streams.
+Nothing has to be saved, so the process waits for neither.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 
 def at_signals() -> None:
-    """End this process at SIGINT (Ctrl+C, exit code 130) and SIGTERM (0); called first of all."""
+    """End this process at SIGINT (Ctrl+C, exit code 130) and SIGTERM (0). Call this before anything else."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
 
 
 def _end(number: int, _: Any) -> None:
     for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)  # an impatient second Ctrl+C
+        signal.signal(other, signal.SIG_IGN)  # ignores an impatient second Ctrl+C
     sys.stdout.flush()
     os.write(sys.stdout.fileno(), f"\nThe server was ended by {signal.Signals(number).name}.\n".encode())
     tunneling = sys.modules.get("gradio.tunneling")

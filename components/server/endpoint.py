@@ -17,7 +17,7 @@ from specdec.methods import METHODS
 from specdec.pair import Pair
 
 _LOOK = 0.05
-"""Seconds between two looks whether a waiting run has its seat."""
+"""Seconds between two checks whether a waiting run has a seat."""
 
 _DESCRIPTION = f"""Decode speculatively; yields one round after the other as JSON (`specdec.Round.from_json`).
 
@@ -26,7 +26,7 @@ method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted t
 same seed gives the same rounds. chat: let the chat template write the prompt, where the models have one. Runs
 wait for their turn behind those of the page's visitors.
 """
-"""What clients are told of the endpoint."""
+"""The endpoint's description for clients."""
 
 
 def endpoint(pair: Pair) -> None:
@@ -61,7 +61,7 @@ def endpoint(pair: Pair) -> None:
 
 
 async def _rounds(pair: Pair, settings: VisitorSettings, seat: turns.Seat) -> AsyncGenerator[specdec.Round]:
-    """The rounds of a run. A run that waits for a seat holds no thread."""
+    """The rounds of a run. A run that waits for a seat occupies no thread."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)
     with closing(await run_sync(run.begin, seat, pair, settings)) as job:

@@ -1,8 +1,7 @@
-"""What goes to the browser: numbered updates, some time apart, and the component that receives them.
+"""The updates for the browser: numbered, with some time between them, and the component that receives them.
 
-Updates are JSON texts with a sequence number, about four a second; each carries only the rounds since
-the one before it. Gradio may merge two that arrive together, so the browser asks `missing` for what
-it did not see.
+Updates are JSON texts with a sequence number, about four a second. Each holds only the rounds since the
+previous one. Gradio may merge two updates that arrive together, so the browser asks `missing` for lost ones.
 """
 
 from __future__ import annotations
@@ -25,19 +24,20 @@ from components.server import turns
 from specdec import Round
 
 INTERVAL = 0.25
-"""Seconds between two updates: an eye still follows them, and they leave the decoder its time, which
-`tests.stress.watched` measures."""
+"""Seconds between two updates: fast enough for the eye, slow enough to leave the decoder its time.
+`tests.stress.watched` measures the cost.
+"""
 
 _LONGEST = 200_000
 """Characters of updates in one answer of `missing`."""
 _KEPT_RUNS = 32
-"""Runs whose updates can be asked for again, those told something last."""
+"""Runs whose updates can be asked for again: those with the most recent updates."""
 _kept: OrderedDict[str, list[str]] = OrderedDict()
 _reports = count()
 
 
 class Log:
-    """Writes updates, some time apart, and keeps the updates of the latest runs for `missing`."""
+    """Writes the updates of a run at intervals, and stores those of the latest runs for `missing`."""
 
     def __init__(self, interval: float):
         self.run = secrets.token_urlsafe(12)
@@ -46,9 +46,9 @@ class Log:
         self.flushed_at = float("-inf")
 
     def flush(self, phase: str, rounds: Sequence[Round] = (), **fields: Any) -> str:
-        """The next update, with these rounds."""
+        """The next update, which holds these rounds."""
         head = json.dumps({"run": self.run, "seq": len(self.sent), "phase": phase, **fields})
-        # The rounds are JSON already: join them instead of parsing and writing them once more.
+        # The rounds are JSON already, so they are joined instead of parsed and written again.
         update = f'{head[:-1]}, "rounds": [{",".join(round.to_json() for round in rounds)}]}}'
         self.sent.append(update)
         _keep(self)
@@ -64,9 +64,9 @@ def _keep(log: Log) -> None:
 
 
 def missing(request: Any) -> list[str]:
-    """The updates of run `request["run"]` from number `request["seq"]` on; empty where forgotten.
+    """The updates of run `request["run"]` from number `request["seq"]` on, or none if they were forgotten.
 
-    Where they have more than `_LONGEST` characters together, the first of them: the browser asks again.
+    The answer holds at most about `_LONGEST` characters; the browser asks again for the rest.
     """
     match request:
         case {"run": str(run), "seq": int(seq)}:
@@ -77,17 +77,19 @@ def missing(request: Any) -> list[str]:
 
 
 def waits(place: turns.Place) -> str:
-    """The update for a visitor in line. It has no sequence number: a lost one is never asked for again."""
-    # the browser is not told of a value that is the same as the one before
+    """The update for a visitor in line. It has no sequence number, because a lost one is never asked for
+    again."""
+    # Gradio does not send a value that equals the previous one
     return json.dumps({"phase": "waiting", "place": asdict(place), "report": next(_reports)})
 
 
 def told(error: Exception) -> str:
-    """What a visitor reads of an error: a mistake of theirs in full; any other goes to the server's log."""
+    """The text of an error for the visitor: a mistake of theirs in full; any other error goes to the server's
+    log."""
     if isinstance(error, ValueError):
         return str(error)
     logging.error("a run failed", exc_info=error)
-    # of a CPU, torch tells by a plain RuntimeError
+    # torch reports a full CPU memory by a plain RuntimeError
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
         return "The model ran out of memory: shorten the prompt or the length, or lower k."
     if "start new thread" in str(error):
@@ -102,5 +104,5 @@ _TEMPLATE = """
 
 
 def panel() -> gr.HTML:
-    """The one component that receives updates; it shows how the run stands and any error."""
+    """The component that receives updates. It shows the state of the run and any error."""
     return frame.panel("feed", _TEMPLATE, server_functions=[missing])

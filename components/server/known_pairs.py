@@ -1,7 +1,7 @@
-"""Pairs of models that are known to share a vocabulary, with what a visitor wants to know before loading one.
+"""Pairs of models that share a vocabulary, with the facts that a visitor needs before loading one.
 
-Sizes are those of the architectures, so that memory can be told before anything is fetched; a test builds the
-architectures and counts again.
+Sizes are computed from the architectures, so that the memory is known before anything is fetched. A test
+builds the architectures and checks the sizes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Known:
-    """A model on the hub. Counts as in `specdec.models.memory.Sizes`; context in tokens.
+    """A model on the hub. Counts are as in `specdec.models.memory.Sizes`; context is in tokens.
 
-    gated: its licence has to be accepted on the hub first.
+    gated: the visitor must accept its licence on the hub first.
     """
 
     hub_id: str
@@ -33,7 +33,7 @@ class Known:
 
     @property
     def shape(self) -> Sizes:
-        """What its memory depends on."""
+        """The architecture that its memory depends on."""
         from specdec.models.memory import Sizes
 
         return Sizes(self.parameters, self.matrices, self.cached, self.vocab_size, self.context_length)
@@ -41,10 +41,10 @@ class Known:
 
 @dataclass(frozen=True)
 class KnownPair:
-    """A target and a draft with one vocabulary. title: for the page.
+    """A target and a draft with one vocabulary. title: its name on the page.
 
-    shipped: a name that `specdec.load_pair` knows, of a pair whose draft is part of the project; its target,
-    where it is not part of it, is given all the same.
+    shipped: the name under which `specdec.load_pair` loads the draft that is part of the project, if there is
+    one. The target is given too, since it may not be part of the project.
     """
 
     name: str
@@ -63,11 +63,11 @@ class KnownPair:
 
     @property
     def stored(self) -> int:
-        """Bytes on the hub, where all of these are kept in bfloat16."""
+        """Bytes to download if both models are stored in bfloat16."""
         return 2 * sum(model.parameters for model in (self.target, self.draft) if model is not None)
 
     def memory(self, dtype: str, on_cpu: bool) -> int:
-        """Bytes that both take, in this dtype."""
+        """Bytes of memory for both models in this dtype."""
         from specdec.models.memory import need_of
 
         models = [model for model in (self.target, self.draft) if model is not None]

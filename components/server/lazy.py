@@ -1,4 +1,5 @@
-"""The pair that all visitors of a server share: loaded when it is first needed, exchanged while it runs."""
+"""The pair that all visitors of a server share. It is loaded on first use and can be exchanged while the
+server runs."""
 
 from __future__ import annotations
 
@@ -12,25 +13,28 @@ import specdec
 from specdec.pair import Pair
 
 SMALL = 20_000_000
-"""Parameters of a target up to which a second thread gains nothing, and on a busy machine loses."""
+"""Up to this many parameters of the target a second thread gains nothing, and loses time on a busy
+machine.
+"""
 _ALL_THREADS = torch.get_num_threads()
 
 
 def load(target: str | None, draft: str | None, **options: Any) -> Pair:
     """`specdec.load_pair`, with one thread for the embedded pair.
 
-    At each of the thousands of small products of its check, two threads wait for each other. On a machine
-    with more to do than processors, each such wait is a time slice of the system: the first run after the
-    start took a minute.
+    Its check computes thousands of small products, and two threads would wait for each other at each one. On
+    a busy machine each such wait takes a time slice of the system: the first run after the start took a
+    minute.
     """
     torch.set_num_threads(1 if target == "stories" else _ALL_THREADS)
     return specdec.load_pair(target, draft, **options)
 
 
 class LazyPair:
-    """Stands for the pair that `load` returns; its first use waits until that is loaded, once.
+    """A placeholder for the pair that `load` returns. Its first use loads the pair, once, and waits for it.
 
-    A run takes the pair itself with `present` when it begins: the pair may be exchanged while it goes on.
+    A run takes the actual pair with `present` when it begins, because the pair may be exchanged during the
+    run.
     """
 
     def __init__(self, load: Callable[[], Pair]):
@@ -39,31 +43,31 @@ class LazyPair:
         self._pair: Pair | None = None
 
     def load(self) -> Pair:
-        """The pair itself. Whatever `load` raises reaches every caller until it succeeds."""
+        """The actual pair. If `load` fails, every caller gets its error until a call succeeds."""
         with self._lock:
             if self._pair is None:
                 self._pair = self._load()
         return self._pair
 
     def exchange(self, pair: Pair) -> None:
-        """Let every later use be of this pair. The one before is freed when the runs that took it end."""
+        """Replace the pair for all later uses. The old pair is freed when the runs that use it end."""
         with self._lock:
             self._pair = pair
 
     @property
     def loaded(self) -> bool:
-        """Whether using the pair takes no time any more."""
+        """Whether the pair is already in memory."""
         return self._pair is not None
 
     def __getattr__(self, name: str) -> Any:
-        # setting is not passed on: nothing of the page changes a pair
+        # assignments are not passed on, because no code of the page changes a pair
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.load(), name)
 
 
 def shared(pair: Pair) -> LazyPair:
-    """A pair in memory as one that can be exchanged; a `LazyPair` as it is."""
+    """A `LazyPair` around a loaded pair, so that it can be exchanged. A `LazyPair` is returned unchanged."""
     if isinstance(pair, LazyPair):
         return pair
     lazy = LazyPair(lambda: pair)
@@ -72,12 +76,13 @@ def shared(pair: Pair) -> LazyPair:
 
 
 def present(pair: Pair) -> Pair:
-    """The pair behind a `LazyPair` as it is now, any other as it is."""
+    """The current pair of a `LazyPair`; any other pair is returned unchanged."""
     return pair.load() if isinstance(pair, LazyPair) else pair
 
 
 def use_threads(pair: Pair) -> None:
-    """Let this thread run the pair with as many threads of torch as help; torch counts them by thread."""
+    """Set torch's number of threads for this thread to what suits the pair. torch has one setting per
+    thread."""
     module = getattr(pair.target, "module", None)
     torch.set_num_threads(1 if module is None or _parameters(module) <= SMALL else _ALL_THREADS)
 

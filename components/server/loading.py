@@ -24,7 +24,7 @@ from specdec.pair import Pair
 
 @dataclass(frozen=True)
 class Choice:
-    """A pair to load; arguments as for `specdec.load_pair`. title: what the page calls it."""
+    """A pair to load, with arguments as for `specdec.load_pair`. title: its name on the page."""
 
     title: str
     target: str | None = None
@@ -32,17 +32,17 @@ class Choice:
     device: str = "auto"
     dtype: str = "auto"
     shown: tuple[tuple[str, str], ...] = ()
-    """Texts that messages must not hold, folders of this machine, and what stands in their place."""
+    """Texts that messages must not show, such as folders of this machine, and their replacements."""
 
 
 class Cancelled(Exception):  # noqa: N818 - a wish of the visitor, not an error
-    """Raised where loading was when it was cancelled."""
+    """Raised within a load that was cancelled."""
 
 
 class Loading:
-    """What is loaded for the server and how far it is. All methods may be called from any thread.
+    """The load of a pair for the server, and its progress. All methods may be called from any thread.
 
-    pair: exchanged when another one is ready. load: as `specdec.load_pair`.
+    pair: replaced when another pair is ready. load: as `specdec.load_pair`.
     """
 
     def __init__(self, pair: LazyPair, load: Callable[..., Any] | None = None):
@@ -57,11 +57,12 @@ class Loading:
 
     @property
     def active(self) -> bool:
-        """Whether something is being loaded."""
+        """Whether a pair is being loaded."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, choice: Choice) -> str:
-        """Start to load this pair; returns the ticket that cancels it. ValueError where another is loaded."""
+        """Start to load this pair. Returns the ticket that can cancel it. ValueError if another load is in
+        progress."""
         with self._lock:
             if self.active:
                 raise ValueError(
@@ -80,11 +81,12 @@ class Loading:
             return self._ticket
 
     def begun_with(self, ticket: str) -> bool:
-        """Whether this ticket is of what is being loaded now."""
+        """Whether this ticket belongs to the load in progress."""
         return secrets.compare_digest(ticket.encode(errors="replace"), self._ticket.encode())
 
     def cancel(self) -> None:
-        """End what is being loaded, at its next report: within a chunk of a download or a weight."""
+        """Cancel the load at its next progress report, which comes after each chunk of a download and each
+        weight."""
         self._cancelled.set()
 
     def state(self) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class Loading:
         return state | {"models": run.models(self._pair.load()) if self._pair.loaded else []}
 
     def join(self) -> None:
-        """Wait until nothing is being loaded."""
+        """Wait until no load is in progress."""
         if self._thread is not None:
             self._thread.join()
 
@@ -140,7 +142,7 @@ def _told(error: Exception, choice: Choice) -> str:
 
 
 def _free() -> None:
-    """Give back the memory of a pair that nobody holds any more."""
+    """Free the memory of a pair that nobody uses any more."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

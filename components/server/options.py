@@ -1,7 +1,7 @@
-"""What whoever runs the server can set: one table for the command line, the environment and `--help`.
+"""The operator's settings: one table for the command line, the environment and `--help`.
 
 The option `models-key` is given as `--models-key KEY` or, on a Space, which has no command line, as the
-variable `SPECDEC_MODELS_KEY`; an empty variable is none.
+variable `SPECDEC_MODELS_KEY`. An empty variable counts as not set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "dtype": ("auto, float32, bfloat16 or float16", {"default": "auto"}),
     },
     "where the page is": {
-        # None leaves it to Gradio, which reads GRADIO_SERVER_NAME: so a Space can reach the page
+        # None leaves the choice to Gradio, which reads GRADIO_SERVER_NAME, so that a Space is reachable.
         "host": ("address to listen on (default: this machine alone, 127.0.0.1)", {}),
         "port": ("port to listen on (default: the first free one from 7860)", {"type": _whole}),
         "share": ("also open a public address through Gradio", {"action": "store_true"}),
@@ -89,16 +89,16 @@ GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         for limit in fields(Limits)
     },
 }
-"""By group and name: the help, and what `argparse` has to know besides."""
+"""Options by group and name: the help text, and further arguments for `argparse`."""
 _NO_VARIABLE = ("host", "port", "share")
 
 
 def parse(
     arguments: list[str] | None = None, environment: Mapping[str, str] = os.environ
 ) -> argparse.Namespace:
-    """The value of each option: of the command line, else of its variable, else its default.
+    """The value of each option: from the command line, otherwise from its variable, otherwise its default.
 
-    Ends the process with a message where a value is of the wrong kind.
+    A value of the wrong kind ends the process with a message.
     """
     parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
     for title, options in GROUPS.items():

@@ -1,1 +1,1 @@
-"""The watermark of the race, in the tab "Losslessness": a text scored with its seed and with another."""
+"""The watermark of the exponential race: scores a text with its own seed and with another one."""

@@ -1,7 +1,8 @@
-"""The race as a watermark: each token of the Decode tab's run with its score, and the p-value on its way.
+"""The watermark of the exponential race: a score for each token of the Decode tab's run, and the p-value so
+far.
 
-The scores are those of `specdec.exactness.watermark`: with the run's seed, with another one, and of the text
-after edits. No model is needed. `assets/watermark/panel.js` draws them.
+`specdec.exactness.watermark` computes the scores: with the run's seed, with another seed, and for the text
+after edits. It needs no model. `assets/watermark/panel.js` draws the scores.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from components.page.questions import Answer, Question, answers
 from specdec.exactness.watermark import p_values, score
 
 MOST_TOKENS = 400
-"""Tokens of a text that are scored, the first ones."""
+"""The number of tokens that are scored, from the start of the text."""
 CERTAIN = 1e-6
-"""A p-value below which a text is called marked: of a million texts that know nothing of the seed, one."""
+"""A text counts as marked below this p-value. One in a million unmarked texts falls below it."""
 
 _Seed = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class Text(Question):
-    """A text's tokens, the position of the first one, its seed, and another seed to score it with."""
+    """A text to score: its tokens, the position of the first one, its seed, and another seed to compare
+    with."""
 
     token_ids: Annotated[
         list[Annotated[int, Field(ge=0, lt=2**53)]], Field(min_length=1, max_length=MOST_TOKENS)
@@ -38,10 +40,13 @@ class Text(Question):
 
 @answers
 def marked(asked: Text) -> Answer:
-    """Versions of the text: places, the original place of each token; scores; p_values of each beginning.
+    """Score several versions of the text.
 
-    key: the text with its seed. wrong: with the other. tenth: a tenth of the tokens replaced by others of the
-    text, with its seed. less: without the token in its middle.
+    Each version has three lists. places: the original position of each token; scores: one per token;
+    p_values: one for each prefix.
+
+    The versions are these. key: the text with its own seed. wrong: the text with the other seed. tenth: a
+    tenth of the tokens is replaced by other tokens of the text. less: the middle token is removed.
     """
     ids = asked.token_ids
     every = [*range(len(ids))]
@@ -61,7 +66,8 @@ def _scored(ids: Sequence[int], places: Sequence[int], asked: Text, seed: int) -
 
 
 def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:
-    """Places of the text where a tenth of them, one at least, gives way to other tokens of it."""
+    """Positions of the text after a tenth of its tokens, at least one, is replaced by other tokens of the
+    text."""
     chance, places = random.Random(seed), [*range(len(ids))]
     for place in chance.sample(places, max(1, round(len(ids) / 10))):
         others = [other for other, token_id in enumerate(ids) if token_id != ids[place]]
@@ -113,11 +119,11 @@ _TEMPLATE = f"""
 
 
 LINK = '<button type="button" class="below">Below: the seed is a watermark</button>'
-"""What leads here from the top of the tab; `assets/watermark/panel.js` scrolls."""
+"""The link from the top of the tab to this part. `assets/watermark/panel.js` scrolls to it."""
 
 
 def panel() -> gr.HTML:
-    """The watermark of the run that the Decode tab shows."""
+    """The watermark panel for the run that the Decode tab shows."""
     return frame.panel(
         "watermark", _TEMPLATE, server_functions=[marked], mostTokens=MOST_TOKENS, certain=CERTAIN
     )
