@@ -1,1 +1,1 @@
-"""The tab "Decode": controls, models, the text, its rounds, the tree and the race; recorded runs."""
+"""The tab "Decode": controls, models, text, rounds, tree and race, and recorded runs."""

@@ -1,4 +1,4 @@
-"""What a visitor sets: prompt, method, topology, sampling, seed, length; Generate and Stop."""
+"""The controls of a run: prompt, method, topology, sampling, seed, length, Generate and Stop."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _SETTINGS = """
 """
 
 Inputs = dict[str, Any]
-"""Components by the field of `VisitorSettings` that each one sets, or by its name in the address."""
+"""The components by the field of `VisitorSettings` that they set, or by their name in the address."""
 
 
 def build(pair: Pair, access: Access | None = None) -> Inputs:
-    """Place the controls and connect them; what a run yields goes to the feed among them.
+    """Place the controls and connect them to the feed, which receives the run.
 
-    access: which models may be loaded; any without it. The controls are returned by their names in the
+    access: the models that may be loaded; none if it is missing. Returns the controls by their names in the
     page's address.
     """
     pair = shared(pair)
@@ -68,7 +68,7 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
 
 
 def _chips(prompts: list[str]) -> str:
-    """Buttons that each set a prompt."""
+    """Buttons, each of which sets a prompt."""
     buttons = (
         f'<button type="button" data-prompt="{escape(text)}">{escape(text)}</button>' for text in prompts
     )
@@ -135,7 +135,7 @@ def _sampling(opening: dict[str, Any]) -> Inputs:
 
 
 _MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
-"""What a measured tree depends on, the models aside."""
+"""The settings that a measured tree depends on, besides the models."""
 
 
 _ASKED = f"{list(_MEASURED_FOR)}, values, {list(topologies.WITHOUT_K)}"
@@ -143,8 +143,9 @@ _CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {_ASKED}) ?? t
 
 
 def _tree(inputs: Inputs, models: Inputs) -> Inputs:
-    """The tree that was measured for these settings, out of sight: it goes into the address, so that a link
-    gives the very same text under GSD, too. Who changes what it was measured for has it measured anew."""
+    """The hidden field with the tree that was measured for these settings. It goes into the address, so that
+    a link gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured
+    again."""
     tree = gr.Textbox("", label="Tree", visible="hidden", elem_id="measured-tree")
     touched = [inputs[name].input for name in _MEASURED_FOR] + [part.input for part in models.values()]
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
@@ -153,12 +154,12 @@ def _tree(inputs: Inputs, models: Inputs) -> Inputs:
 
 
 def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, updates: gr.HTML) -> None:
-    # A synchronous generator: Stop reaches it at the end of its round, and ZeroGPU can run it.
+    # The generator is synchronous, so that Stop takes effect after a round and ZeroGPU can run it.
     def decode(request: gr.Request, *values: Any) -> Iterator[str]:
         settings = VisitorSettings(**dict(zip(inputs, values, strict=True)))
         yield from run.updates(pair, settings, visitor=turns.visitor(request))
 
-    # Only `decode` is an event of the server; all else happens in the browser.
+    # Only `decode` is an event of the server; everything else happens in the browser.
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     buttons = [generate, stop]
     starts = [generate.click, inputs["prompt"].submit]
@@ -167,9 +168,9 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
         decode,
         list(inputs.values()),
         updates,
-        # Values as the browser sent them: what does not fit is explained by `VisitorSettings` and `specdec`.
+        # The values are unchecked: `VisitorSettings` and `specdec` explain what does not fit.
         preprocess=False,
-        concurrency_limit=None,  # `turns` lets runs wait, and tells them their place
+        concurrency_limit=None,  # runs wait in `turns`, which tells them their place
         **private,
     )
     running.then(None, None, buttons, js=_buttons(running=False, then="ended"), **private)
@@ -183,7 +184,7 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
 
 
 def _buttons(running: bool, then: str) -> str:
-    """JavaScript that swaps Generate and Stop, and calls the store's function of this name."""
+    """JavaScript that swaps Generate and Stop and calls the store's function of this name."""
     changes = [{"interactive": enabled, "__type__": "update"} for enabled in (not running, running)]
     return f"() => {{ window.specdec?.{then}(); return {json.dumps(changes)}; }}"
 

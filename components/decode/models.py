@@ -1,7 +1,7 @@
-"""The models that everybody on this server uses: which they are, and another pair to load.
+"""The models that all visitors of this server share: their names, and the form that loads another pair.
 
-Whoever watches a load holds nothing of the server: the browser asks `state` every few seconds, past the queue
-of events, and `cancel` goes past it too. Events only begin a load and change what Gradio draws.
+Watching a load occupies nothing on the server: the browser asks `state` every few seconds without Gradio's
+queue, and so does `cancel`. Events only start a load and update Gradio's components.
 """
 
 from __future__ import annotations
@@ -65,22 +65,23 @@ def panel(pair: LazyPair, access: Access) -> Fields:
             load = gr.Button("Load", variant="primary", size="sm", elem_id="load-models", min_width=90)
             cancel = gr.Button("Cancel", size="sm", interactive=False, elem_id="cancel-load", min_width=90)
         frame.panel("models", _TEMPLATE.format(shared=_SHARED_FIXED if access.rule == FIXED else _SHARED))
-    # what is in a closed accordion runs no script
+    # scripts do not run inside a closed accordion
     watching = frame.panel("loads", "", server_functions=server_functions(loading, access))
     shown = [watching, accordion, chat, load, cancel]
     _connect(_Watch(pair, loading), access, fields, key, shown)
-    return fields | {"chat": chat}  # the key is nobody's to link to
+    return fields | {"chat": chat}  # no link may contain the key
 
 
 class Cancel(Question):
-    """Who cancels: with the ticket of what is loaded, or with the key."""
+    """A request to cancel: with the ticket of the current load, or with the key."""
 
     ticket: str = ""
     key: str = ""
 
 
 def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
-    """What the browser asks past the queue: `state` of a load, as `Loading.state`, and to `cancel` it."""
+    """The functions that the browser calls without the queue: `state` of a load, as `Loading.state`, and
+    `cancel`."""
 
     async def state(_: Any = None) -> dict[str, Any]:
         return loading.state()
@@ -117,11 +118,11 @@ def _choice(access: Access, accordion: gr.Accordion) -> Fields:
             devices, value="auto", label="Device", visible=len(devices) > 2, min_width=100, elem_id="device"
         )
     about = gr.Markdown(elem_id="about-pair")
-    # Gradio's own check of a choice breaks at a text that can't be sent back
+    # Gradio's own check of a choice fails on a text that cannot be sent back.
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "preprocess": False}
     own_fields = [target, draft]
     pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
-    # not before it is opened: the page does not wait for what counts memory
+    # only when the panel is opened: counting memory is slow, and the page does not wait for it
     gr.on([accordion.expand, pair.change, device.change], _about, [pair, device], about, **quiet)
     return {"pair": pair, "target": target, "draft": draft, "dtype": dtype, "device": device}
 
@@ -147,13 +148,13 @@ def _connect(watch: _Watch, access: Access, fields: Fields, key: gr.Textbox | No
 
 
 class _Watch:
-    """What Gradio draws of a load."""
+    """The view of a load in Gradio's components."""
 
     def __init__(self, pair: LazyPair, loading: Loading):
         self.pair, self.loading = pair, loading
 
     def update(self, **told: str) -> list[Any]:
-        """The view's value with what else is told, and changes of accordion, chat switch and buttons."""
+        """Update the view with these further values, the accordion, the chat switch and the buttons."""
         state = self.loading.state() | told
         active = state["status"] in ("loading", "cancelling")
         return [
@@ -177,9 +178,9 @@ def _chats(pair: LazyPair) -> bool:
 
 
 def _about(name: str, device: str) -> str:
-    """Licence and memory of a pair, and what is free, in Markdown; nothing of it is typed by a visitor.
+    """Licence and memory of a pair and the free memory, in Markdown. It contains no visitor's text.
 
-    `gr.Error` names a pair or a device that is not there.
+    `gr.Error` names a pair or a device that does not exist.
     """
     try:
         among("pair", name, (*known_pairs.BY_NAME, OWN))

@@ -1,4 +1,4 @@
-"""The tab, one stage: what starts a run, the text, the tree beside the race, the player, the statistics."""
+"""The layout of the tab: the controls, the text, the tree beside the race, the player, the statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLAIM = "A small model guesses ahead, a large one checks all guesses at once: sa
 
 
 def panel(pair: Any, allowed: Access | None) -> setup.Fields:
-    """All of it. allowed: which models may be loaded."""
+    """The whole tab. allowed: the models that may be loaded."""
     with gr.Column(elem_id="page"):
         gr.HTML(f"<p>{CLAIM}</p>", elem_id="claim", apply_default_css=False)
         fields = controls.build(pair, allowed)

@@ -1,6 +1,7 @@
-"""The panels of a run before anything is drawn in them, for the page that plays one offline.
+"""The empty panels of a run as HTML, for the page that plays a run offline.
 
-`python -m components.decode.panels` writes them for `specdec.notebook.player`, which knows nothing of Gradio.
+`python -m components.decode.panels` writes them for `specdec.notebook.player`, which does not depend on
+Gradio.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from specdec.notebook.player import PANELS
 
 
 def panels() -> str:
-    """As HTML, placed as on the tab."""
+    """The panels as HTML in the layout of the tab."""
     figures = "".join(map(_block, (tree.panel(), race.panel())))
     return (
         f'<div id="page">\n{_block(text.panel())}<div id="figures">\n{figures}</div>\n'
@@ -24,7 +25,7 @@ def panels() -> str:
 
 def _block(panel: gr.HTML) -> str:
     template = re.sub(r"\n\s+", "\n", str(panel.html_template).strip())
-    template = template.replace(' href="?lesson=faster"', "")  # where no server is, there is no lesson
+    template = template.replace(' href="?lesson=faster"', "")  # an offline page has no lessons
     return f'<div id="{panel.elem_id}" class="block panel">\n{template}\n</div>\n'
 
 

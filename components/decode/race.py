@@ -1,4 +1,4 @@
-"""The exponential race of one position: who arrives first under the draft, who under the target."""
+"""The exponential race of one position: the first arrivals under the draft and under the target."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The race panel; `assets/decode/race.js` draws it as SVG, which keeps up with ten rounds a second."""
+    """The race panel. `assets/decode/race.js` draws it as SVG, fast enough for ten rounds a second."""
     return frame.panel("race", _TEMPLATE)
 
 

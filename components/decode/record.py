@@ -30,12 +30,12 @@ from specdec.trace import Timing
 
 PROMPTS = assets.ASSETS / "prompts.txt"
 MOST_BYTES = 1_000_000
-"""No recorded run is larger: a page plays it within a second of being opened."""
+"""The largest recorded run: the page must start to play it within a second."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a run shows what it was recorded for (round and step count from 0); a higher score is better."""
+    """The moment at which a run shows its subject (round and step count from 0). A higher score is better."""
 
     round: int
     step: int
@@ -47,9 +47,10 @@ Finder = Callable[..., Moment | None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to record. `find` gets one run per method and says where it shows it best; None: nowhere.
+    """A run to record. `find` gets one run per method and returns the moment that shows the subject best, or
+    None.
 
-    seed: the only one that is tried, of a text that was chosen by reading.
+    seed: try only this one; its text was chosen by reading.
     """
 
     name: str
@@ -63,12 +64,13 @@ class Wanted:
     seed: int | None = None
 
     def names(self) -> list[str]:
-        """Names of the files, one per method."""
+        """File names, one per method."""
         return [self.name] if len(self.methods) == 1 else [f"{self.name}-{m}" for m in self.methods]
 
 
 def telling(run: Generation) -> Moment | None:
-    """The round of a whole tree with most tokens, of which the last is a word that replaced another."""
+    """A round with a whole tree and as many tokens as possible, whose last token is a word that replaced
+    another."""
     for round in sorted(run.rounds, key=lambda round: -len(round.tokens)):
         last = round.tokens[-1]
         if last.kind == "correction" and last.text.strip().isalpha() and len(round.nodes) == len(run.paths):
@@ -77,7 +79,7 @@ def telling(run: Generation) -> Moment | None:
 
 
 def long_run(run: Generation) -> Moment | None:
-    """A round whose whole sequence is accepted, in a run that accepts much."""
+    """A round whose whole sequence is accepted, in a run with high acceptance."""
     for round in run.rounds:
         if len(round.nodes) == len(run.paths) == round.num_accepted:
             return Moment(round.number, round.num_accepted, run.block_efficiency)
@@ -85,7 +87,7 @@ def long_run(run: Generation) -> Moment | None:
 
 
 def early_rejection(run: Generation) -> Moment | None:
-    """The very first drafted token is rejected, and by a clear margin: all drafted after it is lost."""
+    """The first drafted token is rejected by a clear margin, so everything drafted after it is lost."""
     first = run.rounds[0].steps[0]
     if first.kind != "residual" or len(first.trials) != 1:
         return None
@@ -94,7 +96,8 @@ def early_rejection(run: Generation) -> Moment | None:
 
 
 def parting(gsd: Generation, ersd: Generation) -> Moment | None:
-    """The same tree is drafted after the same text, and only one method accepts: as late as possible."""
+    """Both methods draft the same tree after the same text, and only one of them accepts; later moments score
+    higher."""
     for one, other in zip(gsd.rounds, ersd.rounds, strict=False):
         if [token.id for token in one.tokens] == [token.id for token in other.tokens]:
             continue
@@ -114,7 +117,8 @@ def drafted(round: Round) -> list[tuple[Any, int]]:
 
 
 def wide_tree(run: Generation) -> Moment | None:
-    """A late alternative of a wide tree is accepted: the highest child index, then the most accepted."""
+    """A wide tree's late alternative is accepted. The highest child index wins, then the most accepted
+    tokens."""
     accepted = [
         (max(node.path), round.num_accepted, round.number)
         for round in run.rounds
@@ -129,7 +133,7 @@ def wide_tree(run: Generation) -> Moment | None:
 
 
 def undrafted(run: Generation) -> Moment | None:
-    """The target's winner is far back in the draft's race: no tree of this size would have held it."""
+    """The target's winner is far back in the draft's race: no tree of this size would have contained it."""
     found = []
     for round in run.rounds:
         step = round.steps[-1]
@@ -141,7 +145,8 @@ def undrafted(run: Generation) -> Moment | None:
 
 
 def _wide(levels: tuple[int, ...]) -> Topology:
-    """A tree whose nodes on the first-child line have `levels[depth]` children, the others one each."""
+    """A tree whose nodes on the first-child line have `levels[depth]` children each. The other nodes have one
+    child."""
     paths: list[tuple[int, ...]] = []
     for depth, width in enumerate(levels):
         paths += [(0,) * depth + (index,) for index in range(width)]
@@ -151,7 +156,7 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 
 
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
-"""The optimal tree of 8 for the embedded pair, as the page measures it."""
+"""The optimal tree of 8 tokens for the embedded pair, as the page measures it."""
 
 WANTED = [
     Wanted(
@@ -212,15 +217,15 @@ WANTED = [
 
 
 def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
-    """One run per method for each of `tries` prompts, every one with a seed of its own."""
+    """One run per method for each of `tries` prompts. Each prompt has its own seed."""
     prompts = [wanted.prompt] if wanted.prompt else PROMPTS.read_text().splitlines()
     for seed in range(tries) if wanted.seed is None else [wanted.seed]:
-        prompt = prompts[seed * 37 % len(prompts)]  # spread over the file, which is ordered by opening words
+        prompt = prompts[seed * 37 % len(prompts)]  # spread over the file, which is sorted by opening words
         yield [record(pair, prompt, method, wanted, seed) for method in wanted.methods]
 
 
 def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Generation:
-    """One run with everything the page shows; the models by their short names."""
+    """One run with all data that the page shows. The models have their short names."""
     run = specdec.generate(
         pair,
         prompt,
@@ -249,7 +254,7 @@ def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
-    """The runs with the highest score; ValueError where no run shows what is wanted."""
+    """The runs with the highest score. ValueError if no run shows the subject."""
     scored = [
         (moment, runs)
         for runs in candidates(pair, wanted, tries)
@@ -261,7 +266,7 @@ def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation
 
 
 def shipped(wanted: Wanted) -> tuple[Moment, list[Generation]]:
-    """The runs that are there, and where they show what is wanted; ValueError where they do not."""
+    """The recorded runs and the moments to look at. ValueError if a run no longer shows its subject."""
     runs = [Generation.from_json((traces.FOLDER / f"{name}.json").read_text()) for name in wanted.names()]
     moment = wanted.find(*runs)
     if moment is None:
@@ -270,16 +275,16 @@ def shipped(wanted: Wanted) -> tuple[Moment, list[Generation]]:
 
 
 def ends_well(runs: list[Generation]) -> bool:
-    """Whether every run has its full length and few line ends: what is read aloud should read well."""
+    """Whether every run has its full length and few line ends, so that it can be read aloud."""
     return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
 
 
 def write(
     wanted: Wanted, moment: Moment, runs: list[tuple[Generation, Repeats]], folder: Path
 ) -> list[dict[str, Any]]:
-    """Write the runs with their times, and return their entries of the index.
+    """Write the runs with their times. Returns their entries of the index.
 
-    ValueError where a run is too large.
+    ValueError if a run is too large.
     """
     entries = []
     for name, method, (run, repeats) in zip(wanted.names(), wanted.methods, runs, strict=True):
@@ -296,7 +301,7 @@ def write(
 
 
 def with_times(run: Generation, repeats: Repeats) -> str:
-    """The run's JSON with plain decoding and the seconds of all repeats."""
+    """The run's JSON with plain decoding and the times of all repeats."""
     timings = tuple(Timing(**{name: _rounded(each) for name, each in one.items()}) for one in repeats.seconds)
     return replace(run, baseline=tuple(repeats.plain_rounds), timings=timings).to_json()
 
@@ -306,7 +311,7 @@ def _rounded(seconds: list[float]) -> tuple[float, ...]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole, or leave the one that is there. ValueError where the disk is full."""
+    """Write a complete file or leave the old one. ValueError if the disk is full."""
     part = path.with_suffix(".part")
     try:
         part.write_text(text + "\n")
@@ -317,13 +322,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Search, record and write what the command line asks for; the rest of the index stays."""
+    """Search, record and write the runs that the command line names; the rest of the index stays."""
     parser = argparse.ArgumentParser(description="Record the runs that ship with the page.")
     parser.add_argument("names", nargs="*", help="what to record (default: everything)")
     parser.add_argument("--tries", type=int, default=40, help="runs to choose each from (default: 40)")
     parser.add_argument("--again", action="store_true", help="the runs that are there, timed again")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)  # models this small gain nothing from a second
+    torch.set_num_threads(1)  # models this small gain nothing from a second thread
     pair = specdec.load_pair("stories")
     try:
         for wanted in WANTED:

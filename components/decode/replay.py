@@ -1,4 +1,4 @@
-"""Recorded runs to watch without a model, files to open, and what a visitor can save and share."""
+"""Recorded runs that play without a model, files to open, and the buttons that save and share a run."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _TEMPLATE = """
 
 
 def panel(settings: Sequence[str] = ()) -> gr.HTML:
-    """The chooser; the first run of the index plays as soon as the page is there.
+    """The list of recorded runs. The first run of the index plays as soon as the page is there.
 
-    settings: names in the address of what a visitor sets for a run. Where it holds one, that run is offered
-    and no other plays.
+    settings: the names of a run's settings in the address. If the address has one of them, no recorded run
+    plays.
     """
     entries = traces.entries()
     own = [("own", "Your own run"), ("file", "From a file")]

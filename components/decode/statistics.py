@@ -1,4 +1,4 @@
-"""What a run achieved: tokens per target call, acceptance by child index, measured speed."""
+"""The statistics of a run: tokens per target call, acceptance by child index, and measured speed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TEMPLATE = f"""
 
 
 def panel(pair: Any = None) -> gr.HTML:
-    """The statistics panel; with a pair that is loaded it names its models before the first run."""
+    """The statistics panel. If a pair is loaded, the panel names its models before the first run."""
     known = pair is not None and getattr(pair, "loaded", True)
     return frame.panel("statistics", _TEMPLATE, models=run.models(pair) if known else [])
 

@@ -1,4 +1,4 @@
-"""Through a run in time, during it and after it: play, rounds, single decisions; all panels follow."""
+"""The player of a run, during and after decoding: play, rounds, single decisions. All panels follow it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The stepper: it only moves the selection in the browser's store, the server is not asked."""
+    """The stepper. It only moves the selection in the browser's store and never calls the server."""
     return frame.panel("stepper", _TEMPLATE)
 
 

@@ -1,4 +1,4 @@
-"""The text with every token's origin: accepted, rejected and replaced, bonus, residual, correction."""
+"""The text with the origin of every token: accepted, replaced, bonus, residual or correction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ORDER = ("accepted", "rejected", "correction", "residual", "bonus", "sampled")
 
 
 def legend(*left_out: str) -> str:
-    """What the marks of tokens mean, as a list in HTML, without the kinds that are left out."""
+    """The meanings of the marks of tokens, as a list in HTML, without the kinds that are left out."""
     items = "".join(_entry(kind) for kind in _ORDER if kind not in left_out)
     return f'<ul class="legend" aria-label="What the marks mean">{items}</ul>'
 
@@ -53,7 +53,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The text panel; `assets/decode/text.js` appends to it and never rewrites what is there."""
+    """The text panel. `assets/decode/text.js` only appends to it."""
     return frame.panel("text", _TEMPLATE)
 
 

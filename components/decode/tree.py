@@ -1,4 +1,4 @@
-"""The drafted tree of one round: what was accepted, what was rejected, what was never looked at."""
+"""The draft tree of one round: accepted, rejected and unvisited tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TEMPLATE = f"""
 
 
 def panel() -> gr.HTML:
-    """The tree panel; `assets/decode/tree.js` draws it as SVG, which keeps up with ten rounds a second."""
+    """The tree panel. `assets/decode/tree.js` draws it as SVG, fast enough for ten rounds a second."""
     return frame.panel("tree", _TEMPLATE)
 
 

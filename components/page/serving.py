@@ -82,8 +82,8 @@ def _head() -> str:
 
 @asynccontextmanager
 async def _guarded(app: Any) -> AsyncIterator[None]:
-    """Put the guard around the app when its server starts. Gradio adds its own middleware inside the
-    guard."""
+    """Put the guard around the app when its server starts. Gradio's middleware, added later, would lie
+    outside a guard that was added before."""
     framed_by = guard.HUB if "SPACE_ID" in os.environ else ""
     app.middleware_stack = guard.Guard(app.middleware_stack, framed_by)
     watching = asyncio.create_task(connections.watch(app))

@@ -31,13 +31,13 @@ def updates(
     interval: float = feed.INTERVAL,
     visitor: turns.Visitor = turns.NOBODY,
 ) -> Iterator[str]:
-    """One run of this visitor as JSON updates; a mistake becomes a last update with its message."""
+    """Run this visitor's request as JSON updates. An error becomes a last update with its message."""
     log = feed.Log(interval)
     try:
         settings = settings.checked()
         with turns.MODEL.seat(visitor) as seat:
             yield from map(feed.waits, seat.wait())
-            # this run's pair, whatever is loaded meanwhile
+            # this run uses the pair that is current now, even if another one is loaded meanwhile
             yield from _decoded(log, seat, lazy.present(pair), settings)
     except Exception as error:
         yield log.flush("error", message=feed.told(error))
@@ -55,7 +55,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
         job, setup = begin(seat, pair, settings), _setup(pair, settings)
     with closing(job):
         for _ in job.beginning(turns.TOLD_EVERY):
-            yield log.flush(phase)  # with each update a visitor can stop it
+            yield log.flush(phase)  # a visitor can stop the run at each update
         run = job.run
         assert run is not None, "a run that has begun"
         setup |= _tree(run.topology, topologies.has_to_measure(settings)) | {"prompt_ids": run.prompt_ids}
@@ -71,7 +71,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
 def _baseline(
     log: feed.Log, seat: turns.Seat, run: Decoding, settings: VisitorSettings
 ) -> Generator[str, None, dict[str, Any]]:
-    """Plain decoding after a run: timed in turns with it, or once if other runs are decoded too.
+    """Time plain decoding after a run: in turns with the run, or once if other runs are being decoded.
 
     Returns a message if plain decoding failed.
     """
@@ -83,7 +83,7 @@ def _baseline(
             with closing(begin(seat, run.pair, plain, False, run.prompt_ids)) as job:
                 for rounds in job.batches(log.interval):
                     yield log.flush("baseline", rounds)
-        except ValueError as error:  # the visitor's settings are right: a shared GPU was not lent
+        except ValueError as error:  # The visitor's settings are correct: no shared GPU was available.
             return {"message": f"Plain decoding could not be measured to its end. {error}"}
         return {}
     if topologies.has_to_measure(settings) and isinstance(run.topology, specdec.Topology):
@@ -112,9 +112,9 @@ def begin(
     detail: bool = True,
     prompt_ids: tuple[int, ...] = (),
 ) -> Job | BorrowedJob:
-    """Begin the run of checked settings for whoever has this seat; close what is returned.
+    """Begin the run of checked settings for the holder of this seat. The caller closes the returned run.
 
-    `NoGpuError` if a GPU is needed and none is lent. Other errors come with the rounds.
+    `NoGpuError` if a GPU is needed and none is available. Other errors come with the rounds.
     """
     pair = lazy.present(pair)
     if isinstance(pair, zero_gpu.Lender):
@@ -131,10 +131,10 @@ def starting(
     *,
     alone: bool = False,
 ) -> topologies.KeyedSteps:
-    """Make the run of checked settings, in the thread that will decode it; nothing is decoded yet.
+    """Create the run of checked settings in the thread that will decode it, without decoding anything yet.
 
-    It takes steps because a tree may have to be measured. prompt_ids: the prompt's, if they are known. alone:
-    the run is decoded by itself, not with those that have a seat. ValueError as in `specdec.stream`, and if
+    It takes several steps because a tree may have to be measured. prompt_ids: the prompt's tokens if they are
+    known. alone: the run is decoded by itself, not in the batch. ValueError as in `specdec.stream`, and if
     the prompt has more tokens than the limit.
     """
     pair = lazy.present(pair)
@@ -166,7 +166,7 @@ def starting(
 
 
 def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Decoding:
-    """The run that `starting` makes, in this thread."""
+    """The run that `starting` creates, here in the calling thread."""
     return finished(starting(pair, settings, *details, alone=True))
 
 
@@ -177,7 +177,7 @@ def _prompt_ids(pair: Pair, settings: VisitorSettings) -> tuple[int, ...]:
 
 
 def _chats(pair: Pair, settings: VisitorSettings) -> bool:
-    """Whether the chat template writes the prompt."""
+    """Whether the chat template formats the prompt."""
     return settings.chat and pair.chats
 
 
@@ -189,13 +189,14 @@ def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
 
 
 def _tree(topology: Any, measured: bool) -> dict[str, Any]:
-    paths = getattr(topology, "paths", ())  # a context tree has another shape each round
+    paths = getattr(topology, "paths", ())  # a context tree has a different shape in each round
     shape = {"num_draft_tokens": topology.num_draft_tokens, "depth": topology.depth, "paths": paths}
     return shape | ({"tree": topologies.written(topology)} if measured else {})
 
 
 def models(pair: Pair) -> list[dict[str, str]]:
-    """What the page says about each model: role, name, dtype, device, how it verifies, and a note if any."""
+    """The page's description of each model: role, name, dtype, device, kind of verification, and a note if
+    any."""
     held: tuple[tuple[str, Any], ...] = (("target", pair.target), ("draft", pair.draft))
     return [
         {
@@ -212,5 +213,5 @@ def models(pair: Pair) -> list[dict[str, str]]:
 
 
 def _short(name: str) -> str:
-    """A folder's last two names: where it lies on the server is nobody's business."""
+    """The last two names of a folder's path: visitors must not see where it lies on the server."""
     return "/".join(Path(name).parts[-2:]) if Path(name).is_absolute() else name

@@ -36,20 +36,23 @@ if TYPE_CHECKING:
 THREAD = "rounds"
 """The name of the thread that decodes."""
 SWITCH_INTERVAL = 0.0005
-"""Seconds that the decoding thread, after each of its many small computations, waits at most for a thread
-that runs Python code. Python's default of 5 ms let each update of the page delay it by several of them."""
+"""The longest time in seconds that the decoding thread waits for a Python thread after each of its many small
+computations. With Python's default of 5 ms, each update of the page delayed it by several such waits.
+"""
 OF_ADDRESS = 4
-"""Runs of one address in a step while there are others, or as many as the address with the fewest has. A step
-of five takes about twice as long as one of a single run, as turns with one other would."""
+"""Runs of one address in a step while other addresses have runs, unless the address with the fewest has more.
+A step of five runs takes about twice as long as a step of one, so it delays another visitor no more than
+taking turns with one other visitor would.
+"""
 
 Beginning = Generator[Hashable, None, Run]
-"""Makes a run in small steps. A step yields the key of what it measures, or None."""
+"""Creates a run in small steps. A step yields the key of its measurement, or None."""
 
 
 class Job:
-    """One run with a seat. Its rounds are decoded whether or not anybody reads them, until it is closed.
+    """One run with a seat. Its rounds are decoded until it is closed, whether or not anyone reads them.
 
-    state: how far it is. run: set from "running" on. rounds: those so far. error: why it failed.
+    state: the stage of the run. run: set from "running" on. rounds: the rounds so far. error: why it failed.
     """
 
     def __init__(self, share: Share, beginning: Beginning):
@@ -64,14 +67,15 @@ class Job:
         self._begun, self._news, self._ended = (threading.Event() for _ in range(3))
 
     def beginning(self, every: float) -> Iterator[None]:
-        """Yield every `every` seconds until the run has begun; raises the error that prevents it."""
+        """Yield every `every` seconds until the run has begun. Raises the error that prevents it."""
         while not self._begun.wait(every):
             yield
         if self.run is None and self.error is not None:
             raise self.error
 
     def batches(self, interval: float) -> Iterator[list[Round]]:
-        """The rounds in lists: all new ones, at least one, `interval` seconds after the list before.
+        """Yield lists of new rounds. Each has at least one round and comes `interval` seconds after the
+        previous one.
 
         The first list comes with the first round, the last one as soon as the run ends. An error of the run
         is raised after the rounds before it.
@@ -83,7 +87,7 @@ class Job:
             due = time.monotonic() + interval
             self._news.clear()
             if ended := self._ended.is_set():
-                self._news.set()  # so that whoever reads once more does not wait
+                self._news.set()  # the next reader must not wait
             if rounds := self.rounds[sent:]:
                 sent += len(rounds)
                 yield rounds
@@ -91,35 +95,35 @@ class Job:
             raise self.error
 
     def close(self) -> None:
-        """Decode no further. This does not wait for the round in progress."""
+        """Stop decoding the run. The call does not wait for the round in progress."""
         self.closed = True
 
     def begin(self, run: Run) -> None:
-        """The run is there, and its rounds follow."""
+        """Set the run; its rounds follow."""
         self.run, self.state = run, "running"
         self._begun.set()
 
     def add(self, round: Round) -> None:
-        """Take in the run's next round."""
+        """Store the next round of the run."""
         self.rounds.append(round)
         self._news.set()
 
     def end(self, error: BaseException | None = None) -> None:
-        """No rounds follow. error: the reason, if the run failed."""
+        """Mark the end of the run. error: the reason if it failed."""
         self.error, self.state = error, "failed" if error else "done"
         for event in (self._ended, self._news, self._begun):
             event.set()
 
 
 class Scheduler(Claim):
-    """The jobs of this process, which any thread may submit. Its thread ends with the last job."""
+    """The jobs of this process. Any thread may submit one. The decoding thread ends with the last job."""
 
     def __init__(self, model: Model):
         super().__init__(model)
         self._lock = threading.Lock()
         self._submitted: list[Job] = []
         self._is_running = False
-        # all that follows is the scheduling thread's own
+        # the scheduling thread alone uses the following attributes
         self._beginning: list[Job] = []
         self._decoding: list[Job] = []
         self._batches: dict[Job, Batch] = {}
@@ -131,11 +135,12 @@ class Scheduler(Claim):
 
     @property
     def shares(self) -> Sequence[Share]:
-        """Whose jobs the last step advanced."""
+        """The shares of the jobs that the last step advanced."""
         return [job.share for job in self._advanced]
 
     def submit(self, share: Share, beginning: Beginning) -> Job:
-        """Begin and decode a run. RuntimeError if the system has no thread left; the next one tries again."""
+        """Queue a run for decoding. RuntimeError if the system has no thread left; the next call tries
+        again."""
         job = Job(share, beginning)
         with self._lock:
             self._submitted.append(job)
@@ -152,11 +157,11 @@ class Scheduler(Claim):
         try:
             for _ in self.turns(self._steps()):
                 pass
-        except BaseException as error:  # otherwise everybody would wait for ever
+        except BaseException as error:  # without this, all visitors would wait for ever
             self._fail_all(error)
 
     def _steps(self) -> Generator[bool | None, None, None]:
-        """All work, one turn of the model at a time."""
+        """All work of the thread, one turn of the model at a time."""
         seconds = 0.0
         while self._has_jobs():
             yield from self._begin_jobs(seconds)
@@ -169,7 +174,7 @@ class Scheduler(Claim):
             seconds = time.monotonic() - start
 
     def _has_jobs(self) -> bool:
-        """Take in new jobs and drop closed ones; whether any is left."""
+        """Take in new jobs and drop closed ones. Returns whether any job is left."""
         with self._lock:
             submitted, self._submitted = self._submitted, []
         self._beginning += submitted
@@ -189,7 +194,7 @@ class Scheduler(Claim):
     # ------------------------------------------------------------ beginning
 
     def _begin_jobs(self, seconds: float) -> Generator[None, None, None]:
-        """Begin what needs no measurement, then measure for about so many seconds."""
+        """Begin the jobs that need no measurement, then measure for about this many seconds."""
         end = time.monotonic() + seconds
         while job := self._next_to_begin():
             measures = job.key is not None
@@ -200,7 +205,8 @@ class Scheduler(Claim):
                 return
 
     def _next_to_begin(self) -> Job | None:
-        """A job that has nothing to measure, else the one for each key that came first: by address."""
+        """The next job to begin: one without a measurement, otherwise the first job of a key, chosen by
+        address."""
         firsts: dict[Hashable, Job] = {}
         for job in self._beginning:
             if job.key is None or job.key in self._measured:
@@ -209,7 +215,7 @@ class Scheduler(Claim):
         return min(firsts.values(), key=lambda job: self._model.used_by(job.share), default=None)
 
     def _advance(self, job: Job) -> None:
-        """Take a job's next step towards its run, which then joins its batch."""
+        """Do a job's next step towards its run. When the run exists, it joins its batch."""
         self._last = None  # the step may have set torch's threads for another pair
         try:
             job.key = next(job.steps) or job.key or job
@@ -240,7 +246,7 @@ class Scheduler(Claim):
             self._decoding.append(job)
 
     def _leave(self, job: Job, error: BaseException | None = None) -> None:
-        """Remove a job that has ended."""
+        """Remove an ended job from its batch."""
         self._decoding.remove(job)
         batch = self._batches.pop(job)
         self._repeating.pop(job, None)
@@ -254,14 +260,14 @@ class Scheduler(Claim):
             self._close(batch)
 
     def _close(self, batch: Batch) -> None:
-        """Let no run join this batch, and forget its pair, which may have been exchanged."""
+        """Close this batch to new runs and forget its pair, which may have been exchanged."""
         if self._open.get(batch.pair) is batch:
             del self._open[batch.pair]
         if self._last is batch:
             self._last = None
 
     def _chosen(self) -> list[Job]:
-        """The jobs of the next step: of each address, those that have waited longest."""
+        """The jobs of the next step: those of each address that have waited longest."""
         counts = Counter(job.share.visitor.address for job in self._decoding)
         most = len(self._decoding) if len(counts) < 2 else max(OF_ADDRESS, min(counts.values()))
         taken: Counter[str] = Counter()
@@ -275,7 +281,7 @@ class Scheduler(Claim):
         return chosen
 
     def _decode(self, batch: Batch) -> None:
-        """One step of a batch, for the jobs that are advanced."""
+        """Do one step of a batch for the chosen jobs."""
         if batch is not self._last:
             lazy.use_threads(batch.pair)
             self._last = batch
@@ -293,14 +299,14 @@ class Scheduler(Claim):
                 self._leave(job, failure)
 
     def _take(self, job: Job, round: Round) -> bool:
-        """Give a job its next round; whether a round that it has already is the same as before."""
+        """Give a job its next round. Returns whether a round that the job already has is unchanged."""
         if not (known := self._repeating.get(job)):
             job.add(round)
             return True
         return [token.id for token in known.pop(0).tokens] == [token.id for token in round.tokens]
 
     def _decode_apart(self, batch: Batch, error: Exception) -> None:
-        """Decode the jobs of a batch again, each in a batch of its own, to find the one that fails."""
+        """Decode the jobs of a batch again, each in its own batch, to find the job that fails."""
         jobs = [job for job in self._decoding if self._batches[job] is batch]
         if len(jobs) == 1:
             self._leave(jobs[0], error)
@@ -311,7 +317,7 @@ class Scheduler(Claim):
             self._decoding.remove(job)
             assert job.run is not None, "a job in a batch has a run"
             run, job.run = job.run, _same_run(job.run)
-            # the failed step may have recorded a round that was not given to the job
+            # the failed step may have recorded a round that the job never received
             self._repeating[job] = run.rounds[: len(job.rounds)]
             self._join(job, job.run, _new_batch(run.pair))
 
@@ -328,15 +334,15 @@ class Scheduler(Claim):
 
 
 def _same_run(run: Run) -> Run:
-    """The same run from its beginning."""
+    """A new copy of the run that starts from its beginning."""
     return Run(run.pair, run.prompt_ids, run.settings._replace(seed=run.seed), run.topology)
 
 
 def _new_batch(pair: ModelPair) -> Batch:
-    from specdec.decoding.batch import Batch  # imports transformers, which the page does not wait for
+    from specdec.decoding.batch import Batch  # imports transformers, for which the page must not wait
 
     return Batch(pair)
 
 
 RUNS = Scheduler(turns.MODEL.model)
-"""The runs of the page's visitors."""
+"""The scheduler of the page's runs."""

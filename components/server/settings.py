@@ -14,10 +14,12 @@ from specdec.methods import METHODS
 
 @dataclass(frozen=True)
 class VisitorSettings:
-    """One run as the visitor asked for it. seed None draws one; baseline: measure plain decoding too; chat:
-    let the chat template write the prompt, where the models have one; tree: the one to take, as
-    `topologies.written`, instead of measuring. Until it is `checked`, a field holds whatever the browser
-    sent."""
+    """One run as the visitor asked for it.
+
+    seed: None draws one; baseline: measure plain decoding too; chat: let the chat template format the prompt
+    if the models have one; tree: a tree in the notation of `topologies.written`, used instead of a measured
+    one. The fields hold unchecked values of the browser until `checked` returns a checked copy.
+    """
 
     prompt: str
     method: str = "ersd"
@@ -33,9 +35,10 @@ class VisitorSettings:
     tree: str = ""
 
     def checked(self) -> VisitorSettings:
-        """The same with whole numbers as `int`; ValueError names what is missing, not whole or too much.
+        """A checked copy with whole numbers as `int`. ValueError names what is missing, not whole or too
+        large.
 
-        Ranges that depend on the models are checked where they matter, in `specdec`.
+        Limits that depend on the models are checked in `specdec`.
         """
         most = limits.current()
         changes: dict[str, Any] = {
@@ -60,7 +63,7 @@ class VisitorSettings:
 
 
 def words(name: str, value: Any, most: int = 40) -> str:
-    """`value` as a text of at most `most` characters; ValueError says what it is instead."""
+    """`value` as a text of at most `most` characters. ValueError names the actual type or length."""
     if not isinstance(value, str):
         raise ValueError(f"{name} = {value!r:.60} is not a text")
     limits.at_most(name, len(value), most, "characters")
@@ -70,11 +73,11 @@ def words(name: str, value: Any, most: int = 40) -> str:
 _HOTTEST = 100
 """The largest temperature of `specdec.probs.Sampling`."""
 _LARGEST = 2**64 - 1
-"""Seeds are the largest numbers that anybody needs."""
+"""The largest whole number of any field: the largest seed."""
 
 
 def number(name: str, value: Any, least: int = 0, most: int = _LARGEST, kind: str = "number") -> float:
-    """`value` as a float; ValueError says that it is missing, or no number from `least` to `most`."""
+    """`value` as a float. ValueError if it is missing or no number from `least` to `most`."""
     if value is None or value == "":
         raise ValueError(f"{name} is empty; give a {kind}")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
@@ -84,7 +87,7 @@ def number(name: str, value: Any, least: int = 0, most: int = _LARGEST, kind: st
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = _LARGEST) -> int:
-    """`value` as an int; ValueError says that it is missing, or no whole number from `least` to `most`."""
+    """`value` as an int. ValueError if it is missing or no whole number from `least` to `most`."""
     if not number(name, value, least, most, "whole number").is_integer():
         raise ValueError(f"{name} = {value!r} is not a whole number")
     return int(value)

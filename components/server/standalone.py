@@ -1,4 +1,4 @@
-"""Panels by themselves: served as they are, or with a real run to show."""
+"""Single panels, served as they are or with a real run to show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from components.server.settings import VisitorSettings
 
 
 def serve(*panels: Callable[[], Any]) -> None:
-    """Serve a page of these panels, one below the other."""
+    """Serve a page with these panels, one below the other."""
     with gr.Blocks(title="Speculative decoding") as blocks:
         for panel in panels:
             panel()
@@ -22,7 +22,7 @@ def serve(*panels: Callable[[], Any]) -> None:
 
 
 def alone(panel: Callable[[], Any], **changes: Any) -> None:
-    """Serve one panel with a short real run of the embedded pair."""
+    """Serve one panel together with a short real run of the embedded pair."""
     pair = specdec.load_pair("stories")
     settings = VisitorSettings(prompt="Once upon a time", max_new_tokens=48, **changes)
 

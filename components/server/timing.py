@@ -19,34 +19,34 @@ from components.server.zero_gpu import Decoding
 from specdec import Round
 
 LEAST, MOST = 3, 7
-"""Repeats: at least so many where the server has no other run, at most so many."""
+"""The number of repeats: the minimum if the server has no other run, and the maximum."""
 ENOUGH = 3.0
-"""Seconds of repeats after which no more than `LEAST` are made."""
+"""After this many seconds of repeats only the minimum number is completed."""
 LONGEST = 5.0
-"""Seconds that a repeat after the first may take: of a longer run only the beginning is repeated."""
+"""The longest later repeat in seconds. For a longer run only the beginning is repeated."""
 BLOCK = 8
-"""Tokens that one of them decodes before it is the other's turn."""
+"""Tokens that one side decodes before the other side's turn."""
 
 Beginning = Callable[[], Generator[Any, None, Decoding]]
 Seconds = dict[str, list[float]]
-"""Of one repeat: the decoding seconds of each round of "run" and of "plain"."""
+"""One repeat: the decoding seconds of each round of "run" and of "plain"."""
 
 
 class Repeats:
-    """Repeats of a run and of plain decoding.
+    """The repeats of a run and of plain decoding.
 
-    plain_rounds: those of the first repeat; seconds: of each repeat.
+    plain_rounds: plain decoding's rounds of the first repeat; seconds: times of each repeat.
     """
 
     def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool]):
-        """alone: whether no other run is decoded, without which one repeat is all."""
+        """alone: whether no other run is being decoded. If there is one, a single repeat is made."""
         self.plain_rounds: list[Round] = []
         self.seconds: list[Seconds] = []
         self._beginnings = {"run": run, "plain": plain}
         self._alone = alone
 
     def steps(self) -> Generator[Any, None, None]:
-        """Decode all repeats, a step of work for each round."""
+        """Decode all repeats, one step per round."""
         start, most = time.monotonic(), sys.maxsize
         while len(self.seconds) < MOST:
             begun = time.monotonic()
@@ -58,7 +58,7 @@ class Repeats:
                 most = max(BLOCK, int(len(self.plain_rounds) * LONGEST / (now - begun)))
 
     def _repeat(self, most: int) -> Generator[Any, None, None]:
-        """One repeat, of the first `most` tokens."""
+        """Decode one repeat of the first `most` tokens."""
         with ExitStack() as open_runs:
             decodings: dict[str, Decoding] = {}
             for name, begin in self._beginnings.items():
@@ -83,5 +83,5 @@ class Repeats:
 
 
 def decoding_seconds(round: Round) -> float:
-    """Seconds of drafting, evaluating and verifying, without what is recorded for the page."""
+    """Seconds of drafting, evaluating and verifying, without the time for the page's records."""
     return round.seconds.draft + round.seconds.evaluate + round.seconds.verify

@@ -1,4 +1,5 @@
-"""The topologies a visitor can choose by name, measured ones included, and a tree as an address writes it."""
+"""The topologies that a visitor can choose by name, including measured ones, and the notation of a tree in an
+address."""
 
 from __future__ import annotations
 
@@ -26,28 +27,30 @@ WITHOUT_K = tuple(name for name, entry in TOPOLOGIES.items() if not entry.takes_
 MEASURED = tuple(name for name, entry in TOPOLOGIES.items() if entry.measured)
 
 _TEMPERATURE, _TOP_P = 0.1, 0.05
-"""Steps of temperature and top-p between which acceptance hardly changes: what was measured for one visitor
-serves the others next to it."""
+"""Steps of temperature and top-p within which acceptance hardly changes. A measurement for one visitor serves
+all visitors within a step.
+"""
 _MOST_TEMPERATURE, _MOST_TOP_K = 2.0, 1024
 _AT_ONCE = (1, 4, 16)
-"""Runs at once for which `auto` measures a tree."""
+"""The numbers of runs for which `auto` measures a tree."""
 
 KeyedSteps = Generator[Hashable, None, Any]
-"""Small steps of a measurement; the first yields its key, the others None."""
+"""Small steps of a measurement. The first one yields its key, the others None."""
 
 
 def has_to_measure(settings: Any) -> bool:
-    """Whether these settings of a run leave its tree to a measurement."""
+    """Whether these settings leave the choice of the tree to a measurement."""
     return settings.method != "ar" and settings.topology in MEASURED and not settings.tree
 
 
 def first_phase(settings: Any) -> str:
-    """What the page is told before such a run has begun."""
+    """The first phase that the page shows for a run with these settings."""
     return "choosing" if has_to_measure(settings) else "running"
 
 
 def prepare(pair: Pair, model: Model, k: int) -> None:
-    """Measure the tree of the page's own settings in turns of the model, so that no visitor waits for it."""
+    """Measure the tree for the page's default settings in turns of the model, so that no visitor waits for
+    it."""
     if isinstance(pair, ModelPair) and pair.draft is not None:
         tree = steps(pair, "optimal", k, method="ersd", temperature=1.0, top_k=0, top_p=1.0)
         for _ in Claim(model).turns(tree):
@@ -62,14 +65,14 @@ def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
 def steps(
     pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, at_once: int = 1, **sampling: Any
 ) -> KeyedSteps:
-    """Choose the topology of that name for `specdec.stream`, in small steps where that takes measuring.
+    """Choose the topology of that name for `specdec.stream`, in small steps if it must be measured.
 
-    The first step yields the key of the measurement: what it finds serves all runs with the same key.
+    The first step yields the key of the measurement: all runs with the same key can use its result.
 
-    tree: for a measured topology, the very tree instead, as `written`; at_once: runs that are decoded
-    together, for `auto`, where the text does not depend on the tree; sampling: temperature, top_k and top_p,
-    on whose neighbourhood a measured acceptance depends. ValueError lists the names there are, or says what
-    does not fit.
+    tree: for a measured topology, the tree to use instead, in the notation of `written`; at_once: the number
+    of runs that are decoded together, used by `auto` if the tree does not affect the text; sampling:
+    temperature, top_k and top_p, since acceptance is measured at nearby values. ValueError lists the known
+    names or says which value does not fit.
     """
     if among("topology", name, NAMES) in MEASURED:
         if tree:
@@ -96,10 +99,11 @@ def _measured(
 
 
 def _shipped(pair: ModelPair, settings: RunSettings) -> Sequence[float] | None:
-    """Acceptance by child index of the embedded pair, measured when it was trained; None for all else.
+    """The embedded pair's acceptance by child index, measured after its training; None for other pairs and
+    settings.
 
-    It is known for temperature 1 without top-k and top-p, as the page opens: the first click of a class does
-    not wait for a measurement.
+    It is known for temperature 1 without top-k and top-p, the page's defaults, so the first click of a class
+    does not wait for a measurement.
     """
     if not is_embedded(pair) or settings.sampling != Sampling():
         return None
@@ -117,12 +121,12 @@ def _shipped_acceptance() -> dict[str, list[float]]:
 
 
 def _about(at_once: int) -> int:
-    """Runs at once that stand for so many: each number is measured by itself."""
+    """The number of runs to measure for: nearby numbers share one measurement."""
     return next((number for number in _AT_ONCE if at_once <= number), _AT_ONCE[-1])
 
 
 def neighbour(sampling: Sampling) -> Sampling:
-    """The sampling at which acceptance is measured for this one and all around it."""
+    """The sampling at which acceptance is measured for this sampling and all nearby ones."""
     temperature = min(round(sampling.temperature / _TEMPERATURE) * _TEMPERATURE, _MOST_TEMPERATURE)
     top_p = min(max(round(sampling.top_p / _TOP_P), 1) * _TOP_P, 1.0)
     top_k = 1 << (sampling.top_k - 1).bit_length() if sampling.top_k else 0
@@ -130,15 +134,17 @@ def neighbour(sampling: Sampling) -> Sampling:
 
 
 def written(tree: specdec.Topology) -> str:
-    """A tree as an address has it: the number of children of each node in level order, "3.1.1" for a root
-    with three children of which the first two have one each. Nodes after the last with children are left out.
+    """A tree in the notation of addresses: the number of children of each node in level order.
+
+    "3.1.1" is a root with three children of which the first two have one child each. Zeros at the end are
+    left out.
     """
     counts = [str(len(children)) for children in tree.children]
     return ".".join(counts[: 1 + max((row for row, n in enumerate(counts) if n != "0"), default=0)])
 
 
 def read(text: str) -> specdec.Topology:
-    """The tree that `written` wrote. ValueError where it is none."""
+    """The tree of a text by `written`. ValueError if the text is none."""
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})*", text):
         raise ValueError(
             f"tree = {text!r:.60} is not the number of each node's children, like 3.1.1 for a root with three"
@@ -153,7 +159,7 @@ def read(text: str) -> specdec.Topology:
 
 
 def _context_tree(pair: ModelPair, k: int, method: str) -> Any:
-    # what it expects was learnt at temperature 1; under any other it is no less exact
+    # its expectations were learnt at temperature 1; at other temperatures it is still exact
     if not is_embedded(pair) or method not in STAGES:
         raise ValueError(
             "topology = 'context' is learnt for the embedded pair, GSD and ERSD; for others learn it with "

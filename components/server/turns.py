@@ -41,19 +41,20 @@ if TYPE_CHECKING:
     from gradio import Request
 
 TOLD_EVERY = 1.0
-"""Seconds between two reports to somebody who waits."""
+"""Seconds between two reports to a waiting visitor."""
 _RECENT = 16
-"""Finished runs that the time of a wait is estimated from."""
+"""Number of finished runs from which a waiting time is estimated."""
 
 
 def visitor(request: Request) -> Visitor:
-    """Whose request it is: by address, and by the browser's tab that sent it."""
+    """The visitor of a request: the address, and the browser tab that sent it."""
     assert request.request is not None, "a request that came through the network"
     return Visitor(addresses.address(request.request.scope), request.session_hash)
 
 
 class Bounds(NamedTuple):
-    """Of a line: seats, and runs that wait for one; runs of one address and of one tab, waiting or seated."""
+    """The limits of a line: seats, waiting runs, and the waiting or seated runs of one address and of one
+    tab."""
 
     seats: int
     waiting: int
@@ -63,7 +64,8 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A place in line. number: 1 is seated next; of: how many wait; seconds: about, None: unknown."""
+    """A place in line. number: 1 is seated next; of: the length of the line; seconds: estimated wait, None if
+    unknown."""
 
     number: int
     of: int
@@ -71,7 +73,8 @@ class Place:
 
 
 class Turns:
-    """Seats at one model. bounds: gives those in force; model: shared with other lines, or its own."""
+    """The seats at one model. bounds: returns the current limits; model: shared with other lines, or a new
+    one."""
 
     def __init__(self, bounds: Callable[[], Bounds], model: Model | None = None):
         self._bounds = bounds
@@ -82,9 +85,9 @@ class Turns:
         self._recent: deque[float] = deque(maxlen=_RECENT)
 
     def seat(self, visitor: Visitor = NOBODY) -> Seat:
-        """A place in the line, or a seat where one is free.
+        """Take a seat, or a place in the line if none is free.
 
-        ValueError where the line is full, or this visitor's tab or address has enough runs already.
+        ValueError if the line is full, or if this visitor's tab or address has too many runs.
         """
         with self._lock:
             self._check(visitor)
@@ -96,12 +99,12 @@ class Turns:
 
     @property
     def num_seated(self) -> int:
-        """Runs that have a seat."""
+        """Runs with a seat."""
         return len(self._seated)
 
     @property
     def num_waiting(self) -> int:
-        """Runs that wait for one."""
+        """Runs that wait for a seat."""
         return len(self._line)
 
     def _check(self, visitor: Visitor) -> None:
@@ -125,7 +128,7 @@ class Turns:
             )
 
     def _free_for(self, address: str) -> bool:
-        """Whether this address could sit down now. The lock is held."""
+        """Whether this address may sit down now. The caller holds the lock."""
         seats = self._bounds().seats
         free, held = seats - len(self._seated), self._held()[address]
         return free > (seats // 4 if held else 0)
@@ -134,16 +137,16 @@ class Turns:
         return Counter(seat.visitor.address for seat in self._seated)
 
     def _ordered(self) -> list[Seat]:
-        """The line in the order in which it will be seated: the address with the fewest seats is next."""
+        """The line in the order of seating: first the address with the fewest seats."""
         held, rank = self._held(), {}
         for seat in self._line:
             rank[seat] = held[seat.visitor.address]
             held[seat.visitor.address] += 1
-        # in order of arrival where alike
+        # equal entries stay in order of arrival
         return sorted(self._line, key=lambda seat: (rank[seat], self.model.right(seat)))
 
     def _fill(self) -> None:
-        """Seat whoever is next, as long as there is room. The lock is held."""
+        """Seat waiting runs while there is room. The caller holds the lock."""
         while seat := next((each for each in self._ordered() if self._free_for(each.visitor.address)), None):
             self._line.remove(seat)
             self._seated.append(seat)
@@ -168,7 +171,8 @@ class Turns:
             return Place(number, len(self._line), self._seconds(number))
 
     def _seconds(self, number: int) -> float | None:
-        """Until the run at this place is seated. Seated runs share the time: one ends every `mean`."""
+        """Estimated seconds until the run at this place is seated. The seated runs share the time, so one
+        ends every `mean` seconds."""
         if not self._recent:
             return None
         mean = fmean(self._recent)
@@ -177,8 +181,8 @@ class Turns:
 
 
 class Seat(Claim):
-    """One run's place with `Turns`; a context manager. worked: its seconds of the model, those that it shared
-    with other runs in equal parts."""
+    """One run's place in `Turns`, a context manager. worked: the run's seconds of the model; time shared with
+    other runs is divided equally."""
 
     def __init__(self, turns: Turns, visitor: Visitor):
         super().__init__(turns.model)
@@ -189,7 +193,7 @@ class Seat(Claim):
 
     @property
     def shares(self) -> tuple[Seat]:
-        """A seat's own turns are for its own run."""
+        """Turns taken through a seat belong to its own run."""
         return (self,)
 
     def __enter__(self) -> Seat:
@@ -199,7 +203,7 @@ class Seat(Claim):
         self._turns._leave(self)
 
     def wait(self, every: float = TOLD_EVERY) -> Iterator[Place]:
-        """The place in line, at once and then every `every` seconds, until the run is seated."""
+        """Yield the place in line now and then every `every` seconds, until the run is seated."""
         while (place := self._turns._place(self)) is not None:
             yield place
             self.seated.wait(every)
@@ -218,6 +222,8 @@ def _checks() -> Bounds:
 
 
 MODEL = Turns(_runs)
-"""The line for the page's model."""
+"""The line of the page's model."""
 CHECKS = Turns(_checks, MODEL.model)
-"""A short one for losslessness checks, whose work takes turns with the runs: they share the interpreter."""
+"""A short line for losslessness checks. Their work takes turns with the runs because both share the
+interpreter.
+"""

@@ -32,14 +32,15 @@ from specdec.pair import Pair
 DEFAULT = "qwen3-8b"
 """The pair of `known_pairs` that a Space without `SPECDEC_TARGET` loads."""
 LEAST, MOST = 10, 20
-"""Seconds of GPU that a run asks for."""
+"""The most seconds of GPU that a run asks for."""
 _BEGIN, _PER_TOKEN, _TRIAL = 4, 0.1, 15
-"""Seconds for moving the models, for each token, and for measuring acceptance first. Not measured on ZeroGPU:
-guesses on the safe side, for 8 B parameters in bfloat16."""
+"""Seconds for moving the models, for each token, and for a measurement of acceptance. They are safe guesses
+for 8 B parameters in bfloat16, not measured on ZeroGPU.
+"""
 
 
 class Decoding(Protocol):
-    """A run that has begun, here or in another process; its rounds come one by one."""
+    """A run that has begun, in this process or another one. It yields its rounds one by one."""
 
     topology: specdec.Topology | specdec.ContextTree
     prompt_ids: tuple[int, ...]
@@ -48,16 +49,18 @@ class Decoding(Protocol):
 
     @property
     def pair(self) -> Pair:
-        """The pair that decodes it."""
+        """The pair that decodes the run."""
 
     def __iter__(self) -> Iterator[specdec.Round]: ...
     def __next__(self) -> specdec.Round: ...
     def close(self) -> None:
-        """End it and free what it holds."""
+        """End the run and free what it holds."""
 
 
 Start = Callable[..., Decoding]
-"""Begins a run in this process: pair, settings, detail, prompt_ids, as `components.server.run.start`."""
+"""Begins a run in this process. The arguments are pair, settings, detail and prompt_ids, as for
+`components.server.run.start`.
+"""
 
 
 def here(environment: Mapping[str, str] = os.environ) -> bool:
@@ -66,16 +69,17 @@ def here(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pair:
-    """The pair for the GPU, by hub ids or else `DEFAULT`; the embedded pair on the CPU where that fails.
+    """Load the pair for the GPU, by hub ids or else `DEFAULT`. If that fails, load the embedded pair on the
+    CPU.
 
-    To be called before the page is built. Runs are limited to what fits into `MOST` seconds.
+    Call this before the page is built. It limits runs to what fits into `MOST` seconds.
     """
     if target is None:
         target, draft = known_pairs.BY_NAME[DEFAULT].hub_ids
     from specdec.models import HFModel
 
     try:
-        # what a model can do is found out on the CPU: here there is no GPU yet
+        # the self-check runs on the CPU because this process has no GPU
         pair = specdec.load_pair(target, draft, device="cpu", dtype=dtype)
     except ValueError as error:
         logging.warning("the embedded pair is used instead: %s", error)
@@ -95,11 +99,11 @@ def embedded() -> Pair:
 
 
 class NoGpuError(ValueError):
-    """No GPU for this run; says why in words for the visitor."""
+    """No GPU is available for this run. The message is for the visitor."""
 
 
 class Beginning(NamedTuple):
-    """What is known of a run before its first round."""
+    """The facts about a run before its first round."""
 
     topology: Any
     prompt_ids: tuple[int, ...]
@@ -107,13 +111,14 @@ class Beginning(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A run that does not begin: the visitor's mistake."""
+    """A run that cannot begin because of the visitor's settings."""
 
     message: str
 
 
 class Ending(NamedTuple):
-    """What is known after its last, and what the pair learnt about itself in the other process."""
+    """The facts about a run after its last round, and what the pair learnt about itself in the other
+    process."""
 
     prefill_seconds: float
     measurements: dict[Any, Any]
@@ -121,7 +126,7 @@ class Ending(NamedTuple):
 
 
 class Lender:
-    """A pair whose runs are on a GPU that each of them borrows; all else is the pair's own."""
+    """A pair whose runs each borrow a GPU. All other attributes are those of the pair."""
 
     def __init__(self, pair: Pair, start: Start):
         import spaces
@@ -136,11 +141,12 @@ class Lender:
         return getattr(self.pair, name)
 
     def start(self, settings: VisitorSettings, *details: Any) -> BorrowedRun:
-        """Begin a run; `NoGpuError` where none is lent."""
+        """Begin a run. `NoGpuError` if no GPU is available."""
         return BorrowedRun(self, self._borrowed(settings, *details))
 
     def seconds(self, settings: VisitorSettings, *_: Any) -> int:
-        """Seconds of GPU to ask for: more for more tokens, and where acceptance has yet to be measured."""
+        """Seconds of GPU to ask for. They grow with the tokens, and with an acceptance measurement if one is
+        needed."""
         trial = _TRIAL if self._has_to_measure(settings) else 0
         seconds = _BEGIN + settings.max_new_tokens * _PER_TOKEN
         return trial + min(MOST, max(LEAST, round(seconds)))
@@ -150,10 +156,10 @@ class Lender:
         return topologies.has_to_measure(settings) and not known
 
     def _work(self, settings: VisitorSettings, *details: Any) -> Iterator[Any]:
-        """The whole run, in the process that has the GPU."""
+        """The whole run, in the process with the GPU."""
         try:
             run = self._start(self.pair, settings, *details)
-        except ValueError as error:  # of other errors than Gradio's own, only the class gets through
+        except ValueError as error:  # other errors than Gradio's own lose their message
             yield Refusal(str(error))
             return
         with closing(run):
@@ -163,7 +169,7 @@ class Lender:
 
 
 class BorrowedRun(Iterator[specdec.Round]):
-    """The rounds of a run in another process, with what `specdec.decoding.run.Run` tells about itself."""
+    """The rounds of a run in another process, with the attributes of `specdec.decoding.run.Run`."""
 
     prefill_seconds = 0.0
 
@@ -184,7 +190,7 @@ class BorrowedRun(Iterator[specdec.Round]):
         raise StopIteration
 
     def close(self) -> None:
-        """Give the GPU back, also before the end."""
+        """Give the GPU back, even before the end."""
         self._updates.close()
 
     def _next(self) -> Any:
@@ -195,18 +201,19 @@ class BorrowedRun(Iterator[specdec.Round]):
 
 
 class BorrowedJob:
-    """A borrowed run as `scheduler.Job` has its runs: whoever reads its rounds decodes them, in turns."""
+    """A borrowed run with the methods of `scheduler.Job`. Reading its rounds decodes them, in turns of the
+    model."""
 
     def __init__(self, claim: Claim, run: BorrowedRun):
         self.run = run
         self._rounds = claim.turns(run)
 
     def beginning(self, every: float) -> Iterator[None]:  # noqa: ARG002
-        """Nothing: the run has begun."""
+        """Yields nothing, because the run has already begun."""
         return iter(())
 
     def batches(self, interval: float) -> Iterator[list[specdec.Round]]:
-        """The rounds in lists, `interval` seconds apart; an error comes after the rounds before it."""
+        """Yield lists of rounds, `interval` seconds apart. An error comes after the rounds before it."""
         batch: list[specdec.Round] = []
         failure: Exception | None = None
         due = time.monotonic()
@@ -230,7 +237,7 @@ class BorrowedJob:
 
 
 def _in_words(error: gr.Error) -> ValueError:
-    """What `spaces` tells by the title of an error."""
+    """The message for an error of `spaces`, which is known by its title."""
     title, message = getattr(error, "title", ""), str(error.message).strip()
     if "quota" in title or "credits" in title or "duration" in title:
         return NoGpuError(f"Your time on the shared GPU is used up for now. {message}")
