@@ -1,8 +1,8 @@
-"""Learn context-aware acceptance (`context`) from texts of the target.
+"""Learns context-aware acceptance (`context`) from texts of the target.
 
-A node of a draft tree that is verified stands behind the target's own text, so such texts with P and Q at
-each of their positions are all that is needed: one race and one set of uniforms are drawn for each
-position, and which child would have been accepted is what the hazards learn to tell.
+Every verified node of a draft tree stands after text of the target's distribution. So texts of the target,
+with P and Q at each position, are all the data needed. For each position one race and one set of uniforms are
+drawn. The hazards learn to predict which child would have been accepted.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _TEXT = 200
 
 
 class Samples(NamedTuple):
-    """Positions of texts: features of each stage [n, WIDTH, features], and the accepted children.
+    """Positions of texts: the features of each stage [n, WIDTH, features], and which children were accepted.
 
-    accepted: bool [n, WIDTH], true for at most one child. offered: bool [n, WIDTH], the children that q has
-    tokens for.
+    accepted: bool [n, WIDTH], true for at most one child. offered: bool [n, WIDTH], false for children beyond
+    the
+    number of tokens with q > 0.
     """
 
     stages: dict[str, Tensor]
@@ -60,9 +61,9 @@ def learn_context(
     tokens: int = 20_000,
     seed: int = 0,
 ) -> ContextAcceptance:
-    """Learn a pair's context-aware acceptance from at least `tokens` tokens of texts after these prompts.
+    """Learns a pair's context-aware acceptance from at least `tokens` tokens of text after these prompts.
 
-    ValueError for an argument that does not fit, as in `generate`.
+    ValueError for an invalid argument, as in `generate`.
     """
     among("method", method, STAGES)
     if isinstance(prompts, str) or not len(prompts):
@@ -80,7 +81,7 @@ def learn_context(
 
 
 def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator) -> Samples:
-    """What to learn from n positions, on a race drawn at each, for GSD on uniforms too.
+    """Samples at n positions: draws a race at each, and for GSD uniforms too.
 
     log_p, log_q: [n, vocabulary].
     """
@@ -95,7 +96,7 @@ def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator
         uniforms = torch.rand(len(log_q), WIDTH, dtype=torch.float64, generator=noise)
         first = gsd_tests(log_p.double().exp(), log_q.double().exp(), children, uniforms)
         accepted = first[:, None] == torch.arange(width)
-        # a level's nodes share their uniforms, the positions of a text do not
+        # one call per position: nodes of a level share uniforms, but positions of a text do not
         tested = torch.cat([tested_features(q[None], u) for q, u in zip(log_q, uniforms, strict=True)])
         drafted = torch.cat([tested, of_children(log_q, children)], -1)
         stages = {"node": of_node(log_q), "tested": tested, "drafted": drafted}
@@ -103,7 +104,7 @@ def sampled(log_p: Tensor, log_q: Tensor, method: Method, noise: torch.Generator
 
 
 def fitted(samples: Samples, method: Method) -> ContextAcceptance:
-    """Hazards of each stage by penalised maximum likelihood."""
+    """The acceptance whose hazards fit the samples, by penalised maximum likelihood at each stage."""
     at_risk = _at_risk(samples).float()
     stages = {
         name: _hazards(seen, samples.accepted.float(), at_risk) for name, seen in samples.stages.items()
@@ -132,7 +133,7 @@ def _hazards(seen: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
 
 
 def _at_risk(samples: Samples) -> Tensor:
-    """Bool [n, WIDTH]: offered children of which no earlier sibling was accepted."""
+    """The offered children without an accepted earlier sibling, bool [n, WIDTH]."""
     earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
     return samples.offered & (earlier == 0)
 
@@ -151,7 +152,7 @@ def _joined(parts: Sequence[Samples]) -> Samples:
 def _texts(
     pair: ModelPair, prompts: Sequence[str | Sequence[int]], sampling: Sampling, tokens: int, seed: int
 ) -> Iterator[tuple[list[int], int]]:
-    """Token ids of texts with their prompts, and where the text begins."""
+    """Texts of the target: the token ids of prompt and text, and the index where the text begins."""
     done = number = 0
     while done < tokens:
         g = generate(

@@ -1,8 +1,8 @@
-"""From logits to the probabilities that are drafted from and verified with.
+"""Turns logits into the probabilities for drafting and verification.
 
-P and Q go through the same pipeline: slice to the shared vocabulary, temperature, top-k, top-p,
-softmax in float32 or float64 (in half precision it would round the tail of a large vocabulary to zero).
-Results are log-probabilities, since races compare `log e - log p`.
+P and Q go through the same steps: restriction to the shared vocabulary, temperature, top-k, top-p, and a
+softmax in float32 or float64. (In half precision, the softmax would round the tail of a large vocabulary to
+zero.) Results are log-probabilities, because races compare `log e - log p`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ _COLDEST = 1e-10
 class Sampling:
     """How logits become probabilities.
 
-    temperature: 0 is greedy (all mass on the argmax); below 1e-10 it counts as 1e-10. top_k: keep the k most
-    probable tokens, 0 or None keeps all. top_p: keep the most probable tokens until their mass reaches p, 1.0
-    or None keeps all. Tokens tied with the last one kept are kept too. ValueError names a value out of range.
+    temperature: 0 is greedy (all mass on the argmax). Values from 0 to 1e-10 count as 1e-10.
+    top_k: keep the k most probable tokens; 0 or None keeps all.
+    top_p: keep the most probable tokens until their mass reaches p; 1.0 or None keeps all.
+    Tokens with the same probability as the last token that is kept are kept too. ValueError names a value out
+    of
+    range.
     """
 
     temperature: float = 1.0
@@ -82,18 +85,19 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
 
 
 def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = None) -> Tensor | None:
-    """`log_probs` but for a constant of each row, which no race notices, in less time and unchecked.
+    """`log_probs` without its normalisation, which no race needs: faster, and without checks.
 
-    The very weights whose softmax `log_probs` is: divided otherwise, a tiny temperature would make another
-    distribution of them. None where probabilities are needed to know which tokens are kept.
+    A softmax of these weights gives exactly `log_probs`, because both divide by the temperature in the same
+    way.
+    None for top-k and top-p, which need the probabilities.
     """
     return _tempered(_shared(logits, vocab_size), sampling.temperature) if sampling.keeps_all else None
 
 
 def _check_finite(log_p: Tensor) -> None:
-    """ValueError where the logits of a row of log_p [..., vocabulary] were NaN, +inf or all -inf.
+    """ValueError if the logits of a row of log_p [..., vocabulary] held NaN or +inf, or were all -inf.
 
-    Each of these makes the whole row NaN, so one entry of each row is enough to look at.
+    Each of these makes all log-probabilities of the row NaN, so one entry per row is checked.
     """
     if any(map(math.isnan, log_p[..., 0].flatten().tolist())):
         raise ValueError(
@@ -103,10 +107,10 @@ def _check_finite(log_p: Tensor) -> None:
 
 
 class LazyLogProbs(Sequence[Any]):
-    """Log-probabilities by row, computed when a row is looked at: verification visits few of them.
+    """Log-probabilities by row, computed on first access, because verification visits few rows.
 
-    logits: by row, [at least vocab_size]; None for a row that has none, and then no log-probabilities. known:
-    those that are computed already.
+    logits: [at least vocab_size] for each row; None for a row without logits, which has no log-probabilities.
+    known: rows that are computed already.
     """
 
     def __init__(
@@ -130,9 +134,9 @@ class LazyLogProbs(Sequence[Any]):
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """normalise(max(p - q, 0)) over the last dimension; p itself where that is zero everywhere.
+    """normalise(max(p - q, 0)) over the last dimension; p itself if that is zero everywhere.
 
-    The distribution that GSD goes on with after a rejection (Section 2 of the paper).
+    This is the target's distribution for GSD after a rejection (Section 2 of the paper).
     """
     excess = (p - q).clamp_min_(0)
     mass = excess.sum(-1, keepdim=True)
@@ -153,7 +157,7 @@ def _tempered(logits: Tensor, temperature: float) -> Tensor:
         return logits
     if temperature < _COLD:
         logits = logits.double()
-    # dividing the distance to the maximum keeps equal logits from being rounded apart
+    # The distance to the maximum is divided, so that rounding keeps equal logits equal.
     return (logits - logits.amax(-1, keepdim=True)) / max(temperature, _COLDEST)
 
 
@@ -163,7 +167,7 @@ def _greedy(logits: Tensor) -> Tensor:
 
 
 def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
-    """Log-probability of the last token kept: the mass before it is below top_p."""
+    """The smallest log-probability that top-p keeps: the mass of the tokens before it is below top_p."""
     values = _most_probable(log_p, top_p)
     probs = values.exp()
     mass_before = probs.cumsum(-1) - probs
@@ -172,8 +176,8 @@ def _nucleus_cutoff(log_p: Tensor, top_p: float) -> Tensor:
 
 
 def _most_probable(log_p: Tensor, top_p: float) -> Tensor:
-    """The largest log-probabilities in order, as many as hold a mass of top_p, or more."""
-    # elsewhere whether a guess was enough could only be known by waiting for the device
+    """The largest log-probabilities in order; they have at least a mass of top_p."""
+    # On another device, checking whether the guess was large enough would have to wait for the device.
     if log_p.device.type == "cpu":
         values = log_p.topk(min(_NUCLEUS_GUESS, log_p.shape[-1]), -1).values
         if values.shape[-1] == log_p.shape[-1] or not (values.exp().sum(-1) < top_p).any():

@@ -1,8 +1,9 @@
-"""Token ids to text, piece by piece.
+"""Turns token ids into text, piece by piece.
 
-A token may be a part of a character, or mean another text at the start than in the middle (SentencePiece
-drops a leading space), so the text of a token depends on those around it. `TextStream` gives the text that
-each emitted token adds; `TokenTexts` names a token by itself, as drafted tokens and race bars need.
+The text of a token depends on the tokens around it. A token may be a part of a character, and it may have
+another text at the start than in the middle, because SentencePiece drops a leading space. `TextStream` gives
+the text that each emitted token adds. `TokenTexts` gives a token a name by itself, for drafted tokens and
+race bars.
 """
 
 from __future__ import annotations
@@ -12,27 +13,30 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 Kind = Literal["silent", "byte", "plain"]
-"""What decoding does with a token: leaves it out, joins it with the bytes beside it, or neither."""
+"""How decoding treats a token: it leaves it out, joins it with neighbouring bytes, or shows its own text."""
 
 
 class TextStream:
-    """The text that each token adds after a prompt; what later tokens may change is held back.
+    """The text that each token adds after a prompt. Text that later tokens may change is held back.
 
-    tokenizer: a Hugging Face tokenizer, or None for pairs without one, whose text is empty. The pieces of all
-    tokens and of `flush` join to what `tokenizer.decode` gives for prompt and tokens together, special tokens
-    left out, after what it gives for the prompt. Where the prompt's text is no beginning of the whole (it
-    ended inside a character), the pieces begin where the two part. Nothing raises, whatever the ids.
+    tokenizer: a Hugging Face tokenizer; None for a pair without one, whose text is empty.
 
-    Held back are an unfinished character; a run of byte tokens (`<0xC3>`), all of which become replacement
-    characters where one of them fits no character; and what the tokenizer's clean-up of spaces may join.
-    Only a window of the last tokens is decoded, so that a token costs the same however long the text.
+    The pieces of all tokens and of `flush`, joined, are the text that `tokenizer.decode` gives for prompt and
+    tokens without special tokens, minus the prompt's own text. If the prompt ends inside a character, its own
+    text is not a prefix of the whole; the pieces then start at the first difference. No token id raises.
+
+    Three things are held back: an unfinished character; a run of byte tokens (`<0xC3>`), because one invalid
+    byte
+    turns the whole run into replacement characters; and characters that the tokenizer's clean-up of spaces
+    may
+    join. Only a window of the last tokens is decoded, so that a token costs the same in a text of any length.
     """
 
     def __init__(self, tokenizer: Any | None, prompt_ids: Sequence[int] = ()):
         self._tokenizer = tokenizer
         if tokenizer is None:
             return
-        # those written in Python do as they please (CTRL's "hel@@" waits for "lo")
+        # a tokenizer written in Python may change earlier text (CTRL's "hel@@" waits for "lo")
         self._is_probed = getattr(tokenizer, "backend_tokenizer", None) is None
         self._kinds: dict[int, Kind] = {}
         self._limit = 2 * _CONTEXT
@@ -41,12 +45,12 @@ class TextStream:
         self._cleaned = _Cleaned(tokenizer, prompt_ids) if _cleans(tokenizer) else None
 
     def push(self, token_id: int) -> str:
-        """Text that this token completes."""
+        """Adds a token and returns the text that it completes."""
         kind = "silent" if self._tokenizer is None else self._kind(token_id)
         if kind == "silent":
             return ""
         self._window.append(token_id)
-        if kind == "byte":  # nothing of its run is settled before another token ends it
+        if kind == "byte":  # a run of byte tokens is only settled when another token ends it
             return ""
         settled, held = self._split(self._window)
         piece = self._piece(settled)
@@ -55,16 +59,16 @@ class TextStream:
         return piece
 
     def flush(self) -> str:
-        """What is left at the end: of an unfinished character, its replacement characters."""
+        """The text that is still held back. An unfinished character becomes replacement characters."""
         return "" if self._tokenizer is None else self._piece(self._decode(self._window), last=True)
 
     def _piece(self, text: str, last: bool = False) -> str:
-        """What is new in this text of the window."""
+        """The text that was not given yet. text: the settled text of the window."""
         dropped, piece = self._given.change(text)
         return piece if self._cleaned is None else self._cleaned.piece(dropped, piece, last)
 
     def _split(self, token_ids: list[int]) -> tuple[str, str]:
-        """The text of these tokens: what no later token can change, and the rest."""
+        """The text of these tokens in two parts: the part that no later token can change, and the rest."""
         text = self._decode(token_ids)
         settled = text
         if self._is_probed:
@@ -73,10 +77,13 @@ class TextStream:
         return settled, text[len(settled) :]
 
     def _forget(self, settled: str, held: str) -> None:
-        """Shorten the window where what is left has a text that ends alike, and so goes on alike.
+        """Shortens the window if the shorter window's text goes on like the longer one's.
 
-        Of a character that began before it, a window has up to three bytes, each a character of its text:
-        from the fourth on, both texts are the same.
+        It does if both texts end alike. A shorter window may begin inside a character. Up to three bytes of
+        that
+        character are left in it, and each of them is decoded as a character of its own. From the fourth
+        character on
+        both texts are therefore the same.
         """
         for count in _doubled(_CONTEXT, len(self._window)):
             recent = self._window[-count:]
@@ -89,7 +96,7 @@ class TextStream:
         self._limit = 2 * len(self._window)
 
     def _last_of(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The prompt's last tokens, as many as tell how the text after them begins; silent ones left out."""
+        """The prompt's last tokens that have a text: as many as decide how the following text begins."""
         for count in _doubled(_CONTEXT, len(prompt_ids)):
             recent = self._heard(prompt_ids[-count:])
             closed = list(recent)
@@ -113,15 +120,15 @@ class TextStream:
 
 
 class _Given:
-    """A text of which something was given already."""
+    """A growing text, of which a beginning was given out already."""
 
     def __init__(self, text: str):
         self.text = text
 
     def change(self, text: str) -> tuple[int, str]:
-        """How many characters at the end of what was given are no more, and what comes after the others.
+        """Takes the new text. Returns how many given characters it drops, and the text that it adds.
 
-        Nothing where the text is only a part of what was given: the rest of it may still come.
+        Nothing changes if the new text is a prefix of the given one, because the rest may still follow.
         """
         given = self.text
         if given.startswith(text):
@@ -132,7 +139,7 @@ class _Given:
 
 
 class _Cleaned:
-    """The clean-up of spaces that a tokenizer does after decoding (` .` to `.`), of a text that grows."""
+    """A growing text after the clean-up of spaces that a tokenizer does after decoding (` .` becomes `.`)."""
 
     def __init__(self, tokenizer: Any, prompt_ids: Sequence[int]):
         self._clean = tokenizer.clean_up_tokenization
@@ -140,27 +147,31 @@ class _Cleaned:
         self._given = _Given(self._clean(self._text))
 
     def piece(self, dropped: int, piece: str, last: bool) -> str:
-        """What is new in the cleaned text, where the text loses characters at its end and gets others."""
+        """The new part of the cleaned text.
+
+        dropped: number of characters that the uncleaned text loses at its end. piece: the text that it then
+        gains.
+        """
         self._text = self._text[: len(self._text) - dropped] + piece
         whole = self._text if last else self._text.rstrip(_JOINABLE)
         _, new = self._given.change(cleaned := self._clean(whole))
-        if self._given.text == cleaned:  # and not still a part of the prompt's
+        if self._given.text == cleaned:  # false while the text is still a prefix of the prompt's
             self._text, self._given = self._text[len(whole) :], _Given("")
         return new
 
 
 def prompt_text(tokenizer: Any | None, token_ids: Sequence[int]) -> str:
-    """The text of a prompt that was given as ids, special tokens included; empty without a tokenizer."""
+    """The text of a prompt that was given as token ids, with special tokens; empty without a tokenizer."""
     return "" if tokenizer is None else _decoded(tokenizer, token_ids)
 
 
 def _decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = False) -> str:
-    """What `tokenizer.decode` gives before it cleans up spaces, ids left out that it can't decode."""
+    """The text of `tokenizer.decode` before its clean-up of spaces, without the ids that it can't decode."""
     try:
         return tokenizer.decode(
             list(token_ids), skip_special_tokens=skip_special, clean_up_tokenization_spaces=False
         )
-    except BaseException as error:  # one written in Python may raise anything for an id without a token
+    except BaseException as error:  # a tokenizer written in Python may raise anything for an unknown id
         check_own(error)
         known = [token_id for token_id in token_ids if _token(tokenizer, token_id) is not None]
         if len(known) == len(token_ids):
@@ -169,7 +180,7 @@ def _decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = F
 
 
 def _token(tokenizer: Any, token_id: int) -> str | None:
-    """A token as the tokenizer writes it; None where it has none with this id."""
+    """The tokenizer's own string for a token; None if it has no token with this id."""
     try:
         tokenizer.decode([token_id], clean_up_tokenization_spaces=False)
         return tokenizer.convert_ids_to_tokens(token_id)
@@ -179,7 +190,10 @@ def _token(tokenizer: Any, token_id: int) -> str | None:
 
 
 def check_own(error: BaseException) -> None:
-    """Raise on what ends a program; a panic in Rust is no `Exception` either, and is the tokenizer's own."""
+    """Raises errors that must end the program, such as KeyboardInterrupt. Others are the tokenizer's own.
+
+    A panic in a Rust tokenizer is not an `Exception`, but it is the tokenizer's own too.
+    """
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 
@@ -195,7 +209,10 @@ def _kind_of(tokenizer: Any, token_id: int) -> Kind:
 
 
 def _cleans(tokenizer: Any) -> bool:
-    """Whether `tokenizer.decode` cleans spaces up: not where the model is BPE, even if it is asked for."""
+    """Whether `tokenizer.decode` cleans up spaces.
+
+    With a BPE model it does not, even if `clean_up_tokenization_spaces` is set.
+    """
     if not getattr(tokenizer, "clean_up_tokenization_spaces", False):
         return False
     model = type(getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)).__name__
@@ -204,7 +221,7 @@ def _cleans(tokenizer: Any) -> bool:
 
 
 def _shared(first: str, second: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix of two texts."""
     if second.startswith(first):
         return len(first)
     return next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), len(second))
@@ -218,10 +235,11 @@ def _doubled(first: int, end: int) -> Iterator[int]:
 
 
 def chat_text(tokenizer: Any, message: str) -> str:
-    """What a chat model reads where a user says `message`, up to where its answer begins.
+    """The text that a chat model reads for the user's `message`, up to the point where its answer begins.
 
-    ValueError where the tokenizer has no chat template, or one that can't be filled in or writes no text: it
-    is a program, which came with the model.
+    ValueError if the tokenizer has no chat template, or if the template fails or gives no valid text. (A
+    template
+    is a program that comes with the model.)
     """
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")
@@ -229,7 +247,7 @@ def chat_text(tokenizer: Any, message: str) -> str:
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
         )
-        text.encode()  # half a character raises here
+        text.encode()  # raises if the text holds half of a surrogate pair
     except Exception as error:
         cause = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise ValueError(f"the chat template of this pair's tokenizer fails: {cause[:200]}") from error
@@ -237,9 +255,9 @@ def chat_text(tokenizer: Any, message: str) -> str:
 
 
 class TokenTexts(dict[int, str]):
-    """How a token is called by itself: its text, or its bytes as `<E2 80>` where it is no whole text.
+    """The name of a token by itself: its text, or its bytes as `<E2 80>` if they are no complete character.
 
-    Each is worked out when it is first asked for.
+    A name is computed when it is first asked for.
     """
 
     def __init__(self, tokenizer: Any | None):
@@ -255,7 +273,7 @@ class TokenTexts(dict[int, str]):
             return str(token_id)
         token = _token(self._tokenizer, token_id)
         if token is None:
-            return f"<{token_id}>"  # padding of the logits, no token of the tokenizer
+            return f"<{token_id}>"  # an id in the padding of the logits, unknown to the tokenizer
         text = _decoded(self._tokenizer, [token_id])
         if token.startswith("\N{LOWER ONE EIGHTH BLOCK}") and not text.startswith(" "):
             text = " " + text  # SentencePiece's mark of a space, dropped at the start of a text
@@ -265,14 +283,14 @@ class TokenTexts(dict[int, str]):
 
 
 def _bytes_of(token: str) -> bytes:
-    """The bytes that a token stands for, as byte-fallback or byte-level tokenizers write them; else none."""
+    """The bytes of a token of a byte-fallback or byte-level tokenizer; empty for any other token."""
     if _BYTE_TOKEN.fullmatch(token):
         return bytes.fromhex(token[3:5])
     return bytes(_BYTES[char] for char in token) if all(char in _BYTES for char in token) else b""
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Character to byte, as byte-level tokenizers write bytes: printable ones as themselves."""
+    """Character -> byte in byte-level tokenizers, which write a printable byte as its own character."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
@@ -283,10 +301,10 @@ _BYTES = _byte_alphabet()
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 _BYTE_TOKEN = re.compile("<0x[0-9A-Fa-f]{2}>")
 _JOINABLE = " 'nvr"
-"""All characters of what a clean-up of spaces replaces (` .`, ` ' `, ` n't`, ` 've` and their like) but the
-last ones: nothing is replaced across another character, nor in what stands before it by what comes after."""
+"""The characters of the strings that a clean-up of spaces replaces (` .`, ` ' `, ` n't`, ` 've` and others),
+except the last character of each. A replacement never reaches across any other character."""
 
 _CONTEXT = 8
-"""Tokens that are usually enough to decode what follows them."""
+"""Number of tokens that usually is enough context to decode the tokens after them."""
 _TELLING = 4
-"""Characters of text that are enough to tell how the text goes on: no character has more bytes."""
+"""Characters of equal text after which two windows continue alike: no character has more bytes."""

@@ -1,4 +1,4 @@
-"""Plain decoding as a share of the memory bandwidth: each token reads all of the target's weights once."""
+"""Plain decoding as a share of the memory bandwidth, since each token reads all of the target's weights."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Limits = dict[str, dict[str, float]]
 
 
 def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) -> Limits:
-    """Limits of the contestants that decode plainly, by name.
+    """The limits of the contestants that decode plainly, by name.
 
-    `bandwidth`: that of a copy in memory, bytes per second. `tokens_per_second`: the rate that it allows,
-    where a token reads the weights alone, without keys and values. pairs: by dtype.
+    `bandwidth` is the speed of a copy in memory, in bytes per second. `tokens_per_second` is the rate that it
+    allows if a token reads the weights alone, without keys and values. pairs: by dtype.
     """
     result = {}
     for each in contestants:
@@ -34,8 +34,10 @@ def limits(contestants: Sequence[Contestant], pairs: Mapping[str, ModelPair]) ->
 
 
 def with_shares(rows: Sequence[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
-    """The rows; those with a limit get `bandwidth_share`, their rate as a share of it. Rates include the
-    prefill."""
+    """The rows, with `bandwidth_share` added where there is a limit: the rate as a share of the limit.
+
+    Rates include the prefill.
+    """
     return [
         row | {"bandwidth_share": row["tokens_per_second"] / limits[row["name"]]["tokens_per_second"]}
         if row["name"] in limits
@@ -53,8 +55,10 @@ def line(rows: Sequence[dict[str, Any]], limits: Limits) -> str:
 
 
 def bytes_per_token(model: Any) -> int:
-    """Bytes of weights that a forward reads for a token: all weights, but one row only of an untied
-    embedding."""
+    """Bytes of weights that a forward pass for one token reads.
+
+    These are all weights, but only one row of an untied embedding.
+    """
     module = model.module
     embedding, head = module.get_input_embeddings().weight, module.get_output_embeddings().weight
     unread = 0 if embedding is head else embedding.nbytes - embedding[0].nbytes
@@ -62,8 +66,10 @@ def bytes_per_token(model: Any) -> int:
 
 
 def bandwidth(device: torch.device, threads: int) -> float:
-    """Bytes per second that a large copy on a device reads and writes. threads: torch's threads, which stay
-    set."""
+    """Bytes per second that a large copy on a device reads and writes.
+
+    threads: number of threads, which torch keeps afterwards.
+    """
     torch.set_num_threads(threads)
     # Ones, because the system may not back pages of zeros with memory.
     source = torch.ones(BYTES, dtype=torch.uint8, device=device)

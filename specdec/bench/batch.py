@@ -1,9 +1,10 @@
 """Tokens per second of many runs at once, compared with runs in turns: `python -m specdec.bench.batch`.
 
-Turns: one round of each run after the other, on the tree that is fastest for one run. Together: one forward
-for all runs, on the tree that was fastest for this number of runs in a trial. Texts are ERSD's and equally
-long. Both are timed right after one another, prefills included, and their ratio is of such a pair. Processor
-time of all threads is stated too: other work on the machine hardly changes it, so trees are chosen by it.
+In turns, one round of each run is decoded after the other, on the tree that is fastest for a single run.
+Together, one forward pass serves all runs, on the tree that was fastest for this number of runs in a trial.
+The texts are ERSD's and equally long. Both ways are timed one right after the other, prefills included, and
+each ratio compares such a pair of times. The processor time of all threads is stated too. Other work on the
+machine hardly changes it, so trees are chosen by it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ PROMPTS = ("Once upon a time", "The weather that morning was", "One day, her bes
 
 
 class Timed(NamedTuple):
-    """Times of several runs to their ends.
+    """The times of several runs.
 
     cpu_seconds: processor time of all threads. first: seconds until every run had its first round. ends:
-    seconds until the end of each. tokens: of all runs."""
+    seconds
+    until the end of each run. tokens: of all runs.
+    """
 
     seconds: float
     cpu_seconds: float
@@ -47,7 +50,7 @@ class Timed(NamedTuple):
 
 
 def runs_of(pair: ModelPair, prompts: Sequence[Sequence[int]], number: int, k: int, tokens: int) -> list[Run]:
-    """New runs on sequence(k); for k = 0 autoregressive ones."""
+    """New runs on sequence(k); for k = 0, plain decoding."""
     method = "ersd" if k else "ar"
     return [
         stream(
@@ -64,7 +67,7 @@ def runs_of(pair: ModelPair, prompts: Sequence[Sequence[int]], number: int, k: i
 
 
 def turns(runs: Sequence[Run]) -> Timed:
-    """Decode a round of each run after the other, until all have ended."""
+    """Decodes one round of each run in turn, until all runs have ended."""
     waiting = list(runs)
 
     def step() -> list[Run]:
@@ -75,7 +78,7 @@ def turns(runs: Sequence[Run]) -> Timed:
 
 
 def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
-    """Decode all runs in one batch."""
+    """Decodes all runs in one batch."""
     batch, ended = Batch(pair), []
     for run in runs:
         batch.add(run)
@@ -106,7 +109,7 @@ def _timed(runs: Sequence[Run], step: Callable[[], Sequence[Run]]) -> Timed:
 
 
 class Trial(NamedTuple):
-    """What is decoded. tokens: of each text. repeats: of every measurement."""
+    """The texts of a measurement. tokens: of each text. repeats: of every measurement."""
 
     pair: ModelPair
     prompts: Sequence[Sequence[int]]
@@ -119,7 +122,10 @@ class Trial(NamedTuple):
 
 
 def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: int, repeats: int) -> dict:
-    """The figures of one pair; see `table`. sizes: numbers of runs. ks: numbers of drafted tokens."""
+    """The measured figures of one pair, for `table`. sizes: numbers of runs.
+
+    ks: numbers of drafted tokens.
+    """
     pair.eos_ids = frozenset()
     prompts = [[7 * i % pair.vocab_size for i in range(8)]]
     if pair.tokenizer is not None:
@@ -137,7 +143,7 @@ def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: in
 
 
 def _by_k(trial: Trial, sizes: Sequence[int], ks: Sequence[int]) -> list[dict[str, Any]]:
-    """Median tokens per second together, by number of runs and k; all are timed in turn."""
+    """Median tokens per second of a batch, by number of runs and k; all are timed in turn."""
     samples: dict[tuple[int, int], list[Timed]] = {(size, k): [] for size in sizes for k in ks}
     for _ in range(trial.repeats):
         for (size, k), timed in samples.items():
@@ -176,7 +182,7 @@ def _ratio(ratios: Sequence[float]) -> dict[str, float]:
 
 
 def _bytes_per_run(trial: Trial, size: int) -> int:
-    """Bytes by which the process grows for each run after the first two, in the middle of a text."""
+    """Bytes of memory that each run after the first two adds to the process, in the middle of a text."""
     batch = Batch(trial.pair)
     runs = trial._replace(tokens=max(2 * trial.tokens, 64)).runs(size + 2, 2)
     for run in runs[:2]:
@@ -199,7 +205,7 @@ _RATIOS = ("ratio", "processor_time_ratio")
 
 
 def table(found: dict[str, Any]) -> str:
-    """Two tables of one pair: its rows, and tokens per second by k."""
+    """Two tables of one pair: turns and batch by number of runs, and tokens per second by k."""
     head = ["runs", "k", "turns", "together", "ratio", "processor time", "first round", "slowest"]
     lines = [
         [
@@ -228,7 +234,7 @@ def _pair(name: str, dtype: str) -> ModelPair:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print; ValueError for a user's mistake."""
+    """Measures and prints; ValueError is a user's mistake."""
     parser = Parser(prog="python -m specdec.bench.batch", description=__doc__)
     parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
     parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")

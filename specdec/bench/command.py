@@ -1,4 +1,4 @@
-"""The options, and a run from loading the pair to the table."""
+"""The command of the bench: its options, and a run from loading the pair to the table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TRIAL_SEED = 1 << 20
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """The options of the command."""
     result = Parser(
         prog="python -m specdec.bench",
         description="Tokens per second of transformers' own decoding and of ours, side by side.",
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and print. ValueError: a user's mistake."""
+    """Runs the bench and prints the result. ValueError is a user's mistake."""
     result = bench(parser().parse_args(arguments))
     print(f"\n{table(result['rows'])}")
     print("\nmilliseconds per target call by stage; times are of whole calls, the prompt's prefill included;")
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:
-    """Load, try, measure; returns what the JSON holds. ValueError names the option that does not fit."""
+    """Loads the pair, tries settings and measures. Returns the JSON. ValueError names an invalid option."""
     with TemporaryDirectory() as place:
         return _bench(options, Path(place))
 
@@ -193,7 +193,7 @@ def _device(options: argparse.Namespace) -> str:
 
 
 def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str, Any]]:
-    """The pair in every dtype to be tried, and words about it."""
+    """The pair in every dtype to be tried, and a description of it."""
     device = _device(options)
     names = [options.dtype]
     if options.dtype == "auto":

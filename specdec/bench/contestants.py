@@ -1,7 +1,7 @@
 """The contestants: transformers' own decoding and ours, each a function from a `Workload` to a `Sample`.
 
-All generate the same number of tokens, because no token ends a text here. Times are of whole calls, the
-prompt's prefill included.
+All generate the same number of tokens, because no token ends a text here. Times are those of whole calls,
+including the prompt's prefill.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STAGES = ("draft", "target", "verify", "rest")
 
 
 class Workload(NamedTuple):
-    """One text to be generated."""
+    """A text to generate."""
 
     prompt_ids: list[int]
     seed: int
@@ -33,9 +33,10 @@ class Workload(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One timed run. stages: seconds by stage, None where measuring them would slow the run.
+    """A timed run.
 
-    cpu_seconds: processor time of all threads. paths: the draft tree, where it is known.
+    stages: seconds by stage; None where measuring them would slow the run. cpu_seconds: processor time of all
+    threads. paths: the draft tree, where it is known.
     """
 
     seconds: float
@@ -47,7 +48,10 @@ class Sample(NamedTuple):
 
 
 class Contestant(NamedTuple):
-    """A way to decode in a dtype, on so many threads. kind: "transformers", "openvino" or "specdec"."""
+    """A way to decode, with its dtype and number of threads.
+
+    kind: "transformers", "openvino" or "specdec".
+    """
 
     name: str
     kind: str
@@ -57,7 +61,7 @@ class Contestant(NamedTuple):
 
 
 class Calls:
-    """Counts and times the forwards of a model while it is watched."""
+    """Counts and times the forward passes of a model inside `watch`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -65,7 +69,7 @@ class Calls:
 
     @contextmanager
     def watch(self, model: PreTrainedModel) -> Iterator[None]:
-        """Time the model's forwards inside the block."""
+        """Times the model's forward passes inside the block."""
         forward = model.forward
 
         @functools.wraps(forward)  # generate reads its signature
@@ -84,7 +88,7 @@ class Calls:
 
 
 def without_end(pair: ModelPair) -> ModelPair:
-    """The same pair, changed so that no token ends a text, for transformers too."""
+    """The same pair, changed so that no token ends a text, in transformers too."""
     pair.eos_ids = frozenset()
     models: tuple[Any, ...] = (pair.target, pair.draft)
     for model in models:
@@ -96,7 +100,7 @@ def without_end(pair: ModelPair) -> ModelPair:
 def ours(
     pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling
 ) -> Callable[[Workload], Sample]:
-    """Our decoder on a topology. "auto" measures at its first use, which is not timed."""
+    """Our decoder on a topology. "auto" measures on its first use, which is not timed."""
 
     def run(job: Workload) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
@@ -152,7 +156,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
 def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' assisted generation with k drafted tokens in every round.
 
-    transformers reads these settings from the draft's generation config.
+    transformers reads k from the draft's generation config.
     """
     draft = _module(pair.drafting)
     config = draft.generation_config
@@ -169,12 +173,12 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload]
 
 
 def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
-    """transformers' prompt lookup: drafts copied from the text so far."""
+    """transformers' prompt lookup, which drafts copies from the text so far."""
     return theirs(pair, sampling, prompt_lookup_num_tokens=k)
 
 
 def _module(model: Any) -> Any:
-    """The model of transformers."""
+    """The transformers module of a model."""
     return model.module
 
 
@@ -195,7 +199,7 @@ def _sampling_arguments(sampling: Sampling) -> dict[str, object]:
 
 
 def now(device: torch.device) -> float:
-    """Seconds of a clock, read when a GPU has finished all launched work."""
+    """A clock in seconds, read after a GPU has finished all launched work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

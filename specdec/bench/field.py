@@ -1,5 +1,4 @@
-"""Chooses the contestants: each side at the dtype, number of threads and k that are fastest in a short
-trial."""
+"""Chooses each contestant's dtype, number of threads and k: the fastest in a short trial."""
 
 from __future__ import annotations
 
@@ -28,9 +27,11 @@ Make = Callable[[ModelPair, Sampling, int], Callable[[Workload], Sample]]
 class Field:
     """The settings to choose from.
 
-    pairs: the same pair by dtype. threads: numbers of threads to try. assisted_k, lookup_k: numbers of
-    drafted tokens to try for transformers; the first also for openvino-genai. sequences, optimal: k of our
-    fixed trees. jobs: the trials. openvino: converted models, if openvino-genai takes part.
+    pairs: the same pair by dtype. threads: numbers of threads to try.
+    assisted_k, lookup_k: numbers of drafted tokens to try for transformers; the first also for
+    openvino-genai.
+    sequences, optimal: the k of our fixed trees. jobs: the texts of the trials.
+    openvino: converted models, if openvino-genai takes part.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -45,8 +46,7 @@ class Field:
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
-    """The contestants, transformers' autoregressive decoding first, and tokens per second of all
-    candidates."""
+    """The contestants, transformers' plain decoding first, and the tokens per second of all candidates."""
     plain, tried_plain = _best_plain(field)
     tried = {AUTOREGRESSIVE: tried_plain}
     say(f"{AUTOREGRESSIVE}: best in {plain.dtype} on {plain.threads} thread(s)")
@@ -105,7 +105,7 @@ def _best_k(
 
 
 def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
-    """Dtype and threads of our decoder, chosen with its default: ERSD on "auto"."""
+    """The best dtype and number of threads for our decoder, chosen with its default, ERSD on "auto"."""
     method: Method = "ersd" if _has_draft(field) else "ar"
     topology = "auto" if _has_draft(field) else None
     candidates = []

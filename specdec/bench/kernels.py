@@ -1,7 +1,7 @@
-"""Products of a few rows with a matrix: compiled ones beside torch's, as shares of a copy's bandwidth.
+"""Products of a few rows with a matrix, compiled and by torch, as shares of a memory copy's bandwidth.
 
-Measured in processor time on one thread, which other work on the machine disturbs least: the best of many
-repetitions, all products in turn.
+They are measured in processor time on one thread, which other work on the machine disturbs least. The best of
+many repetitions counts, with all products in turn.
 
     python -m specdec.bench.kernels --json assets/results/kernels.json
 """
@@ -33,7 +33,7 @@ EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN
 
 
 def main() -> None:
-    """Measure and print; with `--json`, write."""
+    """Measures and prints; with `--json`, also writes a file."""
     parser = Parser(prog="python -m specdec.bench.kernels", description=__doc__)
     parser.add_argument("--json", type=to_write, help="write all figures here")
     parser.add_argument("--times", type=int, default=12, help="how often each product is timed")

@@ -21,7 +21,7 @@ def interleaved(
     jobs: Sequence[Workload],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Samples:
-    """Samples by name, each list in the order of the jobs. The order of turns rotates from job to job."""
+    """Samples by name, each list in the order of the jobs. The contestants' order rotates from job to job."""
     samples: Samples = {each.name: [] for each in contestants}
     for i, job in enumerate(jobs):
         start = i % len(contestants)
@@ -32,16 +32,16 @@ def interleaved(
 
 
 def run(contestant: Contestant, job: Workload) -> Sample:
-    """One sample, on the contestant's number of threads."""
+    """Runs a contestant once, on its number of threads."""
     if torch.get_num_threads() != contestant.threads:
         torch.set_num_threads(contestant.threads)
     return contestant.run(job)
 
 
 def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
-    """Peak memory in bytes by name, of one more run of each: the whole process's, or the GPU's.
+    """Peak memory in bytes by name, of one more run of each contestant: the whole process's, or the GPU's.
 
-    All models of all contestants are in memory, so only the differences say something.
+    The models of all contestants are in memory, so only the differences are meaningful.
     """
     found = {}
     for each in contestants:
@@ -54,8 +54,7 @@ def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device
 def fastest(
     contestants: Sequence[Contestant], jobs: Sequence[Workload]
 ) -> tuple[Contestant, dict[str, float]]:
-    """The contestant with the most tokens per second in a short trial, and the median rates of all by
-    name."""
+    """The contestant with the most tokens per second in a short trial, and all median rates by name."""
     for each in contestants:
         run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))
     samples = interleaved(contestants, jobs)
@@ -67,7 +66,7 @@ def _reset_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
-    with suppress(OSError):  # without it the peak is that of the process so far
+    with suppress(OSError):  # if that fails, the peak is that of the whole process so far
         _RESET.write_text("5")
 
 

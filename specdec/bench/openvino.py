@@ -1,4 +1,4 @@
-"""openvino-genai as a contestant, where it is installed: plain, and with the draft at its best k."""
+"""openvino-genai as a contestant, where it is installed: alone, and with the draft at its best k."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ Folders = Mapping[str, Sequence[str]]
 
 
 def folders(given: Sequence[str], pairs: Mapping[str, ModelPair], place: Path) -> Folders:
-    """The given folders of a target and perhaps a draft; without any, the pairs are converted into `place`.
+    """The given folders of a target and perhaps a draft.
 
-    pairs: by dtype. ValueError where openvino-genai can't take part.
+    Without folders, the pairs are converted into `place`.
+    pairs: by dtype. ValueError if openvino-genai can't take part.
     """
     missing = [name for name in ("openvino", "openvino_genai", "openvino_tokenizers") if not find_spec(name)]
     if missing:
@@ -48,7 +49,8 @@ def folders(given: Sequence[str], pairs: Mapping[str, ModelPair], place: Path) -
 def answers(folder: str, dtype: str) -> bool:
     """Whether a pipeline of this dtype decodes, tried in another process.
 
-    On a virtual machine with AMX openvino 2026.4 ends the whole process in bfloat16."""
+    On a virtual machine with AMX, openvino 2026.4 ends the whole process in bfloat16.
+    """
     program = (
         "import sys; from specdec.models.openvino import Pipeline; "
         "Pipeline(sys.argv[1], dtype=sys.argv[2]).generate([0, 1], seed=0, max_new_tokens=2, endless=True)"
@@ -58,10 +60,10 @@ def answers(folder: str, dtype: str) -> bool:
 
 
 def openvino(pipeline: Pipeline, sampling: Sampling, k: int = 0) -> Callable[[Workload], Sample]:
-    """Decoding by a pipeline. k: drafted tokens, for a pipeline with a draft.
+    """Decodes with a pipeline. k: drafted tokens, for a pipeline with a draft.
 
-    Sampling with a draft sometimes ends with an error of openvino-genai. The text is then repeated with
-    another seed, and the repetition is timed.
+    Sampling with a draft sometimes ends with an error of openvino-genai. The text is then decoded again with
+    another seed, and this repetition is timed.
     """
 
     def run(job: Workload) -> Sample:
@@ -95,10 +97,11 @@ def chosen_openvino(
     sampling: Sampling,
     jobs: Sequence[Workload],
 ) -> tuple[list[Contestant], dict[str, dict[str, float]]]:
-    """The fastest plain and the fastest drafting pipeline, and tokens per second of all candidates by name.
+    """The fastest pipelines without and with a draft, and the tokens per second of all candidates by name.
 
-    The plain one is chosen by dtype, backend and threads, the drafting one by dtype and k on as many
-    threads."""
+    The dtype, backend and threads of the one without a draft are chosen. The one with a draft gets the same
+    threads, and its dtype and k are chosen.
+    """
     candidates = [
         Contestant(
             f"{dtype}, {n} thread(s), {backend}",

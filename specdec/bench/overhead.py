@@ -41,7 +41,7 @@ def table_pair(vocab_size: int) -> ModelPair:
 
 
 def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
-    """Milliseconds per round outside the forwards: each method on sequence(4) and optimal(8), in turn."""
+    """Milliseconds per round outside the forward passes, by method, on sequence(4) and optimal(8)."""
     pair, contestants = table_pair(vocab_size), []
     for method in DRAFTING:
         rates = measure_acceptance(pair, [0], method=method)
@@ -56,7 +56,7 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print; ValueError for a user's mistake."""
+    """Measures and prints; ValueError is a user's mistake."""
     parser = Parser(prog="python -m specdec.bench.overhead", description=__doc__)
     parser.add_argument("--vocabulary", type=int, default=4096, help="tokens, up to 8192 (default: 4096)")
     parser.add_argument("--tokens", type=int, default=400, help="of each run (default: 400)")

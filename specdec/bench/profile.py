@@ -1,7 +1,7 @@
 """The processor time of one round, part by part.
 
-It is processor time of the whole process, so other work on the machine does not count. On a GPU it is the
-time of launching, not of computing.
+It is the processor time of the whole process, so other work on the machine does not count. On a GPU it is the
+time that launching takes, not the time of computing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ REPEATS = 3
 
 
 class Parts:
-    """Milliseconds by part, each without the parts that are called in it."""
+    """Milliseconds of each part of a round, without the parts that it calls."""
 
     def __init__(self) -> None:
         self.milliseconds: dict[str, float] = {}
         self._inner = [0.0]
 
     def timed(self, part: str, function: Callable) -> Callable:
-        """The function, with its time added to a part."""
+        """Wraps the function so that its time is added to a part."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -56,16 +56,19 @@ class Parts:
 
 
 def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str, float]:
-    """Milliseconds of processor time per round: forwards, races, verification and the rest.
+    """Milliseconds of processor time per round: forward passes, races, verification and the rest.
 
-    "outside forwards" is their sum without the forwards; the prompt's prefill is in none of them.
+    "outside forwards" is the sum without the forward passes. The prompt's prefill counts in no part.
     """
     found = [_profiled(pair, contestant, job, [*_places()]) for _ in range(REPEATS)]
     return min(found, key=lambda parts: parts[REST])
 
 
 def outside_forwards(pair: ModelPair, contestant: Contestant, job: Workload) -> float:
-    """Milliseconds of processor time per round outside the forwards, where only the forwards are timed."""
+    """Milliseconds of processor time per round outside the forward passes.
+
+    Nothing else is timed in the run.
+    """
     return _profiled(pair, contestant, job, ())["outside forwards"]
 
 
@@ -89,7 +92,7 @@ def _profiled(
 
 
 def share_of_verification(parts: Mapping[str, float]) -> float:
-    """Percent of a round that verification and races take together."""
+    """The percentage of a round that verification and races take together."""
     whole = sum(spent for part, spent in parts.items() if part != "outside forwards")
     return 100 * (parts.get("races", 0.0) + parts.get("verify", 0.0)) / whole
 
@@ -102,7 +105,7 @@ def _places() -> Iterator[tuple[str, Any, str]]:
 
 
 def _timed_verifiers(parts: Parts) -> AbstractContextManager[None]:
-    """Rounds of the engine whose verification is timed."""
+    """Lets the engine's rounds use timed verifiers."""
     real = specdec.decoding.engine.verifier_of
 
     def timed(method: Method) -> Verifier:
@@ -126,7 +129,7 @@ class _TimedSession:
 
 
 def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
-    """The model's `session`, whose sessions are timed."""
+    """The model's `session` method, replaced by one that returns timed sessions."""
     opened = model.session
     return lambda: _TimedSession(opened(), parts, part)
 

@@ -21,7 +21,7 @@ OPENVINO = "openvino-genai"
 
 
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
-    """One row a contestant: plain numbers, milliseconds and bytes."""
+    """One row for each contestant, of plain numbers: milliseconds and bytes."""
     baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED, **_openvino_at_its_best(samples)}
     times = {name: [s.seconds for s in found] for name, found in samples.items()}
     cpu_times = {name: [s.cpu_seconds for s in found] for name, found in samples.items()}
@@ -64,7 +64,7 @@ def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> di
 
 
 def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
-    """Median over runs of milliseconds per target call, by stage."""
+    """Milliseconds per target call by stage, from the run with the median time."""
     if any(sample.stages is None for sample in samples):
         return None
     # The stages are those of the run with the median time, so that they add up to its time.
@@ -73,7 +73,7 @@ def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
 
 
 def table(found: Sequence[Row]) -> str:
-    """The rows as Markdown, which reads well in a terminal too."""
+    """The rows as a Markdown table, which is also readable in a terminal."""
     head = [
         "",
         "tokens/s",
@@ -88,7 +88,7 @@ def table(found: Sequence[Row]) -> str:
 
 
 def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
-    """The time of a round by part, a line for each contestant."""
+    """The time of each part of a round, a line for each contestant."""
     parts = list(dict.fromkeys(part for found in profiles.values() for part in found))
     lines = [
         [
@@ -102,7 +102,7 @@ def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns are as wide as their widest cell; the first line is its head."""
+    """A Markdown table whose columns are as wide as their widest cell. The first line is the head."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     rule = ["-" * width for width in widths]
     return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in (lines[0], rule, *lines[1:]))
@@ -141,12 +141,12 @@ def _ratio(ratio: Mapping[str, float] | None) -> str:
 
 
 def mean_load(loads: Sequence[float]) -> float:
-    """Mean of the machine's load averages during the run, which other work raises."""
+    """The mean of the machine's load averages during the run, which other work on the machine raises."""
     return fmean(loads)
 
 
 class Ratio(NamedTuple):
-    """How many times as fast, with a 95% interval; the interval is NaN for a single pair."""
+    """A ratio of speeds with its 95% interval, which is NaN for a single pair."""
 
     value: float
     low: float
@@ -154,10 +154,10 @@ class Ratio(NamedTuple):
 
 
 def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
-    """Median of baseline / seconds, run by run, with a bootstrap percentile interval over the pairs.
+    """The median of baseline / seconds over pairs of runs, with a bootstrap percentile interval.
 
-    Both lists are positive and in the same order of prompts and repeats. ValueError where they are empty or
-    of different lengths.
+    Both lists are positive and in the same order of prompts and repeats. ValueError if they are empty or of
+    different lengths.
     """
     if len(baseline) != len(seconds) or not baseline:
         raise ValueError(f"{len(baseline)} and {len(seconds)} runs do not make pairs")
@@ -170,5 +170,5 @@ def paired_ratio(baseline: Sequence[float], seconds: Sequence[float]) -> Ratio:
 
 
 def median_rate(tokens: Sequence[int], seconds: Sequence[float]) -> float:
-    """Median over runs of tokens per second."""
+    """The median over runs of tokens per second."""
     return median(n / s for n, s in zip(tokens, seconds, strict=True))

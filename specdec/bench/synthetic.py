@@ -1,9 +1,9 @@
-"""Pairs of any shape and agreement: random weights, the true cost.
+"""Pairs of any shape and agreement, with random weights, at their true cost.
 
-The target contains the draft. Its first layers hold the draft's matrices in a corner and zeros elsewhere
-(zeros cost what other numbers cost), its residual stream the draft's in the first channels. All later layers
-are random and disturb that stream by a factor, found by bisection so that a drafted token is accepted as
-often as asked.
+The target contains the draft. The target's first layers hold the draft's matrices in a corner and zeros
+elsewhere; zeros cost as much as other numbers. The first channels of its residual stream are the draft's. All
+later layers are random. A factor scales how much they disturb the stream, and bisection finds the factor at
+which drafted tokens are accepted as often as asked.
 
     target layers   [ draft | 0 ]   [ draft | 0 ]   [ noise x factor ]   [ noise x factor ] ...
                     [   0   | 0 ]   [   0   | 0 ]
@@ -34,7 +34,7 @@ SPREAD = 1.3
 
 
 class LlamaSizes(NamedTuple):
-    """A Llama's sizes. heads: query heads; all heads have `head_size` channels."""
+    """The sizes of a Llama model. heads: query heads; all heads have `head_size` channels."""
 
     layers: int
     width: int
@@ -45,7 +45,7 @@ class LlamaSizes(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """Both shapes and what they share."""
+    """The shapes of a draft and a target, and the sizes that they share."""
 
     target: LlamaSizes
     draft: LlamaSizes
@@ -72,10 +72,11 @@ def synthetic_pair(
     device: str = "cpu",
     seed: int = 0,
 ) -> tuple[ModelPair, float]:
-    """A pair without a tokenizer, and the acceptance that it reached (GSD's of the first drafted token).
+    """A pair without a tokenizer, and the acceptance that it reached (GSD's, of the first drafted token).
 
-    draft_dtype: by default the target's; `ROUNDED` as for `load_pair`.
-    ValueError where the target can't contain the draft, or the acceptance can't be had.
+    draft_dtype: the target's by default; `ROUNDED` as for `load_pair`. ValueError if the target can't contain
+    the
+    draft, or if the acceptance can't be reached.
     """
     _check(preset)
     torch.manual_seed(seed)
@@ -144,9 +145,9 @@ def _spread_logits(model: LlamaForCausalLM) -> None:
 
 @torch.no_grad()
 def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> None:
-    """Write the draft into the target's first layers, channels and heads."""
+    """Writes the draft into the first layers, channels and heads of the target."""
     big, small = preset.target, preset.draft
-    # a norm over the wider stream, mostly zeros, divides by less
+    # RMSNorm divides by a smaller number in the wider stream, which is mostly zeros.
     gain = math.sqrt(small.width / big.width)
     query, key = _head_rows(big, small, big.heads), _head_rows(big, small, big.kv_heads)
     _place(target.model.embed_tokens.weight, draft.model.embed_tokens.weight)
@@ -163,7 +164,7 @@ def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) 
 
 
 def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
-    """Where the rows of the draft's heads go: head i of group g stays head i of group g."""
+    """The target's rows for the draft's heads: head i of group g becomes head i of group g."""
     per_group = 1 if heads == big.kv_heads else small.heads // small.kv_heads
     group = heads // big.kv_heads
     chosen = [g * group + i for g in range(small.kv_heads) for i in range(per_group)]
@@ -172,7 +173,7 @@ def _head_rows(big: LlamaSizes, small: LlamaSizes, heads: int) -> Tensor:
 
 
 def _place(into: Tensor, matrix: Tensor, rows: Tensor | None = None) -> None:
-    """Write a matrix into the first columns and these rows of a larger one; the rest becomes zero."""
+    """Writes a matrix into the first columns and these rows of a larger one, and zeros elsewhere."""
     into.zero_()
     rows = torch.arange(matrix.shape[0]) if rows is None else rows
     into[rows.to(into.device), : matrix.shape[1]] = matrix
@@ -186,7 +187,7 @@ def _widened(weights: Tensor, width: int) -> Tensor:
 
 @torch.inference_mode()
 def _calibrate(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> float:
-    """Scale the later layers so that the asked acceptance is had; returns the one reached."""
+    """Scales the later layers until the acceptance is as asked. Returns the acceptance that it reached."""
     ids = _text(draft)
     q = draft(ids).logits[0].float().softmax(-1)
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0

@@ -1,11 +1,12 @@
-"""Context-aware acceptance, the paper's open question (Section 6): trees that grow with the draft's output.
+"""Context-aware acceptance, the paper's open question (Section 6): trees that depend on the draft's output.
 
-acceptance = specdec.learn.learn_context(pair, prompts, method="ersd")
-specdec.generate(pair, prompt, method="ersd", topology=specdec.ContextTree(acceptance, 16))
+    acceptance = specdec.learn.learn_context(pair, prompts, method="ersd")
+    specdec.generate(pair, prompt, method="ersd", topology=specdec.ContextTree(acceptance, 16))
 
-features     of a node: the draft's distribution, its children, and the noise decided so far
-acceptance   R(index | features): logistic hazards, learned from texts by `learn`
-growth       which nodes to add, level by level, without breaking GSD's exactness
+features     features of a node: the draft's distribution, its children, and the noise decided so far
+acceptance   R(index | features): logistic hazards, which `specdec.learn` learns from texts
+growth       the choice of nodes, level by level, in a way that keeps GSD exact
+tree         `ContextTree`, the topology
 """
 
 from specdec.context.acceptance import ContextAcceptance

@@ -38,8 +38,9 @@ class Hazards:
 class ContextAcceptance:
     """Context-aware acceptance of one pair, for one method and one sampling.
 
-    average: R by child index without any knowledge, the 0-th order, [WIDTH]. stages: hazards by stage of
-    knowledge, see `STAGES`. It is learned by `specdec.learn.learn_context`.
+    average: R by child index without any features (the paper's 0-th order), [WIDTH].
+    stages: hazards for each stage of knowledge, see `STAGES`.
+    `specdec.learn.learn_context` learns it.
     """
 
     method: Method
@@ -55,24 +56,27 @@ class ContextAcceptance:
             raise ValueError(f"average = {rates} must be {WIDTH} rates from 0 on that sum to at most 1")
 
     def of_node(self, log_q: Tensor) -> Tensor:
-        """GSD, before a race: hazards [n, WIDTH] of nodes with log_q [n, vocabulary]."""
+        """Hazards [n, WIDTH] of nodes with log_q [n, vocabulary], before their race. For GSD."""
         return self.stages["node"](features.of_node(log_q))
 
     def of_tested(self, log_q: Tensor, uniforms: Tensor) -> Tensor:
-        """GSD, before a race: hazards [n, WIDTH], given the uniforms [WIDTH] that will test the children."""
+        """Hazards [n, WIDTH] before the race, given the uniforms [WIDTH] that will test the children.
+
+        For GSD.
+        """
         return self.stages["tested"](tested_features(log_q, uniforms))
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
-        """GSD: R [n, WIDTH] of the drafted tokens [n, up to WIDTH], in order of arrival."""
+        """R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival. For GSD."""
         seen = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
         return marginal(self.stages["drafted"](seen))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
-        """ERSD: R [n, WIDTH] of the drafted tokens, from their log arrival times [n, up to WIDTH + 1]."""
+        """R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]. For ERSD."""
         return marginal(self.stages["drafted"](raced_features(log_q, times, children)))
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Writes a JSON file."""
         stages = {
             name: {"weights": h.weights.tolist(), "bias": h.bias.tolist()} for name, h in self.stages.items()
         }
@@ -80,7 +84,7 @@ class ContextAcceptance:
 
     @classmethod
     def load(cls, path: Path) -> ContextAcceptance:
-        """Read a file that `save` wrote; ValueError for any other file."""
+        """Reads a file that `save` wrote; ValueError for any other file."""
         try:
             plain = json.loads(path.read_text())
             stages = {name: _hazards(stage) for name, stage in plain["stages"].items()}

@@ -30,20 +30,20 @@ def of_node(log_q: Tensor) -> Tensor:
 
 
 def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
-    """u, log u and log(1 - u) of uniforms [WIDTH], the same for all `count` nodes of a level."""
+    """u, log u and log(1 - u) of uniforms [WIDTH]. All `count` nodes of a level share the uniforms."""
     u = uniforms.float()
     columns = torch.stack([u, u.log(), torch.log1p(-u).clamp_min(_FLOOR)], -1)
     return columns.expand(count, WIDTH, 3)
 
 
 def of_children(log_q: Tensor, children: Tensor) -> Tensor:
-    """log q, by itself and relative to the largest, of the drafted tokens int64 [n, up to WIDTH]."""
+    """log q of the drafted tokens int64 [n, up to WIDTH]: itself, and minus that of the likeliest token."""
     drafted = _padded(log_q.gather(-1, children), _FLOOR)
     return torch.stack([drafted, drafted - _largest(log_q, 1)], -1).float()
 
 
 def of_arrivals(times: Tensor) -> Tensor:
-    """Distances of log arrival times [n, up to WIDTH + 1], in order: from the first, and to the next."""
+    """Distance of each log arrival time [n, up to WIDTH + 1] from the first one, and from the next one."""
     since = _padded(times - times[:, :1], _CEILING, WIDTH + 1)
     return torch.stack([since[:, :-1], since.diff(dim=-1)], -1).float()
 
@@ -53,7 +53,7 @@ def _largest(log_q: Tensor, count: int) -> Tensor:
 
 
 def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
-    """Columns up to `width`; what is missing or further out than `fill` becomes `fill`."""
+    """Extends the columns to `width`. Missing values, and values beyond `fill`, become `fill`."""
     missing = values.new_full((len(values), max(width - values.shape[-1], 0)), fill)
     values = torch.cat([values, missing], -1)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)

@@ -1,15 +1,15 @@
-"""Growth of a draft tree level by level: Algorithm 3, run again with what is known by then.
+"""Growth of a draft tree level by level: Algorithm 3 again at each level, with the knowledge so far.
 
-A node that is drafted has an estimated probability of being accepted. Below it, the average acceptance by
-index is used. Each plan takes the most acceptable nodes until the budget is spent, as Algorithm 3 does. Only
-the part of a plan that must be decided now is carried out.
+Each drafted node has an estimated probability of being accepted. For nodes that are not drafted yet, the
+average acceptance by index is used. Each plan takes the most acceptable nodes until the budget is spent, as
+Algorithm 3 does. Only the part of a plan that must be decided now is carried out.
 
-GSD keeps the target's distribution only if each race and each acceptance uniform is drawn after everything
-that was decided with it. Nodes of one depth share a race, and children of one index share a uniform. So the
-child counts of a level are fixed before its race is looked at. Whether nodes get a child i is decided without
-the uniforms of index i and later. The uniforms of earlier indices may be used: a second child is worth
-nothing if the first is as good as accepted. ERSD's text does not depend on the tree, so its tree may use
-everything, the race included.
+GSD stays exact only if each race and each acceptance uniform is drawn after all decisions that affect its
+use. Nodes of one depth share a race, and children of one index share a uniform. So the child counts of a
+level are fixed before its race is looked at, and whether nodes get a child i is decided without the uniforms
+of index i and later. The uniforms of earlier indices may be used: a second child is worth nothing if the
+first is almost certainly accepted. ERSD's text does not depend on the tree, so its tree may use everything,
+even the race.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from specdec.context.features import WIDTH
 class Branch:
     """A node of a growing tree.
 
-    reach: estimated probability that the node is accepted. log_q: the distribution of its children; None
-    until the draft has scored the node. children: in order of arrival; None until their race.
+    reach: estimated probability that the node is accepted.
+    log_q: the distribution of its children; None until the draft has scored the node.
+    children: in order of arrival; None until their race.
     """
 
     token_id: int
@@ -56,7 +57,7 @@ class Branch:
 
 @dataclass(slots=True)
 class _Queue:
-    """Algorithm 3's queue: the most acceptable candidate first, and of equal ones the oldest."""
+    """The priority queue of Algorithm 3: most acceptable candidate first, and the oldest among equal ones."""
 
     average: Sequence[float]
     depth: int
@@ -71,16 +72,16 @@ class _Queue:
         return -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
-        """Add child `index` of a node that is accepted with probability `parent`, at its average rate."""
+        """Adds child `index`, at its average rate, of a node that is accepted with probability `parent`."""
         if depth <= self.depth and index < len(self.average):
             self.push(parent * self.average[index], owner, index, parent, depth)
 
 
 def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[list[Branch], list[Branch]]:
-    """The k most acceptable nodes under `root`, no deeper than `depth`.
+    """The k most acceptable nodes under `root`, no deeper than `depth`, in two lists.
 
-    Returns those that exist, and the nodes to be scored and raced next because children of theirs are among
-    the k. If the second list is empty, the first is the tree.
+    The first list holds the nodes that exist already. The second holds nodes that must be scored and raced
+    next, because some of the k are children of theirs. If the second is empty, the first is the tree.
     """
     queue, unscored = _Queue(average, depth), {}
     taken: list[Branch] = []  # at most k
@@ -123,11 +124,12 @@ def child_counts(
     depth: int,
     average: Sequence[float],
 ) -> list[int]:
-    """GSD: how many children each node of a level gets, with k nodes left for this and deeper levels.
+    """GSD: the number of children of each node of a level, if k nodes remain for this and deeper levels.
 
-    reach: of each node. untested: hazards [n, WIDTH] of its children. tested: the same, given the uniforms
-    that will test them; those of index i are used only after all children i are decided. most: children that
-    a node can have. depth: levels that there is room for.
+    reach: estimated acceptance of each node. untested: hazards [n, WIDTH] of its children.
+    tested: hazards given the uniforms that will test the children. Those of index i are used only after all
+    children i are decided.
+    most: maximum number of children of a node. depth: remaining levels.
     """
     counts, left = [0] * len(reach), list(reach)  # [n] each
     decided: list[float] = []  # reach of the children that are decided, of all nodes
@@ -183,7 +185,10 @@ def _chosen(
 
 
 def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence[float]) -> list[Branch]:
-    """The nodes of a level that get children if k more nodes are planned; depth: levels below them."""
+    """The nodes of a level that get children if k more nodes are planned.
+
+    depth: number of levels below them.
+    """
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.reach, 1)

@@ -1,4 +1,4 @@
-"""A topology without a fixed shape: k drafted tokens per round, placed where they are worth most."""
+"""A topology without a fixed shape: each round places its k drafted tokens where they help most."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 1024
 class ContextTree:
     """k drafted tokens per round, in a tree that grows while it is drafted.
 
-    Each round has a shape of its own, which its nodes record. ValueError for a bad k or acceptance.
+    Each round's shape is recorded in its nodes. ValueError for an invalid k or acceptance.
     """
 
     acceptance: ContextAcceptance

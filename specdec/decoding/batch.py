@@ -1,4 +1,4 @@
-"""Many runs at once: one target forward scores the trees of all, and the drafts are grown level by level.
+"""Decodes many runs at once: one target forward scores the trees of all runs, and drafts grow level by level.
 
     batch = Batch(pair)
     run = batch.add(stream(pair, "Once upon a time", method="ersd", seed=0))
@@ -7,8 +7,8 @@
             print(progress.run.seed, progress.round.text)
 
 A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and no run waits
-for the longest. A run gives the same text as alone, because its noise is keyed by its seed and its positions:
-exactly in float32, elsewhere as far as logits are the same.
+for the longest. A run writes the same text as alone, because its noise is keyed by its seed and its
+positions. This is exact in float32; in other dtypes it holds as far as the logits are equal.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Progress(NamedTuple):
 class Batch:
     """Runs of one pair that are advanced together.
 
-    Models without a lean forward answer one run after the other: right, but no faster than turns. Not for
-    several threads at once.
+    Models without a lean forward answer one run after the other, which is correct but no faster than turns. A
+    batch must not be used by several threads at once.
     """
 
     def __init__(self, pair: ModelPair):
@@ -67,17 +67,17 @@ class Batch:
         self._seats: dict[Run, _Seat] = {}
 
     def __len__(self) -> int:
-        """Runs that are not at their end."""
+        """Number of runs that have not ended."""
         return len(self._seats)
 
     def __contains__(self, run: Run) -> bool:
-        """Whether this run is in here, and not at its end."""
+        """Whether this run is in the batch and has not ended."""
         return run in self._seats
 
     def add(self, run: Run) -> Run:
-        """Take over a run that has not begun; it joins the next step.
+        """Adds a run that has not begun. It joins the next step.
 
-        ValueError where it is of another pair, or has begun.
+        ValueError if the run belongs to another pair or has begun.
         """
         if run.pair is not self.pair:
             raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
@@ -85,17 +85,17 @@ class Batch:
         return run
 
     def remove(self, run: Run) -> None:
-        """Let a run leave, and free its caches; its record stays. ValueError where it is not here."""
+        """Removes a run and frees its caches; its record stays. ValueError if it is not in the batch."""
         if self._seats.pop(run, None) is None:
             raise ValueError("the run is not in this batch: it has ended, or was never added")
 
     @torch.inference_mode()
     @one_thread()
     def step(self, runs: Collection[Run] | None = None) -> list[Progress]:
-        """Give each run a round or a piece of its prompt; returns the new rounds and errors, in order.
+        """Gives each run a round or a piece of its prompt. Returns the new rounds and errors, in order.
 
-        runs: the runs to advance, all by default. A run that has ended or failed leaves the batch; the
-        others go on.
+        runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others go
+        on.
         """
         waiting = self._called(self._seats if runs is None else runs)
         for seat in waiting:
@@ -113,7 +113,7 @@ class Batch:
         return PIECE if len(self) > 1 else LONE_PIECE
 
     def _called(self, runs: Collection[Run]) -> list[_Seat]:
-        """The seats that take part in a step: all runs in a round, and those in a prompt that have room."""
+        """The seats of a step: all runs past their prompt, and others while the prompt pieces fit."""
         called, room = [], PIECES
         for seat in self._seats.values():
             if seat.run in runs and (room > 0 or not seat.ahead):
@@ -125,7 +125,8 @@ class Batch:
 class _Seat:
     """One run in a batch.
 
-    piece: gives the most tokens of the next piece of its prompt. request: the one that it waits for.
+    piece: function that gives the maximum tokens of the next piece of the prompt.
+    request: the request whose answer the run waits for.
     progress: the result of the last step.
     """
 
@@ -137,22 +138,22 @@ class _Seat:
 
     @property
     def ahead(self) -> int:
-        """Tokens of the prompt before the first round."""
+        """Number of prompt tokens before the first round."""
         return 0 if self.run.rounds else len(self.run.prompt_ids) - 1 - self.engine.target.length
 
     @property
     def drafts(self) -> bool:
-        """Whether it waits for its draft model."""
+        """Whether the run waits for its draft model."""
         return self.request is not None and self.request.session is not self.engine.target
 
     def resume(self) -> None:
-        """Go on to the next forward, unless it waits for one already."""
+        """Advances the run to its next request, unless it waits for an answer already."""
         self.progress = None
         if self.request is None:
             self.take(None)
 
     def take(self, answer: Answer) -> None:
-        """Go on with this answer, to the next request or to the end of the round."""
+        """Passes this answer to the run, which goes on to its next request or to the end of the round."""
         try:
             reached = _resumed(self._work, answer)
         except Exception as error:
@@ -166,8 +167,8 @@ class _Seat:
 
 
 def _work(engine: Engine, piece: Callable[[], int]) -> _Work:
-    """A whole run: yields its requests and its rounds."""
-    # a model that can't take several tokens at once takes all of a prompt or one by one
+    """A whole run as a generator of its requests and its rounds."""
+    # a model without this ability takes its prompt whole or token by token
     yield from engine.prefilling(None if engine.pair.target.capability == "ar" else piece)
     finish, number = None, 0
     while finish is None:
@@ -197,12 +198,12 @@ def generate_many(
     detail: bool = False,
     **settings: Any,
 ) -> list[Generation]:
-    """Decode after each prompt, all together: the texts of `generate`, in the order of the prompts.
+    """Decodes after all prompts together: the texts of `generate`, in the order of the prompts.
 
-    settings: those of `stream`, each one value for all runs, or a list with one for each. seeds: one for
-    each run; None draws them. at_once: most runs that are decoded together, all by default; further ones join
-    as others end. ValueError as in `stream`, and where a list has another length than `prompts`; an error of
-    one run ends them all.
+    settings: those of `stream`; each is one value for all runs, or a list with a value for each.
+    seeds: one for each run; None draws them.
+    at_once: maximum number of runs decoded together, all by default. Others join when a run ends.
+    ValueError as in `stream`, or if a list differs in length from `prompts`. An error of one run ends all.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
         raise ValueError(f"prompts = {prompts!r:.60} is no list of prompts")
@@ -223,9 +224,9 @@ def generate_many(
 
 
 def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
-    """Decode runs that have not begun, at most `at_once` together; yields each as it ends.
+    """Decodes runs that have not begun, at most `at_once` together, and yields each when it has ended.
 
-    An error of one run ends them all.
+    An error of one run ends all.
     """
     batch, waiting = Batch(pair), iter(runs)
     while True:
@@ -241,7 +242,7 @@ def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
 
 
 def _each(name: str, value: Any, count: int) -> list[Any]:
-    """One value for each run."""
+    """A list with one value for each run."""
     if not isinstance(value, list | tuple):
         return [value] * count
     if len(value) != count:

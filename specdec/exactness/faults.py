@@ -1,7 +1,7 @@
-"""Verifiers that are broken on purpose, so that checks of exactness can show that they notice a fault.
+"""Verifiers with deliberate mistakes. The exactness checks must notice each of them.
 
-Each takes the place of a method's verifier and makes one mistake; drafting, evaluation and bookkeeping are
-the real ones. A fault is used only if it is asked for by name: `specdec.stream` and `specdec.generate` always
+Each fault replaces a method's verifier and makes one mistake. Drafting, evaluation and bookkeeping are the
+real ones. A fault is used only if it is asked for by name: `specdec.stream` and `specdec.generate` always
 verify correctly.
 """
 
@@ -26,10 +26,11 @@ UNCUT = 0.8
 
 @dataclass(frozen=True)
 class Fault:
-    """One mistake in verification.
+    """One deliberate mistake in verification.
 
-    method: whose verification it breaks. verifier: does it. siblings: it acts only where a node has two or
-    more children. length: tokens that must be looked at together to see it.
+    method: the method whose verification has the mistake. verifier: the verification with the mistake.
+    siblings: whether the mistake needs a node with two or more children.
+    length: the number of tokens that a check must look at together to see it.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Fault:
 
 
 class _Noise:
-    """The noise of a round, of which a fault changes a part."""
+    """The noise of a round. A fault overrides a part of it."""
 
     def __init__(self, noise: PositionNoise):
         self.real = noise
@@ -59,32 +60,32 @@ class _Noise:
 
 
 class KeptTarget(Residual):
-    """After a rejection the target's distribution stays P instead of becoming the residual."""
+    """After a rejection the target's distribution remains P. It should become the residual."""
 
     def subtract_draft(self, more: bool, weight: float) -> float:
-        """Nothing."""
+        """Does nothing; it should subtract q from p."""
         return 0.0
 
 
 class KeptDraft(Residual):
-    """After a rejection the rejected token stays in q."""
+    """After a rejection q still holds the rejected token. It should lose it."""
 
     def remove_from_draft(self, token_id: int) -> None:
-        """Nothing."""
+        """Does nothing; it should take the token out of q."""
 
 
 def kept_target(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """See `KeptTarget`."""
+    """GSD with `KeptTarget`."""
     return gsd.one_by_one(drafted, log_p, noise, KeptTarget)
 
 
 def kept_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """See `KeptDraft`."""
+    """GSD with `KeptDraft`."""
     return gsd.one_by_one(drafted, log_p, noise, KeptDraft)
 
 
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """All children of a node are tested with one uniform."""
+    """GSD tests all children of a node with one uniform. Each child should have its own."""
 
     class Shared(_Noise):
         def test(self, node: Node, child_index: int) -> float:
@@ -94,7 +95,7 @@ def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> V
 
 
 def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """The tests' uniforms come from the race that chose the draft."""
+    """GSD takes its acceptance uniforms from the race that drafted the tokens. They should be independent."""
 
     class FromRace(_Noise):
         def test(self, node: Node, child_index: int) -> float:
@@ -104,7 +105,7 @@ def uniform_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -
 
 
 def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """The residual is sampled with the race that chose the draft."""
+    """GSD samples the residual with the race that drafted the tokens. It should use independent noise."""
 
     class FromRace(_Noise):
         def last(self, node: Node) -> Any:
@@ -118,13 +119,16 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) 
 
 
 def after_a_cut(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """q is reported as it was before a cut that left `UNCUT` of it: p / q is too large."""
+    """The draft samples from a truncated q of mass `UNCUT`, but q is reported without normalisation.
+
+    The reported q is too small, so p / q is too large.
+    """
     reported = [None if q is None else q + math.log(UNCUT) for q in drafted.log_q]
     return gsd.verify(drafted._replace(log_q=reported), log_p, noise)
 
 
 def own_sample(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """The acceptance test takes the p of a sample of the target's own, not of the drafted token."""
+    """The acceptance test uses p of a token sampled from the target. It should use p of the drafted token."""
     topology, token_ids, _, _ = drafted
     swapped = []
     for row, log_row in enumerate(log_p):
@@ -138,13 +142,13 @@ def own_sample(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdi
 
 
 def race_under_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """ERSD races under Q where it should race under P: so the draft always wins."""
+    """ERSD races under Q instead of P, so the drafted token always wins."""
     raced = [q if q is not None else log_p[row] for row, q in enumerate(drafted.log_q)]
     return ersd.verify(drafted, raced, noise)
 
 
 def one_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """ERSD races at every position of a round on the exponentials of the first."""
+    """ERSD uses the exponentials of a round's first position at all positions of the round."""
 
     class First(_Noise):
         def race(self, node: Node) -> Race:
@@ -154,7 +158,7 @@ def one_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
 
 def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """ERSD whose correction is a new sample of P instead of the winner, which was not drafted."""
+    """ERSD corrects with a new sample of P. The correction should be the winner of the race."""
     verdict = ersd.verify(drafted, log_p, noise)
     if verdict.kind != "correction":
         return verdict
@@ -164,7 +168,7 @@ def new_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
 
 def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
-    """Exponentials that are not those of the position."""
+    """A race with exponentials that differ from the position's own."""
     position = noise.position + depth
     return race_of(log_exponentials(noise.seed, [position], vocab_size, stream=Stream.RESIDUAL)[0])
 
@@ -173,7 +177,7 @@ def _other_race(noise: PositionNoise, depth: int, vocab_size: int) -> Race:
 
 
 def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """Traversal verification that tests all leaves of a round with one uniform."""
+    """Traversal verification tests all leaves of a round with one uniform. Each test should have its own."""
 
     class One(_Noise):
         def test(self, node: Node, child_index: int) -> float:
@@ -183,7 +187,7 @@ def one_test(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict
 
 
 def uncapped_end(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """Traversal verification whose weights are capped on the path; leaves have p / q of all their path."""
+    """Traversal verification caps the weights of inner nodes only. A leaf gets p / q of its whole path."""
     return traversal.leaves_first(_UncappedEnds(drafted, log_p), noise)
 
 
@@ -197,12 +201,12 @@ class _UncappedEnds(traversal.Remaining):
 
 
 def lost_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """SpecInfer's rule takes rejected tokens out of q, as if its draws were without replacement."""
+    """SpecInfer's rule takes rejected tokens out of q, although its draws are with replacement."""
     return gsd.one_by_one(drafted, log_p, noise, Residual)
 
 
 def no_threshold(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """k-SEQ whose threshold is 1, as for a single draw, for any number of draws."""
+    """k-SEQ with the threshold 1 for any number of draws; 1 is right for a single draw only."""
     return spectr.verify(drafted, log_p, noise, threshold=lambda p, q, n: 1.0)
 
 

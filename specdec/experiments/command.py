@@ -30,7 +30,7 @@ _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """The options of the command."""
     result = Parser(
         prog="python -m specdec.experiments",
         description="Tokens per target call against k, acceptance by index, and bounds.",
@@ -65,7 +65,7 @@ def _grid(text: str) -> tuple[int, ...]:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings that the options ask for. ValueError names what does not fit."""
+    """The settings that the options describe. ValueError names an option that does not fit."""
     prompts = read_prompts(options.prompts)
     settings = smoke_settings(prompts) if options.smoke else Settings(prompts)
     given = {name: getattr(options, name) for name in (*_OVERRIDES, *STRATEGIES)}
@@ -73,9 +73,12 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run or summarise. ValueError: a user's mistake; KeyboardInterrupt says how to go on."""
+    """Runs or summarises an experiment.
+
+    ValueError is a user's mistake; KeyboardInterrupt says how to continue.
+    """
     options = parser().parse_args(arguments)
-    # so a launcher stops the processes that are left when one has died
+    # A launcher sends SIGTERM to the other processes when one has died.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.summary and options.results.suffix == ".json":
@@ -94,7 +97,7 @@ def _kept(results: Path) -> str:
 
 
 def settings_for(results: Path, prompts: Path) -> Settings:
-    """The settings that a results file was begun with. ValueError where the prompts are others."""
+    """The settings in the header of a results file. ValueError if the prompts have changed since."""
     begun, _ = Store(results).read()
     if begun is None:
         raise ValueError(f"no results in {results}; run the experiment first, or give --results")
@@ -115,7 +118,7 @@ def settings_for(results: Path, prompts: Path) -> Settings:
 
 
 def experiment(options: argparse.Namespace, settings: Settings) -> None:
-    """Load the pair, print an estimate of the time, do the runs, and report."""
+    """Loads the pair, prints an estimate of the time, does the runs, and reports."""
     at_once = whole("runs-at-once", options.runs_at_once, 1)
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
@@ -135,7 +138,7 @@ def experiment(options: argparse.Namespace, settings: Settings) -> None:
 
 
 def _share(device: str) -> tuple[Share, str]:
-    """The part of the runs that accelerate gave this process, and the device of its models."""
+    """This process's share of the runs, and the device of its models, as accelerate assigned them."""
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         return ALONE, device
     from accelerate import PartialState
@@ -148,7 +151,7 @@ def _share(device: str) -> tuple[Share, str]:
 
 
 def _meet(wait: Callable[[], None]) -> None:
-    """Wait for the other processes. KeyboardInterrupt if one of them has died."""
+    """Waits for the other processes. KeyboardInterrupt if one of them has died."""
     try:
         wait()
     except RuntimeError as error:
@@ -156,7 +159,7 @@ def _meet(wait: Callable[[], None]) -> None:
 
 
 def device_of(device: str, index: int, gpus: int) -> str:
-    """The device of one of several processes: the GPUs in turn, several processes to one if they are few."""
+    """The device of one of several processes. GPUs are assigned in turn; several processes may share one."""
     if device not in ("auto", "cuda"):
         return device
     return f"cuda:{index % gpus}" if gpus else "cpu"
@@ -177,7 +180,7 @@ def _announce(pair: ModelPair, settings: Settings, store: Store, share: Share) -
 
 
 def report(results: Path, settings: Settings) -> None:
-    """Print the summary and write it beside the results."""
+    """Prints the summary and writes it beside the results."""
     header, runs = Store(results).read()
     assert header is not None, "a report of no results"
     summary = summarize(settings, header, runs)
@@ -188,7 +191,7 @@ def report(results: Path, settings: Settings) -> None:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary that `report` wrote into this file. ValueError where it is none."""
+    """The summary that `report` wrote into this file. ValueError if the file holds no summary."""
     try:
         summary = json.loads(path.read_text())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What the experiments on the embedded pair share: their command, and runs at several points of one grid."""
+"""The base of the experiments on the embedded pair: their command, and runs at several points of a grid."""
 
 from __future__ import annotations
 
@@ -60,11 +60,14 @@ class Experiment(ABC):
         trees: Trees,
         store: Store,
     ) -> None:
-        """Do the runs that the results file lacks."""
+        """Does the runs that the results file lacks."""
 
     @abstractmethod
     def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
-        """The results as plain data. Of an unfinished experiment, only what all points have counts."""
+        """The results as plain data.
+
+        An unfinished experiment counts only the runs that all points have done.
+        """
 
     @abstractmethod
     def as_text(self, summary: Record) -> str:
@@ -83,7 +86,7 @@ class Experiment(ABC):
         return prompts[:2] if options.smoke else prompts, self.trees(pair)
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Measure the embedded pair, then print the summary and write it."""
+        """Measures the embedded pair, then prints the summary and writes it."""
         options = self.parser().parse_args(arguments)
         torch.set_num_threads(1)
         if options.smoke:
@@ -133,14 +136,14 @@ class Comparison(Experiment):
 
     @abstractmethod
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of `generate_many` at a point, without its tree."""
+        """The arguments of `generate_many` at a point, without its tree."""
 
     @abstractmethod
     def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """What a row of the summary says beside the point's own tokens per target call."""
+        """The comparisons in a point's row of the summary, in addition to its tokens per target call."""
 
     def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:  # noqa: ARG002
-        """The prompt of one repeat at a point: the same for all, unless an experiment says otherwise."""
+        """The prompt of one repeat at a point. By default all points have the same prompts."""
         return prompt
 
     def measure(
@@ -152,7 +155,7 @@ class Comparison(Experiment):
         trees: Trees,
         store: Store,
     ) -> None:
-        """Do the runs that the results file lacks: all points of ten prompts, then the next ten."""
+        """Does the runs that the results file lacks: all points of ten prompts, then of the next ten."""
         done = {self._key(run) for run in store.read()[1]}
         firsts = [(repeat, first) for repeat in range(repeats) for first in range(0, len(prompts), AT_ONCE)]
         for repeat, first in tqdm(firsts, unit=f"{AT_ONCE} prompts", mininterval=1):
@@ -179,7 +182,7 @@ class Comparison(Experiment):
                         store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
 
     def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
-        """A row for each point: tokens, tokens per target call with a 95% interval, and differences."""
+        """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
         runs = finished(runs, "prompt", "repeat")
         by_point: dict[Point, list[Record]] = {}
         for run in runs:
@@ -195,7 +198,7 @@ class Comparison(Experiment):
         return {"settings": header["settings"], "pair": header["pair"], "runs": len(runs), "points": rows}
 
     def point_of(self, run: Record) -> Point:
-        """The point of a run, or of a row of the summary."""
+        """The point of a run or of a row of the summary."""
         return tuple(run[name] for name in self.fields)
 
     def _key(self, run: Record) -> Point:
@@ -208,7 +211,7 @@ def seeds(seed: int, repeat: int, prompts: range) -> list[int]:
 
 
 def finished(runs: Sequence[Record], *fields: str) -> list[Record]:
-    """The runs that every point has, where `fields` tell the runs of one point apart."""
+    """The runs that every point has done. fields: the values that distinguish the runs of one point."""
     counts = Counter(tuple(run[name] for name in fields) for run in runs)
     most = max(counts.values(), default=0)
     return [run for run in runs if counts[tuple(run[name] for name in fields)] == most]

@@ -32,7 +32,7 @@ OPTIMAL, CONTEXT = "optimal", "context"
 
 
 class ContextGain(Comparison):
-    """A point is a tree, named by its method and its kind: "ersd context"."""
+    """Compares trees. A point is a method and a kind of tree, such as "ersd context"."""
 
     name = "context"
     about = "Measure the gain of context-aware trees."
@@ -53,7 +53,7 @@ class ContextGain(Comparison):
     def prepared(
         self, pair: ModelPair, prompts: Sequence[Prompt], options: argparse.Namespace
     ) -> tuple[Sequence[Prompt], Trees]:
-        """The last quarter of the prompts, and trees from acceptance that is learnt from the others."""
+        """The last quarter of the prompts, and trees from the acceptance learned from the others."""
         held_out = 4 if options.smoke else len(prompts) // 4
         tokens = 300 if options.smoke else options.learn_tokens
         trees: dict[str, Any] = {}
@@ -67,7 +67,7 @@ class ContextGain(Comparison):
         return prompts[-held_out:], trees
 
     def points(self, trees: Sequence[str]) -> list[Point]:
-        """Each tree with the method that it was made for."""
+        """All trees, each with the method that it was made for."""
         return [(tree,) for tree in trees]
 
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class ContextGain(Comparison):
         return {"method": point["tree"].split()[0]}
 
     def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """The relative gain over the optimal tree: each prompt's influence on the quotient, linearised."""
+        """The relative gain over the optimal tree, with an interval from the linearised quotient."""
         before, after = measured[(f"{point[0].split()[0]} {OPTIMAL}",)], measured[point]
         quotient = after.value / before.value
         influence = {

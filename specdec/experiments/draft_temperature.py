@@ -25,7 +25,7 @@ BESIDE = 1.0
 
 
 class DraftTemperature(Comparison):
-    """A point is a tree and a temperature of the draft."""
+    """Compares draft temperatures. A point is a tree and a temperature of the draft."""
 
     name = "draft_temperature"
     about = "Measure ERSD with drafts of other temperatures."
@@ -34,7 +34,7 @@ class DraftTemperature(Comparison):
     same_text = True
 
     def points(self, trees: Sequence[str]) -> list[Point]:
-        """All temperatures on all trees."""
+        """All draft temperatures on all trees."""
         return [(tree, temperature) for tree in trees for temperature in TEMPERATURES]
 
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class DraftTemperature(Comparison):
         return {"method": "ersd", "draft_temperature": point["draft_temperature"]}
 
     def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """The gain over a draft at the target's own temperature."""
+        """The gain over a draft at the same temperature as the target."""
         return {"gain": measured[point] - measured[point[0], BESIDE]}
 
     def as_text(self, summary: Record) -> str:

@@ -1,9 +1,10 @@
 """Estimates with intervals that are clustered by prompt.
 
-Rounds of one text depend on each other and texts of one prompt may; prompts do not. A ratio of sums
-over prompts, such as tokens / target calls, is linearised: each prompt has an influence on it, and the
-variance is that of the sum of influences. Since all points share prompts and seeds, the difference of
-two ratios has the difference of influences, which is what makes small differences visible.
+The rounds of one text depend on each other, and so may the texts of one prompt. Prompts are independent. A
+ratio of sums over prompts, such as tokens / target calls, is linearised: each prompt has an influence on the
+ratio, and the ratio's variance is the variance of the sum of influences. All points use the same prompts and
+seeds. The influences on the difference of two ratios are therefore the differences of their influences, so
+that small differences become visible.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Z = 1.96
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, and the influence of each prompt on it by the prompt's number."""
+    """A value, and the influence of each prompt on it, by the prompt's number."""
 
     value: float
     influence: Mapping[int, float]
@@ -40,7 +41,7 @@ class Estimate:
         return self.value - half, self.value + half
 
     def to_json(self) -> dict[str, float | None]:
-        """value, low and high, the last two None where there is one prompt."""
+        """The value and the ends of its interval (`low`, `high`), which are None for a single prompt."""
         low, high = self.interval if len(self.influence) > 1 else (None, None)
         return {"value": self.value, "low": low, "high": high}
 
@@ -49,7 +50,10 @@ class Estimate:
 
 
 def ratio(parts: Mapping[int, tuple[float, float]]) -> Estimate | None:
-    """Σ numerators / Σ denominators of (numerator, denominator) by prompt; None where nothing was counted."""
+    """Σ numerators / Σ denominators, from a (numerator, denominator) for each prompt.
+
+    None if the denominators sum to 0.
+    """
     total = math.fsum(below for _, below in parts.values())
     if not total:
         return None
@@ -58,7 +62,7 @@ def ratio(parts: Mapping[int, tuple[float, float]]) -> Estimate | None:
 
 
 def tokens_per_call(runs: Iterable[Mapping[str, Any]]) -> Estimate:
-    """Tokens per target call of runs with `prompt`, `tokens` and `rounds`. ValueError where there is none."""
+    """Tokens per target call, from runs with `prompt`, `tokens` and `rounds`. ValueError without any run."""
     parts: dict[int, tuple[float, float]] = {}
     for run in runs:
         above, below = parts.get(run["prompt"], (0, 0))
@@ -70,7 +74,7 @@ def tokens_per_call(runs: Iterable[Mapping[str, Any]]) -> Estimate:
 
 
 def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
-    """Σ weight · estimate, dependence between them included."""
+    """Σ weight · estimate, with an interval that takes their dependence into account."""
     value = math.fsum(w * e.value for w, e in zip(weights, estimates, strict=True))
     prompts = sorted({prompt for e in estimates for prompt in e.influence})
     influence = {
@@ -81,7 +85,7 @@ def combined(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimat
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates."""
+    """The mean of estimates, as an estimate."""
     return combined(estimates, [1 / len(estimates)] * len(estimates))
 
 

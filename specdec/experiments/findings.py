@@ -1,9 +1,8 @@
-"""The paper's findings (Section 5), one by one: confirmed or not by an experiment, with the numbers in a
-sentence.
+"""Tests each finding of the paper (Section 5) on an experiment: confirmed or not, with the numbers.
 
-A method is ahead where the 95% interval of the difference, clustered by prompt, leaves out 0. The methods are
-level where that interval reaches into ±1% of GSD's tokens and is not wider than ±5% of them: too little data
-is no finding.
+One method is ahead if the 95% interval of the difference, clustered by prompt, does not contain 0. The
+methods are level if that interval overlaps ±1% of GSD's tokens and is no wider than ±5% of them. With a wider
+interval there is too little data for a finding.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ Outcome = tuple[bool, str]
 
 
 class Data(NamedTuple):
-    """A summary without its findings, and the estimates of its points."""
+    """A summary before its findings are added, and the estimates of its points."""
 
     summary: Mapping[str, Any]
     estimates: Estimates
 
     def grid(self, strategy: str, fewest: int, least: int = 1) -> list[int]:
-        """The k from `least` on at which both methods were measured; _NotMeasured where they are too few."""
+        """The k of `least` or more at which both methods were measured. _NotMeasured if they are too few."""
         both = [{p.k for p in self.estimates if p[:2] == (m, strategy)} for m in BOTH]
         ks = sorted(k for k in both[0] & both[1] if k >= least)
         if len(ks) < fewest:
@@ -51,11 +50,11 @@ class Data(NamedTuple):
         return ks
 
     def difference(self, strategy: str, k: int) -> Estimate:
-        """GSD minus ERSD, in tokens per target call."""
+        """GSD minus ERSD in tokens per target call."""
         return self.estimates[Point("gsd", strategy, k)] - self.estimates[Point("ersd", strategy, k)]
 
     def is_level(self, strategy: str, k: int) -> bool:
-        """Whether the methods are level there."""
+        """Whether the methods are level at this point, as the module defines it."""
         (low, high), whole = self.difference(strategy, k).interval, self.value("gsd", strategy, k)
         return low <= LEVEL * whole and high >= -LEVEL * whole and high - low <= 2 * TELLING * whole
 
@@ -69,12 +68,12 @@ class Data(NamedTuple):
         return next(row["prediction"] for row in rows if (row["strategy"], row["k"]) == (strategy, k))
 
     def bounds(self, method: str) -> dict[int, Mapping[str, float]]:
-        """Upper bounds by k."""
+        """Upper bounds for each k."""
         return {row["k"]: row for row in self.summary["bounds"][method]["by_k"]}
 
 
 class _NotMeasured(Exception):  # noqa: N818 - not an error
-    """A finding needs points that the experiment does not have."""
+    """The experiment lacks points that a finding needs."""
 
 
 class _Check(NamedTuple):
@@ -90,7 +89,7 @@ _CHECKS: list[_Check] = []
 def _finding(
     name: str, statement: str, place: str = "Section 5"
 ) -> Callable[[Callable[[Data], Outcome]], Callable[[Data], Outcome]]:
-    """Register the check of a statement. place: where the paper states it."""
+    """Registers the check of a statement. place: where the paper makes the statement."""
 
     def register(check: Callable[[Data], Outcome]) -> Callable[[Data], Outcome]:
         _CHECKS.append(_Check(name, statement, place, check))
@@ -100,9 +99,9 @@ def _finding(
 
 
 def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dict[str, Any]]:
-    """Each statement with its place in the paper, `found` and a sentence with its numbers.
+    """Each statement with its place in the paper, the result `found`, and a sentence with the numbers.
 
-    `found` is None where the experiment lacks the points that the statement is about.
+    `found` is None if the experiment lacks the points that the statement is about.
     """
     data = Data(summary, estimates)
     findings = []
@@ -118,7 +117,7 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
 
 
 def _of_both(check: Callable[[str], Outcome]) -> Outcome:
-    """Whether a check holds for both methods, and what it says of each."""
+    """Runs a check for both methods: whether it holds for both, and its words on each."""
     outcomes = {name: check(method) for method, name in BOTH.items()}
     words = "; ".join(f"{name} {said}" for name, (_, said) in outcomes.items())
     return all(holds for holds, _ in outcomes.values()), words
@@ -307,8 +306,7 @@ def _bound_holds(data: Data) -> Outcome:
 
 
 def _log_fit(ks: Sequence[int], values: Sequence[float]) -> tuple[float, float]:
-    """The slope of values against log2(k + 1) by least squares, and the share of variance that it
-    explains."""
+    """Fits values = a + b log2(k + 1) by least squares. Returns b and the share of explained variance."""
     x, y = np.log2(np.asarray(ks) + 1.0), np.asarray(values)
     slope, offset = np.polyfit(x, y, 1)
     spread = float(((y - y.mean()) ** 2).sum())

@@ -1,4 +1,4 @@
-"""One run of an experiment: decode a text, or compute the acceptance at moments of one, and count."""
+"""One run of an experiment: decodes a text, or computes acceptance at some positions of one, and counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from specdec.trace import Generation, Round
 
 
 def measure(pair: ModelPair, settings: Settings, job: Job | ContextJob) -> Record:
-    """Do a job; its line of the results file."""
+    """Does a job and returns its line of the results file."""
     if isinstance(job, ContextJob):
         return _contexts(pair, settings, job)
     return _line(job, generate(pair, **_asked(settings, job)))
@@ -33,9 +33,11 @@ def measure(pair: ModelPair, settings: Settings, job: Job | ContextJob) -> Recor
 def measured(
     pair: ModelPair, settings: Settings, jobs: Sequence[Job | ContextJob], at_once: int
 ) -> Iterator[Record]:
-    """Do jobs, so many texts decoded together; their lines as they are done, those of `measure` but for the
-    seconds, in which other runs have their share."""
-    from specdec.decoding.batch import ended  # it loads transformers, for which the page does not wait
+    """Does jobs, many texts at a time, and yields each job's line when it is done.
+
+    The lines equal those of `measure`, except for the seconds, which other runs of the same batch share.
+    """
+    from specdec.decoding.batch import ended  # imported late, because it loads transformers
 
     begun: dict[Run, Job] = {}
 
@@ -74,8 +76,9 @@ def _text(settings: Settings, prompt: int, repeat: int) -> dict[str, Any]:
 def counts(generation: Generation, topology: Topology) -> Record:
     """The counts of a run, for its line in the results file.
 
-    tokens, rounds: of the whole text. lengths[n]: the number of rounds with a whole tree that emitted n
-    tokens; near the end of a text trees are cut. offered, reached, accepted: `specdec.stats.IndexCounts`.
+    tokens, rounds: of the whole text.
+    lengths[n]: number of rounds that emitted n tokens, without the last rounds, whose trees are cut short.
+    offered, reached, accepted: as in `specdec.stats.IndexCounts`.
     seconds: of all rounds.
     """
     whole = [round for round in generation.rounds if _depth(round) == topology.depth]
@@ -101,9 +104,9 @@ def _listed(counted: Counter[int]) -> list[int]:
 
 
 def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
-    """Acceptance by index at moments spread over one of the target's own texts, its entropy and D_KL.
+    """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
 
-    Sums over the moments; bits. Entropies take what R misses to 1 as one more outcome.
+    Entropies and D_KL are in bits. What R misses to 1 counts as one more outcome of its entropy.
     """
     text = generate(pair, **_text(settings, job.prompt, job.repeat), method="ar")
     p, q = _laws(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
@@ -113,7 +116,7 @@ def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
     record["kl"] = _finite_sum(theory.kl_divergence(p, q))
     for method in settings.methods:
         by_index = getattr(theory, f"{method}_acceptance_by_index", None)
-        if by_index is None:  # rules of others have no such form
+        if by_index is None:  # other methods have no acceptance by index in closed form
             continue
         rates = by_index(p, q, k)
         law = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
@@ -127,7 +130,7 @@ def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
 
 
 def _finite_sum(values: Tensor) -> float | None:
-    """None where a divergence is infinite: JSON has no infinity."""
+    """The sum, or None for an infinite divergence, because JSON has no infinity."""
     return float(values.sum()) if torch.isfinite(values).all() else None
 
 
@@ -145,7 +148,7 @@ def _laws(pair: ModelPair, settings: Settings, ids: Sequence[int], start: int) -
 def _probabilities(
     pair: ModelPair, settings: Settings, model: Model, ids: Sequence[int], rows: Sequence[int]
 ) -> Tensor:
-    """The distribution of the token after each of these tokens, float64 on the CPU."""
+    """The distribution after each of these tokens, float64 on the CPU."""
     session, laws, done = model.session(), [], 0
     for row in rows:
         if row > done:

@@ -1,8 +1,8 @@
-"""Which runs an experiment consists of, as a function of its settings and of the runs that are finished.
+"""Decides which runs an experiment consists of, from its settings and its finished runs.
 
-All points do the same runs (prompt, repeat), as many as it takes until the shortest point has its tokens.
-Only finished runs of earlier stages decide, so that an experiment that was stopped, or that several processes
-share, does exactly the same runs as any other.
+All points do the same runs (prompt, repeat). There are as many runs as the point with the shortest texts
+needs to reach its tokens. Each decision depends only on the finished runs of earlier stages. An experiment
+that was stopped, or that several processes share, therefore does exactly the same runs as any other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Key = tuple[str, str, int, int]
 
 
 class Planned(NamedTuple):
-    """A point with its tree and the tree's digest."""
+    """A point with its tree and a digest of the tree."""
 
     point: Point
     topology: Topology
@@ -37,7 +37,7 @@ class Planned(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One run to do."""
+    """One text to decode."""
 
     planned: Planned
     prompt: int
@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
 
 class ContextJob(NamedTuple):
-    """The contexts of one prompt, whose acceptance by index is to be computed."""
+    """One prompt at whose contexts acceptance by index is to be computed."""
 
     prompt: int
     repeat: int = 0
@@ -62,7 +62,7 @@ class ContextJob(NamedTuple):
 
 
 class Plan:
-    """The runs of an experiment, given its finished ones."""
+    """The runs of an experiment, given the finished ones."""
 
     def __init__(self, settings: Settings, runs: Sequence[Record]):
         check_runs(runs)
@@ -70,7 +70,7 @@ class Plan:
         self.finished = {key_of(run): run for run in runs}
 
     def missing(self) -> list[Job | ContextJob]:
-        """The runs to do next, in order; more may follow when they are finished. Empty: all is done."""
+        """The runs to do next, in order. More may follow when these are finished; empty when all is done."""
         first: list[Job | ContextJob] = [*self._missing_of(self.calibration)]
         if first:
             return first
@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the runs that determine acceptance by index, and with it all trees, are finished."""
+        """Whether the runs that determine acceptance by index, and so all trees, are finished."""
         return not self._missing_of(self.calibration)
 
     @cached_property
@@ -119,7 +119,7 @@ class Plan:
         return acceptance
 
     def runs_of(self, item: Planned, count: int) -> list[Record | None]:
-        """Its first `count` runs, None where one is not finished."""
+        """The first `count` runs of a point; None if one of them is not finished."""
         numbers = map(self.settings.prompt_and_repeat, range(count))
         return [self.finished.get(Job(item, *number).key) for number in numbers]
 
@@ -137,7 +137,7 @@ class Plan:
             count += math.ceil((wanted - least) / (least / count))
 
     def _missing_of(self, items: Sequence[Planned]) -> list[Job]:
-        """Run by run, all points of one before the next, so that all grow together."""
+        """The missing runs of these points, run by run: all points do one run before any does the next."""
         jobs: dict[Key, Job] = {}
         for number in range(self.run_count(items)):
             for item in items:
@@ -153,7 +153,7 @@ def key_of(run: Record) -> Key:
 
 
 def summed(runs: Sequence[Record], name: str) -> list[int]:
-    """Element by element sums of a list that runs have, of different lengths."""
+    """The lists under this name, summed over runs element by element; shorter lists are padded with zeros."""
     return [sum(column) for column in zip_longest(*(run[name] for run in runs), fillvalue=0)]
 
 
@@ -163,6 +163,6 @@ def _planned(point: Point, acceptance: np.ndarray | None) -> Planned:
         tree = optimal_topology(acceptance, point.k)
     else:
         tree = topology.named(point.strategy, point.k)
-    # the parents say all, since children are counted from 0
+    # the parents determine the tree, since child indices count from 0
     digest = hashlib.sha256(json.dumps(tree.parents).encode()).hexdigest()[:12]
     return Planned(point, tree, digest)

@@ -26,7 +26,7 @@ BESIDE = GROWN_FROM
 
 
 class Rules(Comparison):
-    """A point is a temperature, a tree and a method."""
+    """Compares all lossless rules. A point is a temperature, a tree and a method."""
 
     name = "rules"
     about = "Compare all lossless rules."
@@ -42,7 +42,10 @@ class Rules(Comparison):
         return {"method": point["method"], "temperature": point["temperature"]}
 
     def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:
-        """At temperature 0 the prompt without its last words, or token ids; at least one is left."""
+        """The prompt of one repeat.
+
+        At temperature 0 each repeat drops one more word, or token id, from its end.
+        """
         fewer = 0 if point["temperature"] else repeat
         if not isinstance(prompt, str):
             return prompt[: max(1, len(prompt) - fewer)]
@@ -50,7 +53,7 @@ class Rules(Comparison):
         return " ".join(words[: max(1, len(words) - fewer)]) if fewer else prompt
 
     def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """What a rule has more than GSD, and less than the best rule on this tree."""
+        """A rule's gain over GSD, and its distance from the best rule on this tree."""
         there = {other[-1]: estimate for other, estimate in measured.items() if other[:2] == point[:2]}
         best = max(there.values(), key=lambda estimate: estimate.value)
         return {"more_than_gsd": measured[point] - there[BESIDE], "less_than_best": best - measured[point]}
@@ -58,7 +61,7 @@ class Rules(Comparison):
     def as_text(self, summary: Record) -> str:
         """One line for each tree and temperature.
 
-        An asterisk marks a rule whose difference from GSD has an interval without 0.
+        An asterisk marks a rule that differs significantly from GSD.
         """
         lines = [f"{'T':>3} {'tree':12}" + "".join(f"{METHODS[method].name:>12}" for method in DRAFTING)]
         points = {self.point_of(row): row for row in summary["points"]}

@@ -1,4 +1,4 @@
-"""Do all runs of an experiment, in one process or in several that share them by prompt."""
+"""Does all runs of an experiment, in one process or in several that divide the prompts among them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GUESSED_RATE = 0.65
 
 
 class Share(NamedTuple):
-    """Which part of the runs is this process's: those of every `count`-th prompt.
+    """This process's share of the runs: every `count`-th prompt.
 
     wait: returns when all processes have called it.
     """
@@ -49,9 +49,9 @@ def run(
     quiet: bool = False,
     at_once: int = 1,
 ) -> None:
-    """Do the runs that the results file lacks, `at_once` texts together.
+    """Does the runs that the results file lacks, `at_once` texts together.
 
-    ValueError where the file belongs to other settings, or another experiment writes to it.
+    ValueError if the file belongs to other settings, or if another experiment writes to it.
     """
     with store.writing() if share.index == 0 else nullcontext():
         if share.index == 0:
@@ -64,7 +64,7 @@ def run(
 
 
 def _next_jobs(settings: Settings, store: Store, share: Share) -> list[Job | ContextJob]:
-    """The next runs, the same in all processes: all of them read the file before one of them writes."""
+    """The next runs. All processes get the same ones, because all read the file before any of them writes."""
     _, runs = store.read()
     jobs = Plan(settings, runs).missing()
     share.wait()
@@ -110,7 +110,7 @@ def _dtype(model: object) -> str:
 
 
 def _fingerprint(model: object) -> str:
-    """A digest of norms and biases, which changes when a model is trained again."""
+    """A digest of the model's norms and biases, which training changes."""
     digest = hashlib.sha256()
     module = getattr(model, "module", None)
     for parameter in () if module is None else module.parameters():
@@ -120,7 +120,7 @@ def _fingerprint(model: object) -> str:
 
 
 def estimated_seconds(pair: ModelPair, settings: Settings) -> float:
-    """A rough guess of one process's seconds for the whole experiment, from three short texts."""
+    """A rough estimate of one process's seconds for the whole experiment, from three short texts."""
     per_round, per_level, per_node = _round_costs(pair, settings)
     total = 0.0
     for point in settings.points:
@@ -131,7 +131,7 @@ def estimated_seconds(pair: ModelPair, settings: Settings) -> float:
 
 
 def _round_costs(pair: ModelPair, settings: Settings) -> tuple[float, float, float]:
-    """Seconds per round, per level of the tree and per node, from three trees: three equations."""
+    """Seconds per round, per level of the tree and per node, solved from the times of three trees."""
     rows, seconds = [], []
     for tree in _PROBES:
         probe = partial(
@@ -147,7 +147,7 @@ def _round_costs(pair: ModelPair, settings: Settings) -> tuple[float, float, flo
 
 
 def _guessed_shape(point: Point) -> tuple[float, float]:
-    """Depth and tokens per target call for a draft that is right about two times in three."""
+    """Estimated depth and tokens per target call of a tree, for a draft that is right two times in three."""
     k, rate = point.k, _GUESSED_RATE
     if point.strategy == "batch":
         return 1, min(1 + rate * k**0.15, 2)

@@ -41,7 +41,7 @@ _SEED = 0x73657276
 
 
 class Serving(Experiment):
-    """A point is a number of texts at once and a tree."""
+    """Compares numbers of texts decoded at once. A point is such a number and a tree."""
 
     name = "serving"
     about = "Find the best tree for many texts at once."
@@ -62,8 +62,10 @@ class Serving(Experiment):
         trees: Trees,
         store: Store,
     ) -> None:
-        """Do the points that the results file lacks. AssertionError if a text differs from plain
-        decoding's."""
+        """Measures the points that the results file lacks.
+
+        AssertionError if a text differs from plain decoding.
+        """
         done = {_key(run) for run in store.read()[1]}
         points = [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)]
         for repeat in tqdm(range(repeats), unit="repeat"):
@@ -83,7 +85,7 @@ class Serving(Experiment):
                 store.append(run | {"tokens": tokens, "seconds": seconds})
 
     def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
-        """Tokens per second of each point, and how many times those of k = 0 with as many texts."""
+        """Tokens per second of each point, also relative to k = 0 with the same number of texts."""
         runs = finished(runs, "repeat")
         rates = {_key(run): run["tokens"] / run["seconds"] for run in runs}
         rows = []

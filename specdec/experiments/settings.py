@@ -1,4 +1,4 @@
-"""What an experiment measures: prompts, lengths, sampling, and the numbers of drafted tokens."""
+"""The settings of an experiment: prompts, lengths, sampling, and the numbers of drafted tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRATEGIES = ("sequence", "batch", "specinfer", "optimal")
 
 
 class Point(NamedTuple):
-    """One point of the paper's figures: a method, a drafting strategy and k, its drafted tokens."""
+    """A point of the paper's figures: a method, a drafting strategy and k, the number of drafted tokens."""
 
     method: str
     strategy: str
@@ -27,13 +27,15 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """One experiment; two with equal settings and versions give the same numbers.
+    """One experiment. Two experiments with equal settings and versions give the same numbers.
 
-    prompts: texts, or lists of token ids. tokens: generated per point, at least. max_new_tokens: most
-    tokens of one text. positions: contexts per prompt whose acceptance by index is computed rather than
-    counted (0: none). sequence, batch, specinfer, optimal: k of each strategy, rising; the largest
-    sequence and batch are run first and tell the acceptance by index from which the optimal trees are
-    built. ValueError names what does not fit.
+    prompts: texts, or lists of token ids. tokens: generated tokens per point, at least.
+    max_new_tokens: most tokens of one text.
+    positions: contexts per prompt at which acceptance by index is computed exactly; 0 for none.
+    sequence, batch, specinfer, optimal: the k of each strategy, in rising order. The largest sequence and
+    batch
+    run first; their acceptance by index determines the optimal trees.
+    ValueError names a setting that does not fit.
     """
 
     prompts: tuple[Any, ...]
@@ -97,15 +99,15 @@ class Settings:
         ]
 
     def prompt_and_repeat(self, run: int) -> tuple[int, int]:
-        """Run number -> number of its prompt and how often that prompt came before."""
+        """From the number of a run: the number of its prompt, and how often that prompt was used before."""
         return run % len(self.prompts), run // len(self.prompts)
 
     def seed_of(self, prompt: int, repeat: int) -> int:
-        """The seed of one run: the same at every point, so that points are compared on the same races."""
+        """The seed of a run. It is the same at every point, so that points are compared on the same races."""
         return derived_seed(derived_seed(self.seed, prompt), repeat)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, the prompts as their number and a digest."""
+        """The settings as plain data; the prompts are replaced by their number and a digest."""
         plain = asdict(self)
         listed = json.dumps(plain.pop("prompts"))
         digest = hashlib.sha256(listed.encode()).hexdigest()[:16]
@@ -113,14 +115,14 @@ class Settings:
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """The lines of a file, empty ones left out. ValueError where there is none."""
+    """The lines of a file without empty ones. ValueError if there is none."""
     if not path.is_file():
         raise ValueError(f"no file of prompts at {path}; give a text file with one prompt a line")
     return tuple(line.strip() for line in path.read_text().splitlines() if line.strip())
 
 
 def smoke_settings(prompts: Sequence[Any]) -> Settings:
-    """Settings that run every stage in a minute; the numbers mean nothing."""
+    """Settings that run every stage in a minute. Their numbers have no meaning."""
     return Settings(
         prompts=tuple(prompts[:4]),
         tokens=60,

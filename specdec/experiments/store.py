@@ -1,4 +1,4 @@
-"""The results file: JSON lines, a header and then one finished run a line, only ever appended to.
+"""The results file: JSON lines, first a header and then one line for each finished run, only ever appended.
 
 A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
 ignored and removed before the next line is written, so that no run is lost or doubled. Only one experiment
@@ -26,7 +26,7 @@ _CONTEXT_FIELDS = _KEY_FIELDS | {"positions": int}
 
 
 def check_runs(runs: Sequence[Record]) -> None:
-    """ValueError names the first line of a results file that lacks a field of a run or repeats a run."""
+    """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
     seen: dict[tuple[Any, ...], int] = {}
     for number, run in enumerate(runs, start=2):
         at = f"line {number}: "
@@ -49,7 +49,10 @@ class Store:
         self.path = path
 
     def read(self) -> tuple[Record | None, list[Record]]:
-        """The header, None in a new file, and the runs. ValueError names a line that is no record."""
+        """The header and the runs; the header of a new file is None.
+
+        ValueError names a line that is no record.
+        """
         if not self.path.exists():
             return None, []
         try:
@@ -74,7 +77,10 @@ class Store:
         return record
 
     def begin(self, header: Record) -> None:
-        """Write the header, or go on with a file that was begun with the same settings (ValueError)."""
+        """Writes the header, or checks the header of a file that is continued.
+
+        ValueError if its settings differ.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         found, _ = self.read()
         if found is None:
@@ -95,7 +101,7 @@ class Store:
             )
 
     def append(self, record: Record) -> None:
-        """Add one line, whole or not at all. ValueError where it can't be written, as on a full disk."""
+        """Adds one line, whole or not at all. ValueError if it can't be written, as on a full disk."""
         line = json.dumps(record, separators=(",", ":")) + "\n"
         try:
             with FileLock(f"{self.path}.append-lock"), self.path.open("a+b") as file:
@@ -109,10 +115,10 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Lock the file for this experiment. ValueError if another one holds it or it can't be written."""
+        """Locks the file for this experiment. ValueError if another one holds it or it can't be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.open("ab").close()  # a lock in a folder that can't be written looks as if it were taken
+            self.path.open("ab").close()  # else the lock would seem to be taken
         except OSError as error:
             raise ValueError(f"{self.path} could not be written: {error.strerror}") from error
         lock = FileLock(f"{self.path}.lock", timeout=0)
@@ -129,7 +135,7 @@ class Store:
 
 
 def _cut_torn_line(file: BinaryIO) -> None:
-    """Remove an incomplete last line."""
+    """Removes an incomplete last line."""
     size = file.seek(0, 2)
     if not size:
         return

@@ -1,11 +1,11 @@
-"""From a results file to the numbers of the paper's figures: one JSON object.
+"""Turns a results file into the numbers of the paper's figures, one JSON object.
 
-acceptance   by method: R as used (`by_index`), its counts with intervals, entropies in bits
-points       by method, strategy and k: measured tokens per target call, interval, prediction
-increments   the change per additional drafted token between neighbouring k
-differences  GSD minus ERSD at each strategy and k, paired
-bounds       by method and k: the lemma's bound, minimal and with m fixed, and the theorem's
-findings     the paper's statements, found or not, with their numbers in a sentence
+acceptance    by method: the R that was used (`by_index`), its counts with intervals, entropies in bits
+points        by method, strategy and k: measured tokens per target call, interval, prediction
+increments    the change per additional drafted token between neighbouring k
+differences   GSD minus ERSD at each strategy and k, paired
+bounds        by method and k: the lemma's bound, minimal and with m fixed, and the theorem's
+findings      the paper's statements, found or not, with their numbers in a sentence
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def summarize(settings: Settings, header: Record, runs: Sequence[Record]) -> dic
 
 
 def measured(runs: Sequence[Record]) -> Estimate | None:
-    """Tokens per target call over rounds whose tree was whole; None where there was none."""
+    """Tokens per target call over the rounds with a whole tree; None without such rounds."""
     parts: dict[int, tuple[float, float]] = {}
     for run in runs:
         above, below = parts.get(run["prompt"], (0, 0))
@@ -134,7 +134,7 @@ def _calibration_runs(plan: Plan, point: Point) -> list[Record]:
 
 
 def _contexts(plan: Plan, method: str) -> dict[str, Any] | None:
-    """What was computed at moments of the target's texts; entropies and D_KL in bits."""
+    """The acceptance that was computed at positions of the target's texts; entropies and D_KL in bits."""
     runs = [run for key, run in sorted(plan.finished.items()) if key[0] == "contexts" and method in run]
     if not runs:
         return None
@@ -160,7 +160,7 @@ def _bounds(plan: Plan, method: str, header: Record) -> dict[str, Any]:
 
     On real text R is a mean over contexts, and the bounds computed from it are not guaranteed.
     """
-    # the bounds are those of the sorted vector anyway
+    # the bounds sort the vector themselves
     vector, size = np.trim_zeros(np.sort(plan.acceptance[method])[::-1]), header["pair"]["vocab_size"]
     ks = list(plan.settings.optimal)
     if not ks:
@@ -181,7 +181,7 @@ def _bound(vector: np.ndarray, vocab_size: int, k: int, m: int) -> dict[str, Any
 
 
 def _rounded(value: Any) -> Any:
-    """Six significant digits, NaN and infinities as None: compact, and JSON."""
+    """Rounds to six significant digits. NaN and infinity become None, which JSON can hold."""
     if isinstance(value, dict):
         return {str(key): _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,10 +1,10 @@
-"""Figures of the theory, by plotly: `pip install 'specdec-races[figures]'`.
+"""Figures of the theory, drawn with plotly: `pip install 'specdec-races[figures]'`.
 
-theory       what the theory says of acceptance and of trees, with its numbers: for notebooks
-drafts       acceptance against the number of drafts, for the page and for notebooks
-labs         the figures of the page's laboratories, whose numbers the page fills in
-looks        how every figure looks
-topologies   topologies by their names, marks and lines
+theory        acceptance and trees as the theory predicts them, with the numbers: for notebooks
+drafts        acceptance against the number of drafts: for the page and for notebooks
+labs          the figures of the page's laboratories; the page fills in their numbers
+looks         how every figure looks
+topologies    the name, the mark and the line style of each topology
 """
 
 from importlib.util import find_spec

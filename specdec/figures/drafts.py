@@ -1,4 +1,4 @@
-"""Acceptance of one position with several drafts: each rule's, and the most that any rule can reach."""
+"""Acceptance of one position with several drafts: of each rule, and the highest that any rule can reach."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ OPTIMA = {
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
-    """Probability that one of n drafts is accepted, for n = 1 to `MOST`: of `RULES` and of `OPTIMA`."""
+    """Probability that one of n drafts is accepted, for n = 1 to `MOST`.
+
+    The names are those of `RULES` and `OPTIMA`. p and q are the target's and the draft's distribution.
+    """
     counts = range(1, MOST + 1)
     return {
         "ersd": _with_more(theory.ersd_acceptance_by_index(p, q, len(p))),
@@ -33,13 +36,13 @@ def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
 
 
 def _with_more(by_index: Tensor) -> list[float]:
-    """Sums of acceptance by index; there are no more drafts than tokens."""
+    """Acceptance with 1 to `MOST` drafts. Drafts beyond the vocabulary add nothing."""
     sums = by_index.cumsum(-1).clamp(max=1).tolist()
     return [sums[min(n, len(sums) - 1)] for n in range(MOST)]
 
 
 def figure() -> go.Figure:
-    """Acceptance against drafts: a curve for each rule, and the two optima."""
+    """Acceptance against the number of drafts: a curve for each rule, and the two optima."""
     drawn = axes("drafts", "accepted", 300, xaxis_dtick=1, yaxis_tickformat=".0%")
     for name, dash in OPTIMA.values():
         drawn.add_trace(line(name, BOUND, dash, width=3))

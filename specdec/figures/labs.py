@@ -1,4 +1,4 @@
-"""The laboratories' plotly figures without their data (see `looks`)."""
+"""The plotly figures of the laboratories, without their data (see `looks`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RACED = ("ersd", "gsd")
 
 
 def convergence() -> go.Figure:
-    """Acceptance of the first drafted token against races done: both methods, exact values, bounds."""
+    """Acceptance of the first drafted token against the number of races, with exact values and bounds."""
     figure = axes("races", "first draft accepted", 300, xaxis_type="log", yaxis_tickformat=".0%")
     looks = [(METHODS[name].name, colour(name), METHODS[name].mark) for name in _RACED]
     for name, hue, _ in looks:

@@ -1,9 +1,9 @@
-"""How every plotly figure looks, as data for the page or whole for a notebook.
+"""The look of every plotly figure: as data for the page, or complete for a notebook.
 
-On the page a figure has its traces, their marks and its axes; the scripts fill in the numbers and hand the
-same object to `Plotly.react`. Colours are names of `assets/shared/colours.css`, which the browser resolves
-when it draws: so one figure is right on light and on dark ground; `whole` resolves them for a notebook.
-Traces that belong together have one `legendgroup`, whose name the legend shows.
+The page gets the traces, their marks and the axes. Its scripts fill in the numbers and pass the figure to
+`Plotly.react`. A colour is a name from `assets/shared/colours.css`, which the browser resolves when it draws.
+The same figure therefore fits a light and a dark page. `whole` resolves the names for a notebook. Traces
+that belong together share one `legendgroup`, whose name stands in the legend.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _TICKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def colour(name: str) -> str:
-    """The sheet's colour of that name, as plotly and the browser take it. KeyError where there is none."""
+    """The colour with this name in the style sheet, for plotly and the browser.
+
+    KeyError for an unknown name.
+    """
     sheet()["light"][name], sheet()["dark"][name]
     return f"var(--{name})"
 
@@ -31,14 +34,14 @@ INK, BOUND = colour("ink"), colour("bound")
 
 
 def skeleton(figure: go.Figure) -> dict[str, Any]:
-    """The figure as plain JSON data, without plotly's default template (7 KB of looks)."""
+    """The figure as plain JSON data, without plotly's default template, which has 7 KB."""
     plain = json.loads(figure.to_json())
     plain["layout"].pop("template", None)
     return plain
 
 
 def whole(figure: go.Figure) -> go.Figure:
-    """The figure as a notebook shows it: on light paper, with a legend and the sheet's light colours."""
+    """The figure for a notebook: on light paper, with a legend and the light colours of the style sheet."""
     light = sheet()["light"]
     text = re.sub(r"var\(--([a-z-]+)\)", lambda found: light[found[1]], figure.to_json())
     found = go.Figure(json.loads(text))
@@ -76,7 +79,7 @@ def axes(x: str, y: str, height: int = 430, **changes: Any) -> go.Figure:
 
 
 def log_axes(figure: go.Figure) -> go.Figure:
-    """The figure with ticks for its logarithmic axes: drafted tokens on x, powers of ten on y."""
+    """Sets the ticks of logarithmic axes: numbers of drafted tokens on x, powers of ten on y."""
     if figure.layout.xaxis.type == "log":
         figure.update_xaxes(tickvals=_TICKS, ticktext=[str(k) for k in _TICKS])
     if figure.layout.yaxis.type == "log":
@@ -93,7 +96,7 @@ def line(
     group: str | None = None,
     width: float = 2,
 ) -> go.Scatter:
-    """A curve; `group`: the entry of the legend that it belongs to, its own where there is none."""
+    """A curve. group: the legend entry that it belongs to; by default it has its own."""
     return go.Scatter(
         name=name,
         legendgroup=group or name,
@@ -106,7 +109,7 @@ def line(
 
 
 def marks(name: str, colour: str, symbol: str, group: str | None = None) -> go.Scatter:
-    """Single points, outlined; their hover texts come with them."""
+    """Single points with an outline. The hover text of each point comes with the data."""
     marker = {"symbol": symbol, "size": 10, "color": colour, "line": {"color": INK, "width": 1}}
     return go.Scatter(
         name=name,
@@ -119,13 +122,13 @@ def marks(name: str, colour: str, symbol: str, group: str | None = None) -> go.S
 
 
 def hollow(colour: str) -> dict[str, Any]:
-    """The marker of a bar that is told from a full one without its colour.
+    """The marker of a hollow bar, which can be distinguished from a full bar without colours.
 
-    No pattern: plotly finds one by the page's address, which changes.
+    Patterns are not used: plotly refers to a pattern by the page's address, which changes.
     """
     return {"color": TRANSPARENT, "line": {"color": colour, "width": 2}}
 
 
 def interval(colour: str) -> dict[str, Any]:
-    """How error bars look."""
+    """The style of error bars."""
     return {"type": "data", "symmetric": False, "color": colour, "thickness": 1.5, "width": 3}

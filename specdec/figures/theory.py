@@ -1,4 +1,4 @@
-"""What the theory says of acceptance and of trees: numbers -> plotly figure, whole, for notebooks."""
+"""Figures of acceptance and of trees as the theory predicts them: numbers -> plotly figure, for notebooks."""
 
 from __future__ import annotations
 
@@ -19,26 +19,30 @@ from specdec.theory.divergences import checked_pair
 
 Rates = list[float] | tuple[float, ...] | np.ndarray | Tensor
 MOST = 384
-"""Drafted tokens of the largest tree: the paper's."""
+"""Drafted tokens of the largest tree, as in the paper."""
 
 
 def tokens_by_topology(acceptance: Rates, most: int) -> dict[str, list[float]]:
-    """Expected tokens per target call of each fixed topology of 0, 1, ..., `most` drafted tokens.
+    """Expected tokens per target call of each fixed topology with 0, 1, ..., `most` drafted tokens.
 
-    acceptance: by child index, what `measure_acceptance` gives; ValueError names what is none.
+    acceptance: by child index, as `measure_acceptance` returns it. ValueError if it is no acceptance by
+    index.
     """
     rates = checked_acceptance(acceptance)
-    # level order is the order in which each of these grows with k, so one of the most tokens serves them all
+    # These trees grow in level order. So the tree with k tokens is the first k nodes of the largest tree.
     largest = {name: topology.named(name, most) for name in FIXED if name != "optimal"}
     grown = {name: np.cumsum(theory.node_acceptance(rates, tree)).tolist() for name, tree in largest.items()}
     return {"optimal": most_expected_tokens(rates, most).tolist()} | grown
 
 
 def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None = None) -> go.Figure:
-    """Expected tokens per target call against k: sequence, batch, SpecInfer's tree, the optimal tree, and the
-    bounds above all trees (Lemma 4.2; Theorem 4.1 where vocab_size is given). Paper, Figure 3.
+    """Expected tokens per target call against k, as in Figure 3 of the paper.
 
-    ValueError where `acceptance` is none or `most` is not from 2 to 384.
+    The curves are sequence, batch, SpecInfer's tree, the optimal tree, and upper bounds for all trees: Lemma
+    4.2,
+    and Theorem 4.1 if vocab_size is given. ValueError if `acceptance` is no acceptance by index, or if `most`
+    is
+    not from 2 to 384.
     """
     if not 2 <= most <= MOST:
         raise ValueError(f"most = {most} is not from 2 to {MOST}")
@@ -63,8 +67,8 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
 def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
     """Probability that the child with each index is the accepted one, a bar for each method.
 
-    rates: by method, as `measure_acceptance` gives them for a pair, or `theory.gsd_acceptance_by_index` for
-    two distributions. ValueError names what is no method or no acceptance.
+    rates: method -> acceptance by index, from `measure_acceptance` for a pair, or from
+    `theory.gsd_acceptance_by_index` for two distributions. ValueError for an unknown method or invalid rates.
     """
     figure = axes("child index", "accepted", 320, barmode="group", bargap=0.3, xaxis_dtick=1)
     figure.update_layout(yaxis_tickformat=".0%", yaxis_rangemode="tozero")
@@ -78,10 +82,12 @@ def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
 
 
 def acceptance_by_drafts(p: Rates, q: Rates, most: int = drafts.MOST) -> go.Figure:
-    """Probability that one of n drafted alternatives is accepted, n = 1 to `most`, under each rule, exact.
+    """Exact probability that one of n drafted alternatives is accepted, for n = 1 to `most`, by rule.
 
-    p, q: the target's and the draft's probabilities. Above them what no rule can exceed that is given n
-    drafts, of a race or independent ones. ValueError where they are none or `most` is not from 1 to 8.
+    p, q: the target's and the draft's probabilities. Two more curves show the highest acceptance that any
+    rule
+    can reach: with drafts without replacement, and with independent drafts. ValueError if p or q is no
+    distribution or `most` is not from 1 to 8.
     """
     if not 1 <= most <= drafts.MOST:
         raise ValueError(f"most = {most} is not from 1 to {drafts.MOST}")

@@ -1,4 +1,4 @@
-"""Topologies by the names that settings, addresses and figures give them, each once."""
+"""The topologies with the names that settings, addresses and figures use for them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import NamedTuple
 class TopologyEntry(NamedTuple):
     """A topology that visitors choose by name.
 
-    name: in menus. long_name: in sentences and figures. sentence: what it is. takes_k: whether k is asked
-    for. measured: whether its tree is found by measuring. mark, dash, colour: its symbol and its line style
-    in figures, in plotly's words, and its colour's name in their sheet; none where none shows it.
+    name: in menus. long_name: in sentences and figures. sentence: describes the topology.
+    takes_k: whether it needs a k. measured: whether its tree is found by measuring.
+    mark, dash, colour: its symbol and line style in plotly's words, and the name of its colour; empty if no
+    figure shows it.
     """
 
     name: str

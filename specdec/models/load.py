@@ -1,4 +1,4 @@
-"""Loading models from folders and hubs: safetensors only, never remote code, errors that name the cause."""
+"""Loads models from folders and hubs: safetensors only, never remote code; errors name the cause."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ def load_hf_model(
 ) -> HFModel:
     """A causal language model from a local folder or the hub, from safetensors and without remote code.
 
-    device: "auto" (all GPUs where there are any, else the CPU), "cpu", "cuda", "cuda:1".
+    device: "auto" (all GPUs, or the CPU if there are none), "cpu", "cuda", "cuda:1".
     dtype: "auto" (as it was saved), "float32", "bfloat16", "float16", `ROUNDED` or a torch dtype.
-    revision: of a hub id. report: is told how far loading is, and may raise to end it.
-    Raises ValueError naming what does not fit.
+    revision: branch, tag or commit of a hub id.
+    report: is called with the progress of loading; if it raises, loading ends.
+    ValueError names the argument or file that does not fit.
     """
     rounded = dtype == ROUNDED
     placement, dtype = checked_device(device), checked_dtype(dtype)
     source = name_or_path if isinstance(name_or_path, Source) else find_source(name_or_path, revision)
-    source.config()  # what can't be meant is refused before anything is fetched
+    source.config()  # refuses a broken or unknown model before anything is fetched
     folder = source.fetch(report)
     options: dict[str, Any] = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
     options["trust_remote_code"] = False
@@ -68,7 +69,7 @@ def load_hf_model(
 
 
 def checked_device(device: str | torch.device) -> torch.device | None:
-    """The device to load to; None to spread the model over the GPUs. ValueError where it is not here."""
+    """The device to load to; None to spread the model over all GPUs. ValueError if this machine lacks it."""
     if device == "auto":
         where = place("auto")
         return None if where == "auto" else torch.device(where)
@@ -76,7 +77,7 @@ def checked_device(device: str | torch.device) -> torch.device | None:
         placement = torch.device(device)
     except (RuntimeError, TypeError):
         placement = None
-    # "mps" has no float64, in which races are run
+    # "mps" is left out: races need float64, which it lacks.
     if placement is None or placement.type not in ("cpu", "cuda"):
         raise ValueError(f'device = {device!r} is none of "auto", "cpu", "cuda", "cuda:1", ...')
     there = 1 if placement.type == "cpu" else torch.cuda.device_count()
@@ -86,7 +87,7 @@ def checked_device(device: str | torch.device) -> torch.device | None:
 
 
 def checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
-    """ "auto", or a dtype of `DTYPES`, float32 for `ROUNDED`; ValueError lists them."""
+    """ "auto" or a dtype of `DTYPES`; float32 for `ROUNDED`. ValueError lists the valid ones."""
     if dtype == ROUNDED:
         return torch.float32
     if dtype == "auto" or dtype in DTYPES.values():
@@ -98,7 +99,10 @@ def checked_dtype(dtype: str | torch.dtype) -> str | torch.dtype:
 
 @contextmanager
 def _weights_reported(name: str, report: Report) -> Iterator[None]:
-    """Report the weights as transformers reads them, where it would draw a bar: a raised error ends it."""
+    """Reports each weight that transformers reads, in place of its progress bar.
+
+    If `report` raises, reading ends.
+    """
 
     def reported(_factory: Any, args: tuple, kwargs: dict) -> Iterator[Any]:
         items = list(args[0] if args else kwargs["iterable"])
@@ -123,7 +127,7 @@ def _read(name: str, folder: Path, options: dict) -> PreTrainedModel:
         raise ValueError(_load_problem(name, folder, error)) from error
     model, info = read
     if missing := sorted(info["missing_keys"]):
-        # transformers would go on with random numbers in their place
+        # transformers would replace the missing weights with random numbers
         raise ValueError(f"{name!r} lacks {len(missing):,} weights, the first of them {missing[0]!r}")
     return model
 

@@ -1,8 +1,8 @@
-"""A draft that scores a part of its target's ids, and reads the target's own embedding.
+"""A draft that scores only a part of its target's ids, and reads the target's own embedding.
 
-Its output is over the ids that the target uses most; q is zero elsewhere, so its logits there are -inf. Its
-input is the target's embedding times a small matrix: the target is in memory anyway, so neither its rows nor
-the ids that are seldom used take room in the draft's file.
+It scores the ids that the target uses most. All other ids have the logit -inf, so that q is zero there. Its
+input is the target's embedding times a small matrix. The target is in memory anyway, so the draft's file
+holds neither the embedding nor output rows of rare ids.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IDS, PROJECTION = "output_ids", "projection.weight"
 def partial_model(
     config: LlamaConfig, weights: dict[str, Tensor], embedding: Tensor, dtype: torch.dtype
 ) -> LlamaForCausalLM:
-    """The model of these weights. embedding: the target's, [vocabulary, its width]."""
+    """The draft with these weights. embedding: the target's, [vocabulary, its width]."""
     projection, output_ids = weights.pop(PROJECTION), weights.pop(IDS).long()
     head = weights.pop("lm_head.weight")
     with torch.device("meta"):
@@ -42,20 +42,21 @@ def partial_model(
     weights = {name: value.to(dtype) for name, value in weights.items()}
     model.lm_head = PartialHead(head.to(dtype), output_ids, len(embedding))
     model.load_state_dict(weights | {"lm_head.weight": model.lm_head.weight}, assign=True)
-    # the angles of positions are computed, not stored
+    # rotary angles are computed, not stored
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     return model.eval()
 
 
 def is_partial(folder: Path) -> bool:
     """Whether a folder holds such a draft."""
-    return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, it takes any text for a path
+    return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, this accepts any text as a path
 
 
 def load_partial(folder: Path, target: PreTrainedModel, device: str = "auto", dtype: str = "auto") -> HFModel:
-    """The draft in a folder, for this target; device and dtype as for `load_pair`.
+    """The draft in a folder, for this target.
 
-    dtype "auto" is the target's. ValueError where it is broken, or made for another target.
+    device and dtype: as for `load_pair`; "auto" is the target's dtype.
+    ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])
     try:

@@ -1,7 +1,7 @@
-"""Where a model's files are: in a folder, or on the hub, from where they are fetched into its cache first.
+"""Finds a model's files: in a local folder, or on the hub, from where they are fetched into its cache.
 
-All that follows reads local files, so that a network which is not there, or not for long, costs one short
-question and not a retry for each of twenty files. Only safetensors are fetched, next to small text files.
+Loading then reads local files only. A missing network therefore costs one short request instead of retries
+for each of twenty files. Only safetensors and small text files are fetched.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _TEXTS = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 
 @runtime_checkable
 class Source(Protocol):
-    """A model's files. name: what was asked for, the only name that messages give."""
+    """A model's files. name: the name that was asked for; messages give no other name."""
 
     name: str
 
     def config(self) -> PreTrainedConfig:
-        """Its architecture, from config.json alone."""
+        """The model's configuration, from config.json alone."""
         ...
 
     def fetch(self, report: Report = silent) -> Path:
-        """The folder that holds all of its files."""
+        """The local folder with all files of the model."""
         ...
 
 
 def find_source(name_or_path: str | os.PathLike[str], revision: str | None = None) -> Source:
-    """The folder of that name, else the model of that id on the hub, else what is left of it in the cache.
+    """The model with this name: a folder or GGUF file, else a model on the hub, else its copy in the cache.
 
-    revision: of a hub id, a branch, tag or commit. Raises ValueError that names what is missing.
+    revision: branch, tag or commit of a hub id. ValueError names what is missing.
     """
     if not isinstance(name_or_path, (str, os.PathLike)):
         raise ValueError(
@@ -85,26 +85,27 @@ def find_source(name_or_path: str | os.PathLike[str], revision: str | None = Non
 
 
 class FolderSource:
-    """Files that are here. Raises ValueError where they are no model with safetensors weights."""
+    """A model in a local folder. ValueError if the folder holds no model with safetensors weights."""
 
     def __init__(self, name: str, folder: Path):
         self.name, self._folder = name, folder
         _check_folder(folder, name)
 
     def config(self) -> PreTrainedConfig:
-        """Its architecture; ValueError where config.json is broken or unknown."""
+        """The model's configuration; ValueError if config.json is broken or unknown."""
         return _read_config(self._folder, self.name)
 
     def fetch(self, report: Report = silent) -> Path:  # noqa: ARG002
-        """The folder."""
+        """The folder itself."""
         return self._folder
 
 
 class HubSource:
-    """Files on the hub at one commit, of which only those that loading needs are fetched.
+    """A model on the hub at one commit. Only the files that loading needs are fetched.
 
-    revision: as asked for, at this commit now. sizes: bytes of every file there. Raises ValueError where
-    there are no safetensors weights.
+    revision: as it was asked for; it names `commit` now. sizes: bytes of every file on the hub. ValueError if
+    the
+    model has no safetensors weights.
     """
 
     def __init__(self, name: str, revision: str | None, commit: str | None, sizes: Mapping[str, int]):
@@ -122,12 +123,12 @@ class HubSource:
         self.sizes = {file: sizes[file] for file in texts + weights}
 
     def config(self) -> PreTrainedConfig:
-        """Its architecture; ValueError where config.json can't be had, is broken or unknown."""
-        # by its revision's own name: so the cache remembers which commit that is, for days without a network
+        """The model's configuration; ValueError if config.json can't be fetched, or is broken or unknown."""
+        # Asked for by the revision's name: the cache then remembers the commit for days without a network.
         return _read_config(self._download("config.json", self._revision).parent, self.name)
 
     def fetch(self, report: Report = silent) -> Path:
-        """Fetch what is not in the cache yet; ValueError where the disk or the hub does not allow it."""
+        """Fetches the files that are not in the cache; ValueError if the disk or the hub prevents it."""
         self._check_disk()
         done, total = 0, sum(self.sizes.values())
         report(Progress("fetching", self.name, done, total))
@@ -139,7 +140,7 @@ class HubSource:
 
             path = self._download(file, self._commit, _bar(show))
             if file == INDEX:
-                indexed_files(path, self.name)  # before the weights are fetched: they come last
+                indexed_files(path, self.name)  # checks the index before the weights, which come last
             done += size
             show(size)
         check_weight_files(path.parent, self.name)
@@ -173,7 +174,7 @@ class HubSource:
 
 
 def _cached(name: str, revision: str | None, error: BaseException) -> FolderSource:
-    """What an earlier download left, while the hub is out of reach."""
+    """The copy of an earlier download, for when the hub is out of reach."""
     config = try_to_load_from_cache(name, "config.json", revision=revision)
     if isinstance(config, str):
         return FolderSource(name, Path(config).parent)
@@ -186,7 +187,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EROFS, err
 
 
 def _obstacle(error: BaseException) -> str:
-    """What is between us and the hub, in words: what the libraries below say means nothing to most."""
+    """Why the hub or the disk failed, in plain words: the libraries' own messages help few users."""
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"the disk says {error.strerror!r}"
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -196,11 +197,11 @@ def _obstacle(error: BaseException) -> str:
 
 
 def _bar(show: Callable[[int], None]) -> type[tqdm]:
-    """A progress bar for the hub's client that draws nothing and shows how many bytes of a file are there."""
+    """A progress bar for the hub's client. It draws nothing; it calls `show` with a file's bytes so far."""
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any):
-            kwargs.pop("name", None)  # of the client's own bars
+            kwargs.pop("name", None)  # only the client's own bars know it
             super().__init__(*args, **(kwargs | {"disable": True}))
             self.bytes = kwargs.get("initial") or 0
 
@@ -209,10 +210,10 @@ def _bar(show: Callable[[int], None]) -> type[tqdm]:
             show(self.bytes)
 
         def update_transfer(self, n: float | None = 1) -> None:
-            """Bytes on the wire, where the client counts them apart."""
+            """Ignores the bytes on the wire, which some downloads count separately."""
 
         def set_transfer_postfix_str(self, *args: Any, **kwargs: Any) -> None:
-            """Their speed."""
+            """Ignores the speed of these bytes."""
 
     return Bar
 
@@ -235,15 +236,15 @@ def _read_config(folder: Path, name: str) -> PreTrainedConfig:
     check_entries(entries, name)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # each architecture checks its own entries, in its own way
+    except Exception as error:  # each architecture raises errors of its own
         raise ValueError(config_problem(name, folder, error)) from error
     check_quantisation(config, name)
     return config
 
 
 def config_problem(name: str, folder: Path, error: Exception) -> str:
-    """Why a config was refused, without the place of the folder on this machine."""
-    # the first line of many of them names an entry, the second says what is wrong with it
+    """Why a config was refused, without the path of the folder on this machine."""
+    # The first line of many errors names an entry, and the second line says what is wrong with it.
     text = " ".join(" ".join(str(error).splitlines()[:2]).split())[:300] or type(error).__name__
     text = text.replace(str(folder), name)
     if "trust_remote_code" in text or "custom code" in text:

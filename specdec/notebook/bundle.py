@@ -1,10 +1,10 @@
-"""Modules of the page as one script, for pages that may fetch nothing.
+"""Joins the page's modules into one script, for pages that may not fetch files.
 
-Each becomes a function that returns what it exports, below those that it imports:
+Each module becomes a function that returns its exports. It stands after the modules that it imports:
 
     const module_1 = (() => { const { make } = module_0; ...; return { mountText }; })();
 
-Not data: addresses of an import map, which the rules of some notebooks (VS Code's) forbid.
+An import map with data: addresses would be simpler, but some notebooks (VS Code) forbid it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _OTHER = re.compile(r'^(?:import|export)\b.*|\bimport(?:\.meta|\([^)]*\.js").*',
 
 
 def bundled(root: Path, start: str) -> str:
-    """The module `start` below `root`, with all that it imports, as the body of one script.
+    """The module `start` in the folder `root`, with all that it imports, as the body of one script.
 
-    What it exports are names of that script. ValueError where a module is written in another way than these
-    are: imports of names or of a whole module, exports of functions, classes and constants.
+    Its exports become names of the script. ValueError for an import or export of an unsupported form: names
+    and
+    whole modules can be imported; functions, classes and constants can be exported.
     """
     order = modules(root, start)
     numbers = {name: number for number, name in enumerate(order)}
@@ -32,14 +33,17 @@ def bundled(root: Path, start: str) -> str:
 
 
 def modules(root: Path, start: str) -> list[str]:
-    """The module `start` below `root` and all that it imports at once, each below those that it imports."""
+    """The module `start` in the folder `root` and all modules that it needs.
+
+    Each stands after its imports.
+    """
     order: list[str] = []
     _visit(root, start, order)
     return order
 
 
 def _visit(root: Path, name: str, order: list[str]) -> None:
-    """Adds the module below those that it imports, each once."""
+    """Appends the modules that this one imports, then the module itself, each only once."""
     if name in order:
         return
     for _, path in _IMPORT.findall(_source(root, name)):

@@ -1,8 +1,9 @@
-"""A page in an isolated frame of a notebook, above it what is seen where frames or scripts are not allowed.
+"""A page in an isolated frame of a notebook, with a still picture above it.
 
-The frame is a sandbox without the notebook's origin: what is in it reaches neither the notebook nor anything
-else. Until its page is there, and where its script may not run, it shows the same picture. The page is
-packed, and unpacked by the frame: the trace of 200 tokens with all races has half a megabyte.
+The picture is for notebooks that run no scripts or show no frames. The frame is a sandbox without the
+notebook's origin, so its scripts reach neither the notebook nor anything else. The frame shows the same
+picture until its page is unpacked, or for good if its script may not run. The page is compressed, because the
+trace of 200 tokens with all races takes half a megabyte.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ new Response(stream).text().then((page) => {{ document.open(); document.write(pa
 
 
 def framed(page: str, still: str, title: str) -> str:
-    """HTML of a notebook's output. still: HTML that stands for the page where it can't be shown."""
+    """HTML of a notebook's output. still: HTML that replaces the page where the page can't be shown."""
     packed = base64.b64encode(gzip.compress(page.encode(), mtime=0)).decode()
     inner = _FRAME.format(packed=packed, still=f'{style()}<div class="specdec">{still}</div>')
     quoted = inner.replace("&", "&amp;").replace("'", "&#39;")

@@ -1,4 +1,4 @@
-"""The page that plays a run offline: what `Save` of the page gives, and what a notebook frames."""
+"""The page that plays a run offline: the page's Save downloads it, and a notebook shows it in a frame."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ start();
 
 @cache
 def empty() -> str:
-    """The page without a run; the page's own Save fills in the element `trace`."""
+    """The offline page without a run. The page's own Save puts a run into the element `trace`."""
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
         panels=PANELS.read_text(encoding="utf-8"),
@@ -42,15 +42,15 @@ def empty() -> str:
 
 
 def page(trace: str, framed: bool = False) -> str:
-    """The page with a run.
+    """The offline page with a run.
 
-    trace: the JSON of a `Generation`. framed: in a notebook, where nothing plays by itself.
+    trace: the JSON of a `Generation`. framed: for a notebook, where the run does not start to play by itself.
     """
     found = _filled(empty(), "trace", trace)
     return found.replace("<body>", "<body data-framed>", 1) if framed else found
 
 
 def _filled(page: str, name: str, text: str) -> str:
-    """A script element ends at the first "</script", whatever it holds: model text must not end it."""
+    """Puts JSON into the page's element `name`. Every "<" is escaped, as "</script" would end the element."""
     start = f'id="{name}">'
     return page.replace(start, start + text.replace("<", "\\u003c"), 1)

@@ -1,4 +1,4 @@
-"""What a notebook shows of each record: MIME types with their content, for IPython's `_repr_mimebundle_`."""
+"""The output of each record in a notebook: MIME type -> content, for IPython's `_repr_mimebundle_`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 5_000_000
 
 
 def generation(trace: str) -> Bundle:
-    """A run to step through. trace: its JSON."""
+    """A run as a player that steps through it. trace: the run as JSON."""
     run = _with_ids(json.loads(trace))
     tokens = [token for round in run["rounds"] for token in round["tokens"]]
     kinds = [token["kind"] for token in tokens]
@@ -36,7 +36,7 @@ def generation(trace: str) -> Bundle:
 
 
 def round(trace: str) -> Bundle:
-    """One target call: its tree, with what became of each token, and what it yielded. trace: its JSON."""
+    """One target call: its tree, its drafted tokens' fates, and the new tokens. trace: the round as JSON."""
     found = json.loads(trace)
     nodes = {tuple(node["path"]): node for node in found["nodes"]}
     labels = {path: _visible(node["text"], node["token_id"]) for path, node in nodes.items()}
@@ -54,7 +54,7 @@ def round(trace: str) -> Bundle:
 
 
 def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
-    """A tree without tokens. plain: in a line."""
+    """A tree without tokens. plain: the text for where no HTML is shown."""
     depth = max(map(len, paths), default=0)
     words = f"{len(paths)} drafted tokens, depth {depth}"
     drawn = tree.drawing(paths, {}, {}) if 0 < len(paths) <= tree.MOST_NODES else ""
@@ -62,7 +62,7 @@ def topology(paths: Sequence[tuple[int, ...]], plain: str) -> Bundle:
 
 
 def counts(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], plain: str) -> Bundle:
-    """Numbers in columns. plain: in a line."""
+    """A table of numbers. plain: the text for where no HTML is shown."""
     return {"text/plain": plain, "text/html": card(still.table(caption, head, rows))}
 
 
@@ -73,7 +73,7 @@ def _summary(run: dict[str, Any], tokens: int) -> str:
 
 
 def _with_ids(run: dict[str, Any]) -> dict[str, Any]:
-    """The run with its tokens' ids for texts, where it has none: it was decoded without a tokenizer."""
+    """Replaces empty token texts with token ids, for a run that was decoded without a tokenizer."""
     tokens = [token for round in run["rounds"] for token in round["tokens"]]
     if any(token["text"] for token in tokens):
         return run
@@ -88,7 +88,7 @@ def _with_ids(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers to six digits, of which the player shows three: what follows is half of a packed trace."""
+    """Rounds numbers to six digits, which halves the packed trace; the player shows three."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, list):

@@ -10,7 +10,7 @@ _ELEMENTS = {"accepted": "span", "bonus": "b", "correction": "u", "residual": "u
 
 
 def text(prompt: str, tokens: Iterable[tuple[str, str]]) -> str:
-    """A prompt and what was written after it. tokens: text and kind of each."""
+    """A prompt and the text after it. tokens: text and kind of each token."""
     pieces = "".join(_token(*token) for token in tokens)
     return f'<p class="text"><span class="prompt">{escape(prompt)}</span>{pieces}</p>'
 
@@ -25,19 +25,19 @@ def _token(text: str, kind: str) -> str:
 
 
 def legend(kinds: Iterable[str]) -> str:
-    """The kinds that there are, as their tokens look."""
+    """The legend: each kind of token in its own style."""
     there = set(kinds)
     names = [kind for kind in _ELEMENTS if kind in there]
     return f'<p class="small">{" · ".join(_token(kind, kind) for kind in names)}</p>' if names else ""
 
 
 def small(words: str) -> str:
-    """A line beneath."""
+    """A line in small type."""
     return f'<p class="small">{escape(words)}</p>'
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells in columns, the first one's to the left."""
+    """A table of text; the first column is aligned to the left."""
     top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     head_and_body = f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody>"

@@ -13,7 +13,10 @@ _LONGEST = 14
 
 
 def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[Path, str]) -> str:
-    """SVG of a tree in level order, parents before children. labels, classes: of its nodes, if any."""
+    """SVG of a tree in level order, parents before children.
+
+    labels, classes: text and CSS class of a node by its path, for some or all nodes.
+    """
     column = 118 if labels else 44
     y = _heights(paths)
     places: dict[Path, tuple[float, float]] = {path: (_MARGIN + column * len(path), y[path]) for path in y}
@@ -29,14 +32,14 @@ def drawing(paths: Sequence[Path], labels: Mapping[Path, str], classes: Mapping[
 
 
 def _heights(paths: Sequence[Path]) -> dict[Path, float]:
-    """Of each node and the root: a leaf has its own line, others are in the middle of their children."""
+    """The height of each node. A leaf has its own line; a parent is in the middle of its children."""
     children: dict[Path, list[Path]] = {(): []}
     for path in paths:
         children[path] = []
         children[path[:-1]].append(path)
     heights: dict[Path, float] = {}
     leaves = 0
-    for path in sorted(children):  # parents first, leaves in their order
+    for path in sorted(children):  # parents first, leaves from top to bottom
         if not children[path]:
             heights[path] = _MARGIN + _LINE * leaves
             leaves += 1

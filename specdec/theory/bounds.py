@@ -1,8 +1,8 @@
 """Expected tokens per round and their upper bounds, and the entropy bounds of channel simulation.
 
-The bounds of expected tokens hold for a source whose acceptance has one distribution R at every node. On real
+The bounds of expected tokens assume a source whose acceptance by index R is the same at every node. On real
 text R varies, and the entropy of the mean R is at least the mean entropy. A bound computed from a mean R is
-therefore not guaranteed there.
+therefore not guaranteed on real text.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ Bits = TypeVar("Bits", float, Tensor)
 def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology) -> float:
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 5.
 
-    acceptance_by_index: [n], R(path) being the product over the path (indices beyond it are never
-    accepted), or a callable path -> R(path). ValueError where these are no probabilities, or sum to more
-    than 1.
+    acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
+    index
+    of n or more; or a callable path -> R(path). ValueError if a value is no probability or their sum exceeds
+    1.
     """
     return math.fsum(node_acceptance(acceptance_by_index, topology))
 
@@ -46,7 +47,10 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
 def node_acceptance(
     acceptance_by_index: Distribution | Callable[[Path], float], topology: Topology
 ) -> list[float]:
-    """R(path) of Equation 3, by row of the topology, 1 at the root; arguments as in `expected_tokens`."""
+    """R(path) of Equation 3 for each row of the topology; 1 at the root.
+
+    Arguments as in `expected_tokens`.
+    """
     if not isinstance(topology, Topology):
         raise ValueError(f"topology = {topology!r} is no Topology")
     if callable(acceptance_by_index):
@@ -59,7 +63,7 @@ def node_acceptance(
 
 
 def _checked_rates(acceptance_by_index: Distribution) -> list[float]:
-    """R by child index, which may begin with zeros, unlike what a tree is built for."""
+    """R by child index. R may begin with zeros here; the R from which a tree is built may not."""
     try:
         rates = [_checked_rate(rate, i) for i, rate in enumerate(acceptance_by_index)]
     except TypeError:
@@ -81,16 +85,19 @@ def _checked_rate(value: float, where: int | Path) -> float:
 def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
     """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more a round.
 
-    acceptance_by_index: R(i) [n], summing to at most 1. What is missing counts as one more outcome, which
-    can only lower the entropy: the bound stays one. Infinite where H[R] is 0. ValueError where R is no
-    acceptance by index or has more indices than there are tokens, or k or vocab_size is no positive integer.
+    acceptance_by_index: R(i) [n], summing to at most 1. What R misses to 1 counts as one more outcome. That
+    can
+    only lower the entropy, so the result is still an upper bound. It is infinite if H[R] is 0. ValueError if
+    R is
+    no acceptance by index or has more indices than there are tokens, or if k or vocab_size is no positive
+    integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))
 
 
 def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -> float:
-    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C): the theorem with the leaves counted exactly, tighter."""
+    """log(k(|Ω| - 1) + |Ω|) / H[R] (Appendix C): Theorem 4.1 with the exact number of leaves, tighter."""
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     leaves = k * (vocab_size - 1) + vocab_size
     return _ratio(math.log2(leaves), _entropy(rates))
@@ -99,10 +106,13 @@ def tunstall_leaf_bound(acceptance_by_index: Distribution, vocab_size: int, k: i
 def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None) -> float:
     """(log(d + m) + log(k + 1)) / (H[R_1..R_d, p_res] + p_res log m) (Lemma 4.2, "upper bound m").
 
-    d is the number of child indices in the optimal tree of k tokens, p_res = 1 - Σ_{i<d} R(i), and m any
-    integer from `smallest_lemma_m` up; ValueError below it. None: the smallest bound over all m, the
-    limit 1 / p_res included. A vector that increases somewhere is sorted first: the bound of the sorted
-    one covers every tree of the other.
+    d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
+    m: any integer from `smallest_lemma_m` up; ValueError if it is smaller. None gives the smallest bound over
+    all
+    m, including the limit 1 / p_res.
+    An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
+    the
+    sorted R, so the bound still holds.
     """
     rates, residual = _used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
@@ -120,9 +130,10 @@ def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
 
 
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
-    """The m from the smallest valid one up to `most` for which the bound of Lemma 4.2 is smallest.
+    """The m up to `most` for which the bound of Lemma 4.2 is smallest.
 
-    The smallest valid one where that is more than `most`. ValueError where `most` is no number from 1 up.
+    If the smallest valid m is larger than `most`, the result is that m. ValueError if `most` is not 1 or
+    more.
     """
     largest = real(most)
     if largest is None or not 1 <= largest <= _LARGEST_M:
@@ -133,18 +144,19 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
 
 
 def pfr_entropy_bound(kl: Bits) -> Bits:
-    """D_KL + log(D_KL + 1) + 4 bits: at least the index entropy of the Poisson functional representation.
+    """D_KL + log(D_KL + 1) + 4 bits: upper bound of the Poisson functional representation's index entropy.
 
-    Equation 9. kl: D_KL[P || Q] in bits, a number or a tensor. Holds for ERSD's index too, which is never
-    larger.
+    Equation 9. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is never larger,
+    so the
+    bound holds for it too.
     """
     return _entropy_bound(kl, PFR_CONSTANT)
 
 
 def greedy_rejection_entropy_bound(kl: Bits) -> Bits:
-    """D_KL + log(D_KL + 1) + 2.895 bits: at least the index entropy of greedy rejection sampling.
+    """D_KL + log(D_KL + 1) + 2.895 bits: upper bound of the index entropy of greedy rejection sampling.
 
-    Equation 8 for every ε, with its O(1) named: `GREEDY_REJECTION_CONSTANT`.
+    This is Equation 8 for every ε. `GREEDY_REJECTION_CONSTANT` replaces its O(1).
     """
     return _entropy_bound(kl, GREEDY_REJECTION_CONSTANT)
 
@@ -159,11 +171,11 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
 
 
 def _used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
-    """R of the child indices that the optimal tree has, and p_res."""
+    """R of the child indices that the optimal tree of k tokens uses, and p_res."""
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]
     residual = 1 - math.fsum(rates)
-    # less than rounding error is nothing left: else m would have to exceed it in vain
+    # A p_res below the rounding error counts as 0.
     return rates, residual if residual > 1e-12 else 0.0
 
 
@@ -185,7 +197,7 @@ def _lemma(rates: np.ndarray, residual: float, k: int, m: np.ndarray) -> np.ndar
 def _smallest_over_m(
     rates: np.ndarray, residual: float, k: int, least: int, most: float
 ) -> tuple[float, float]:
-    """The best integer m from `least` to `most` and its bound, on a logarithmic grid that is refined."""
+    """The best integer m from `least` to `most` and its bound, by refining a logarithmic grid."""
     if not residual:
         return least, float(_lemma(rates, residual, k, np.array([float(least)]))[0])
     low, high = float(least), most
@@ -194,13 +206,13 @@ def _smallest_over_m(
         values = _lemma(rates, residual, k, grid)
         best = int(values.argmin())
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-        # both neighbours are the next integers, or neighbours in floating point
+        # The grid's steps are 1, or as small as floating point allows.
         if high - low <= 2 or high <= low * (1 + 1e-12):
             return float(grid[best]), float(values[best])
 
 
 def _entropy(rates: np.ndarray) -> float:
-    """Bits of the distribution R with what is missing to 1 as one more outcome."""
+    """Entropy in bits of R, where what R misses to 1 counts as one more outcome."""
     missing = 1 - math.fsum(rates)
     distribution = [*rates[rates > 0].tolist(), *([missing] if missing > 1e-12 else [])]
     return max(0.0, -math.fsum(x * math.log2(x) for x in distribution))

@@ -2,6 +2,6 @@
 
     python -m specdec.tiny --corpus CORPUS --work WORK --out assets/tiny
 
-Its stages: tokenizer, target, samples (text that the target writes at temperature 1), draft, measurements
-and model card. Each leaves its result in the work folder, so that a killed run goes on where it stopped.
+The stages are: tokenizer, target, samples (text that the target writes at temperature 1), draft, measurements
+and model card. Each stage leaves its result in the work folder. A run that was stopped goes on from there.
 """

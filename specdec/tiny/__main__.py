@@ -14,7 +14,7 @@ from specdec.tiny.texts import GENERAL, STORIES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train and measure, or only measure."""
+    """Trains and measures the pair, or only measures it."""
     parser = command()
     options = parser.parse_args(arguments)
     if options.shapes:
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def command() -> argparse.ArgumentParser:
-    """The options."""
+    """The options of the command."""
     description = specdec.tiny.__doc__.split("\n")[0]
     parser = Parser(prog="python -m specdec.tiny", description=description)
     add = parser.add_argument
@@ -50,7 +50,7 @@ def command() -> argparse.ArgumentParser:
 
 
 def run_of(options: argparse.Namespace) -> Run:
-    """A run from the options; --smoke replaces the recipe, minutes and chunks."""
+    """The run that the options describe. --smoke replaces the recipe, the minutes and the chunks."""
     smoke = options.smoke
     steps = [20 if smoke and n is None else n for n in (options.steps_target, options.steps_draft)]
     return Run(

@@ -1,4 +1,4 @@
-"""The model card, from measured figures only."""
+"""Writes the model card, from measured figures only."""
 
 CARD = """# The embedded pair
 
@@ -131,7 +131,7 @@ def table(head: str, *rows: tuple) -> str:
 
 
 def models_table(figures: dict) -> str:
-    """Shapes and sizes of both models."""
+    """Shapes and sizes of both models, as a table."""
     rows = []
     for name in ("target", "draft"):
         shape, files = figures["training"]["recipe"][name], figures["bytes"][name]
@@ -141,7 +141,7 @@ def models_table(figures: dict) -> str:
 
 
 def texts_table(training: dict) -> str:
-    """How much text there was."""
+    """The amounts of text, as a table."""
     tokens, characters = training["tokens"], training["characters"]
     rows = [
         (title, f"{characters[name]:,}", f"{tokens[name]:,}", f"{tokens[name + '_held_out']:,}")
@@ -151,7 +151,7 @@ def texts_table(training: dict) -> str:
 
 
 def phases_text(phases: list[dict]) -> str:
-    """The phases of the target's training in words."""
+    """The phases of the target's training, in words."""
     return "\n  ".join(
         f"Up to {phase['until']:.0%} of the time: rows of {phase['length']} tokens, "
         f"{phase['general']:.0%} of them classics, dropout {phase['dropout']:g}."
@@ -160,7 +160,7 @@ def phases_text(phases: list[dict]) -> str:
 
 
 def losses_table(losses: dict) -> str:
-    """Final losses."""
+    """The final losses, as a table."""
     titles = {
         "stories_held_out": "stories, held out",
         "stories": "stories, trained on",
@@ -174,20 +174,20 @@ def losses_table(losses: dict) -> str:
 
 
 def course_table(history: list[dict]) -> str:
-    """Losses in the course of training."""
+    """The losses in the course of training, as a table."""
     parts = ("held_out", "seen", "general")
     rows = [(f"{e['step']:,}", f"{e['tokens']:,}", *(f"{e[part]:.3f}" for part in parts)) for e in history]
     return table("step | tokens | stories, held out | stories, trained on | classics, held out", *rows)
 
 
 def costs_table(cost: dict) -> str:
-    """Milliseconds of a forward."""
+    """The milliseconds of a forward pass, as a table."""
     rows = [(n, *(f"{cost[name][n]:.2f} ms" for name in ("target", "draft"))) for n in ("1", "5", "17")]
     return table("tokens in a cached forward | target | draft", *rows)
 
 
 def shapes_table(shapes: list[dict]) -> str:
-    """Costs of other shapes."""
+    """The costs of models with other shapes, as a table."""
     rows = []
     for e in shapes:
         costs = f"{e['parameters']:,}", f"{e['milliseconds']:.2f} ms", f"{e['training']:,.0f}"
@@ -196,7 +196,7 @@ def shapes_table(shapes: list[dict]) -> str:
 
 
 def first_table(acceptance: dict) -> str:
-    """Acceptance of the first draft, and the divergences behind it."""
+    """The acceptance of the first drafted token, and the divergences that determine it, as a table."""
     titles = {
         "gsd": "GSD accepts the first draft: 1 − D_TV",
         "ersd": "ERSD accepts the first draft, exact",
@@ -211,13 +211,13 @@ def first_table(acceptance: dict) -> str:
 
 
 def by_index_table(by_index: dict) -> str:
-    """Acceptance by child index."""
+    """The acceptance by child index, as a table."""
     rows = [(name.upper(), *(f"{rate:.3f}" for rate in rates)) for name, rates in by_index.items()]
     return table("child index | " + " | ".join(map(str, range(8))), *rows)
 
 
 def blocks_table(blocks: dict) -> str:
-    """Block efficiency of both methods and topologies."""
+    """The block efficiency of both methods on both topologies, as a table."""
     rows = [
         (
             name,
@@ -232,6 +232,6 @@ def blocks_table(blocks: dict) -> str:
 
 
 def quoted(sample: dict) -> str:
-    """One sample as a Markdown quotation."""
+    """A sample text as a Markdown quotation."""
     lines = (f"> {line}".rstrip() for line in sample["text"].split("\n"))
     return f"Seed {sample['seed']}:\n\n" + "\n".join(lines)

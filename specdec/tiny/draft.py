@@ -1,4 +1,4 @@
-"""The draft: it learns the target's probabilities, on the target's own text."""
+"""Trains the draft: it learns the target's probabilities on the target's own text."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,15 +15,15 @@ from specdec.tiny.training import Loss, Trainer
 
 
 class Gap(NamedTuple):
-    """How far the draft is from the target: means over positions, or one entry a position."""
+    """The distance of the draft from the target: means over positions, or one entry per position."""
 
     kl: Tensor  # KL divergence from the target, nats
     tv: Tensor  # total variation: GSD's probability of rejecting the first draft
-    race: Tensor  # ERSD's
+    race: Tensor  # ERSD's probability of rejecting the first draft
 
 
 def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget) -> None:
-    """Stage 4, in each process: KL divergence first, then more and more of both rejection probabilities."""
+    """Stage 4, in each process: trains on KL divergence first, then more on rejection probabilities."""
     recipe = replace(recipe, matrix_decay=recipe.draft_matrix_decay, decay_from=recipe.draft_decay_from)
     records, held_out = read_samples(work)
     model = new_model(recipe.draft, recipe)
@@ -54,7 +54,7 @@ def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budge
 
 
 def read_samples(work: Path) -> tuple[list[dict], list[dict]]:
-    """The records of samples to train on, and those held out: the first of each process."""
+    """The records of samples: those to train on, and the first one of each process, which is held out."""
     records: list[dict] = []
     held_out: list[dict] = []
     for path in sorted(work.glob("samples-*.pt")):
@@ -64,7 +64,7 @@ def read_samples(work: Path) -> tuple[list[dict], list[dict]]:
 
 
 def mean_gap(model: LlamaForCausalLM, record: dict[str, Tensor], rows: Tensor) -> Gap:
-    """The gap over some rows of a record of samples."""
+    """The mean gap over these rows of a record of samples."""
     ids, top, p = (record[name][rows] for name in ("ids", "top", "p"))
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(ids[:, :-1].long(), use_cache=False).logits
@@ -75,8 +75,10 @@ def mean_gap(model: LlamaForCausalLM, record: dict[str, Tensor], rows: Tensor) -
 def gap(logits: Tensor, top: Tensor, p: Tensor) -> Gap:
     """The gap at each position.
 
-    logits: the draft's [positions, vocabulary]. top, p: the target's largest probabilities and their tokens,
-    [positions, top]; all tokens outside `top` count as one outcome.
+    logits: the draft's [positions, vocabulary].
+    top, p: the target's most probable tokens and their probabilities, [positions, top]. All other tokens
+    count as
+    one outcome.
     """
     p = with_rest(p).clamp(min=1e-7)
     q = with_rest(logits.softmax(-1).gather(-1, top)).clamp(min=1e-7)
@@ -85,14 +87,16 @@ def gap(logits: Tensor, top: Tensor, p: Tensor) -> Gap:
 
 
 def with_rest(p: Tensor) -> Tensor:
-    """Append what is missing to 1."""
+    """Appends an outcome with the probability that is missing to 1."""
     return torch.cat([p, (1 - p.sum(-1, keepdim=True)).clamp(min=1e-6)], -1)
 
 
 def race_agreement(p: Tensor, q: Tensor) -> Tensor:
-    """ERSD's acceptance of the first draft, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), differentiable, O(n log n).
+    """ERSD's acceptance of the first drafted token, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), in O(n log n).
 
-    Sorted by p/q from the largest, the maximum is p_j/p_i before i and q_j/q_i from i on.
+    It is differentiable. With tokens sorted by falling p/q, the maximum is p_j/p_i for j before i and q_j/q_i
+    from
+    i on.
     """
     order = (p / q).argsort(-1, descending=True)
     p, q = p.gather(-1, order), q.gather(-1, order)

@@ -1,4 +1,4 @@
-"""What the written pair is worth: losses, costs, and how well the draft foretells the target."""
+"""Measures the trained pair: losses, costs, and how well the draft predicts the target."""
 
 import json
 import math
@@ -55,7 +55,7 @@ Models = dict[str, LlamaForCausalLM]
 
 
 def measure(out: Path, smoke: bool = False) -> None:
-    """Stage 5: measure the pair at `out`, keep the figures beside it and write the model card."""
+    """Stage 5: measures the pair in `out`, writes the figures beside it, and then the model card."""
     names = ("target", "draft")
     models = {n: LlamaForCausalLM.from_pretrained(out / n, dtype=torch.float32).eval() for n in names}
     files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
@@ -75,7 +75,7 @@ def measure(out: Path, smoke: bool = False) -> None:
 
 
 def keep(out: Path, **figures: object) -> None:
-    """Add figures to measurements.json and write the card anew, once it has all it needs."""
+    """Adds figures to measurements.json, and rewrites the model card when all its figures are there."""
     path = out / "measurements.json"
     known = (json.loads(path.read_text()) if path.exists() else {}) | figures
     write_json(path, known)
@@ -84,7 +84,7 @@ def keep(out: Path, **figures: object) -> None:
 
 
 def measure_cost(models: Models, seconds: float = 2.0) -> dict:
-    """Milliseconds of a cached forward over 1, 5 and 17 tokens, and the ratio for one."""
+    """Milliseconds of a cached forward pass over 1, 5 and 17 tokens, and target / draft for one token."""
     cost = {
         name: {n: forward_milliseconds(model, n, seconds) for n in (1, 5, 17)}
         for name, model in models.items()
@@ -96,9 +96,10 @@ def measure_cost(models: Models, seconds: float = 2.0) -> dict:
 def forward_milliseconds(
     model: LlamaForCausalLM, tokens: int, seconds: float = 2.0, prefix: int = 128
 ) -> float:
-    """A cached forward over a few tokens after a prefix, on one thread.
+    """Milliseconds of a cached forward pass over a few tokens after a prefix, on one thread.
 
-    The fastest of those that fit into `seconds`: other work on the machine only adds to the time.
+    It is repeated for `seconds` and the fastest pass counts, because other work on the machine only adds
+    time.
     """
     threads = torch.get_num_threads()
     times: list[float] = []
@@ -114,7 +115,7 @@ def forward_milliseconds(
 
 
 def measure_acceptance(models: Models, rows: int, length: int, positions: int) -> dict:
-    """Acceptance of the first draft on the target's own text, and at some positions by child index."""
+    """Acceptance of the first drafted token on the target's own text, at some positions by child index."""
     p, q = own_text_probabilities(models, rows, length)
     chosen = torch.randperm(rows * length, generator=torch.Generator().manual_seed(0))[:positions]
     some = p.flatten(0, 1)[chosen], q.flatten(0, 1)[chosen]
@@ -134,7 +135,7 @@ def measure_acceptance(models: Models, rows: int, length: int, positions: int) -
 
 @torch.inference_mode()
 def own_text_probabilities(models: Models, rows: int, length: int) -> tuple[Tensor, Tensor]:
-    """p and q along texts the target wrote at temperature 1, [rows, length, vocabulary] each."""
+    """p and q along texts that the target wrote at temperature 1, [rows, length, vocabulary] each."""
     generator = torch.Generator().manual_seed(12345)
     ids = sample_rows(models["target"], [[0]] * rows, length, 1, generator)["ids"][:, :-1].long()
     models["target"].set_attn_implementation("sdpa")
@@ -146,13 +147,13 @@ def own_text_probabilities(models: Models, rows: int, length: int) -> tuple[Tens
 
 
 def mean_and_error(values: Tensor) -> dict[str, float]:
-    """Mean and standard error of values [rows, positions]; positions of one row depend on each other."""
+    """Mean and standard error of values [rows, positions]; only different rows count as independent."""
     means = values.mean(-1).tolist()
     return {"mean": mean(means), "standard_error": stdev(means) / len(means) ** 0.5}
 
 
 def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_tokens: int) -> dict:
-    """Block efficiency of both methods with sequence(4) and with their optimal trees of 16 nodes."""
+    """Block efficiency of both methods on sequence(4) and on their optimal trees of 16 nodes."""
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     results = {}
     for method, rates in by_index.items():
@@ -167,7 +168,7 @@ def measure_blocks(out: Path, by_index: dict[str, list[float]], seeds: int, new_
 def block_efficiency(
     pair: specdec.ModelPair, method: str, topology: specdec.Topology, seeds: int, new_tokens: int
 ) -> dict:
-    """Tokens per target call, from every opening with every seed."""
+    """Tokens per target call, over texts after every opening with every seed."""
     settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
     starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
     runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
@@ -181,7 +182,7 @@ def block_efficiency(
 
 
 def sample_stories(out: Path) -> list[dict]:
-    """Five texts from the target alone, at temperature 0.8."""
+    """Five texts that the target writes alone at temperature 0.8."""
     pair = specdec.load_pair(out / "target", draft=out / "draft", device="cpu", dtype="float32")
     prompt = OPENINGS[1]
     settings: dict[str, Any] = {"method": "ar", "max_new_tokens": 100, "temperature": 0.8}
@@ -192,7 +193,7 @@ def sample_stories(out: Path) -> list[dict]:
 
 
 def measure_shapes(out: Path) -> None:
-    """What untrained models of other shapes cost, into the figures of the pair."""
+    """Measures the cost of untrained models with other shapes, and adds it to the pair's figures."""
     torch.set_num_threads(1)
     found = []
     for shape in SHAPES:
@@ -207,7 +208,7 @@ def measure_shapes(out: Path) -> None:
 
 
 def training_speed(model: LlamaForCausalLM, rows: int = 8, length: int = 256, repeats: int = 4) -> float:
-    """Tokens per second, forward and backward, in the fastest of a few repeats."""
+    """Tokens per second of a forward and a backward pass, the fastest of a few repeats."""
     model.set_attn_implementation("specdec_plain")
     ids, times = torch.randint(0, model.config.vocab_size, (rows, length + 1)), []
     for _ in range(repeats):
@@ -220,7 +221,7 @@ def training_speed(model: LlamaForCausalLM, rows: int = 8, length: int = 256, re
 
 
 def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
-    """Losses of the written target on seen and unseen text, and how much of its own text is copied."""
+    """The target's losses on training text and on held-out text, and how much of its own text is copied."""
     data = torch.load(work / "tokens.pt", weights_only=True)
     tokens, characters = data["tokens"], data["characters"]
     model = LlamaForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
@@ -239,7 +240,7 @@ def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
 
 
 def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
-    """The share of runs of tokens found in the training stories: of own text and of unseen stories."""
+    """The share of token runs that the training stories hold too: for own text and for unseen stories."""
     source = set(runs_in(tokens["stories"]))
     records = (torch.load(path, weights_only=True)["ids"] for path in sorted(work.glob("samples-*-0.pt")))
     own = [run for ids in records for row in ids for run in runs_in(row[RUN + 1 :])]
@@ -251,7 +252,7 @@ def measure_copying(work: Path, tokens: dict[str, Tensor]) -> dict[str, float]:
 
 
 def runs_in(tokens: Tensor) -> list[tuple[int, ...]]:
-    """All runs of RUN tokens without an end token."""
+    """All runs of RUN consecutive tokens without an end token."""
     ids = tokens.tolist()
     runs = (tuple(ids[at : at + RUN]) for at in range(len(ids) - RUN + 1))
     return [run for run in runs if 0 not in run]

@@ -1,4 +1,4 @@
-"""What a run depends on besides its texts: the shapes of both models and how they are trained."""
+"""The settings of a training besides its texts: the shapes of both models and how they are trained."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import torch
 
 @dataclass(frozen=True)
 class Shape:
-    """A Llama shape: layers, width, SwiGLU width and attention heads."""
+    """The shape of a Llama model: layers, width, SwiGLU width and attention heads."""
 
     layers: int
     width: int
@@ -17,7 +17,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of the target's training, up to `until` (a fraction of the whole)."""
+    """A phase of the target's training. until: the fraction of the whole training at which it ends."""
 
     until: float
     length: int  # tokens per row
@@ -27,7 +27,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Shapes, tokenizer, and the settings of each stage."""
+    """The shapes, the tokenizer, and the settings of each stage."""
 
     vocab_size: int = 2048
     context: int = 512
@@ -71,7 +71,7 @@ SMOKE = Recipe(
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to train: a number of steps, or minutes by the clock."""
+    """The length of a training: a number of steps, or minutes of wall-clock time."""
 
     steps: int | None = None
     minutes: float | None = None
@@ -91,5 +91,5 @@ class Budget:
 
 
 def step_generator(seed: int, step: int, rank: int) -> torch.Generator:
-    """Randomness of one step in one process."""
+    """The random generator of one step in one process."""
     return torch.Generator().manual_seed((seed * 1_000_003 + step) * 64 + rank)

@@ -1,4 +1,4 @@
-"""All stages, each with its result in the work folder, so that a killed run goes on where it stopped."""
+"""Runs all stages. Each leaves its result in the work folder, so that a stopped run goes on from there."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from specdec.tiny.training import in_processes
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the whole pipeline. ValueError for numbers that are too small."""
+    """One run of all stages. ValueError for a number that is too small."""
 
     corpus: Path
     work: Path
@@ -39,7 +39,7 @@ class Run:
 
 
 def train(run: Run) -> None:
-    """Tokenizer, target, samples, draft, and the pair written with the record of its training."""
+    """Trains tokenizer, target and draft, and writes the pair with a record of its training."""
     work, recipe = run.work, run.recipe
     work.mkdir(parents=True, exist_ok=True)
     check_same_run(run)
@@ -55,7 +55,7 @@ def train(run: Run) -> None:
 
 
 def check_same_run(run: Run) -> None:
-    """A work folder belongs to one recipe. ValueError where it was begun with another."""
+    """ValueError if the work folder was begun with another recipe."""
     path = run.work / "recipe.json"
     ours = json.dumps(asdict(run.recipe) | {"processes": run.processes}, indent=1)
     if path.exists() and path.read_text() != ours:
@@ -66,7 +66,7 @@ def check_same_run(run: Run) -> None:
 
 
 def write_pair(work: Path, out: Path) -> None:
-    """Put both models in half precision at OUT/target and OUT/draft, each with the tokenizer."""
+    """Writes both models in half precision to OUT/target and OUT/draft, each with the tokenizer."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(work / "tokenizer")
     for name in ("target", "draft"):
         new, old = out / f".{name}-new", out / f".{name}-old"
@@ -84,7 +84,7 @@ def write_pair(work: Path, out: Path) -> None:
 
 
 def training_record(run: Run) -> dict:
-    """What was trained on what, for how long, and how the losses went."""
+    """The record of a training: models, texts, time, and the losses over time."""
     data = torch.load(run.work / "tokens.pt", weights_only=True)
     histories = {name: json.loads((run.work / f"{name}.json").read_text()) for name in ("target", "draft")}
     paths = run.work.glob("samples-*.pt")
@@ -100,7 +100,7 @@ def training_record(run: Run) -> dict:
 
 
 def options_of(run: Run) -> str:
-    """The options of the command that shape the weights, texts and folders aside."""
+    """The options of the command that determine the weights, except texts and folders."""
     parts = ["--compile"] if run.compiled else []
     for name, budget in (("target", run.target), ("draft", run.draft)):
         by_clock = budget.steps is None

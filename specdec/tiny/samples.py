@@ -1,7 +1,7 @@
-"""Text for the draft to learn from, the target's own and real, with the target's probabilities.
+"""Text from which the draft learns, real and written by the target, with the target's probabilities.
 
-A record: ids [rows, length + 1]; top, p [rows, length, kept]: the tokens the target finds most probable
-next, and their probabilities (float16).
+A record holds ids [rows, length + 1], and top and p [rows, length, kept]: the tokens that the target finds
+most probable next, and their probabilities (float16).
 """
 
 import time
@@ -22,7 +22,7 @@ SHORT = 288
 
 
 def make_samples(rank: int, world: int, work: Path, recipe: Recipe, chunks: int) -> None:
-    """Stage 3, in each process: write samples-RANK-CHUNK.pt; chunks that are there are kept."""
+    """Stage 3, in each process: writes samples-RANK-CHUNK.pt. Chunks that exist are not written again."""
     tokens = torch.load(work / "tokens.pt", weights_only=True)["tokens"]
     model = LlamaForCausalLM.from_pretrained(work / "target", dtype=torch.bfloat16).eval()
     started, made = time.time(), 0
@@ -42,7 +42,7 @@ def make_samples(rank: int, world: int, work: Path, recipe: Recipe, chunks: int)
 def make_record(
     model: LlamaForCausalLM, tokens: dict[str, Tensor], kind: str, recipe: Recipe, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """One record of a kind."""
+    """One record of this kind."""
     length = min(SHORT, recipe.context) if kind == "own" else recipe.context
     rows = max(2, recipe.chunk_tokens // length)
     if kind.startswith("own"):
@@ -52,7 +52,7 @@ def make_record(
 
 
 def openings(tokens: dict[str, Tensor], rows: int, generator: torch.Generator) -> list[list[int]]:
-    """How sampled rows begin: with the end token; every second one goes on with up to 24 tokens of a text."""
+    """The beginnings of sampled rows: an end token, and in every second row up to 24 tokens of a text."""
     begun = []
     for row in range(rows):
         general = row % 8 == 1
@@ -68,7 +68,7 @@ def openings(tokens: dict[str, Tensor], rows: int, generator: torch.Generator) -
 def sample_rows(
     model: LlamaForCausalLM, openings: list[list[int]], length: int, top: int, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """A record of rows that the model goes on with at temperature 1."""
+    """A record of rows that the model continues at temperature 1."""
     model.set_attn_implementation("specdec_last")
     rows, cache = len(openings), Cache(layers=[GrowingLayer() for _ in model.model.layers])
     given = torch.full((rows, length + 1), -1)
@@ -86,7 +86,7 @@ def sample_rows(
 
 
 def next_probabilities(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
-    """Probabilities [rows, vocabulary] after the tokens ids [rows, 1] at one position."""
+    """Probabilities [rows, vocabulary] after the tokens ids [rows, 1], which stand at one position."""
     mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
     mask[..., : at + 1] = 0
     position = torch.full((1, 1), at)

@@ -1,4 +1,4 @@
-"""The target: general English first, stories last."""
+"""Trains the target: first on general English, then on stories."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from specdec.tiny.training import Loss, Trainer
 
 
 def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> None:
-    """Stage 2, in each process. compiled: step through torch.compile."""
+    """Stage 2, in each process: trains the target. compiled: whether steps go through torch.compile."""
     tokens = torch.load(work / "tokens.pt", weights_only=True)["tokens"]
     model, judge = new_model(recipe.target, recipe), new_model(recipe.target, recipe)
     model.set_attn_implementation("specdec_plain")
@@ -49,13 +49,13 @@ def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budg
 
 
 def phase_at(progress: float, phases: tuple[Phase, ...]) -> Phase:
-    """The phase that a fraction of the training falls into."""
+    """The phase of the training at this fraction of it."""
     return next((phase for phase in phases if progress < phase.until), phases[-1])
 
 
 @torch.no_grad()
 def mean_loss(model: LlamaForCausalLM, rows: list[Tensor], batch: int = 16) -> float:
-    """Nats per token over rows of different lengths, computed in bfloat16."""
+    """Mean loss in nats per token over rows of different lengths, computed in bfloat16."""
     model.eval()
     total, count = 0.0, 0
     rows = sorted(rows, key=len)

@@ -1,4 +1,4 @@
-"""The texts, split into a training and a held-out part, and the tokenizer of both models."""
+"""The texts, split into training and held-out parts, and the tokenizer that both models use."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,10 @@ GENERAL, STORIES = "childrens-classics.txt", "tinystories-5k.txt"
 
 
 def read_texts(corpus: Path, recipe: Recipe) -> dict[str, list[str]]:
-    """The documents of both texts, in training and held-out parts. ValueError where a text is missing."""
+    """The documents of both texts, split into training and held-out parts.
+
+    ValueError if a text is missing.
+    """
     parts = {}
     for name, file, share in (
         ("general", GENERAL, recipe.general_held_out),
@@ -50,7 +53,7 @@ def split_end(documents: list[str], share: float) -> tuple[list[str], list[str]]
 
 
 def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer: any text is a sequence of its tokens and comes back unchanged."""
+    """A byte-level BPE tokenizer. It encodes any text, and decoding returns exactly that text."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -69,14 +72,14 @@ def train_tokenizer(texts: list[str], vocab_size: int, context: int) -> PreTrain
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, documents: list[str]) -> Tensor:
-    """All documents in one row of token ids, the end token before, between and after them."""
+    """All documents as one row of token ids, with the end token before, between and after them."""
     end = tokenizer.eos_token_id
     rows = tokenizer(documents, verbose=False)["input_ids"]
     return torch.tensor([end, *(token_id for row in rows for token_id in [*row, end])], dtype=torch.int16)
 
 
 def make_tokens(corpus: Path, work: Path, recipe: Recipe) -> None:
-    """Stage 1: write the tokenizer and the encoded texts."""
+    """Stage 1: writes the tokenizer and the encoded texts."""
     texts = read_texts(corpus, recipe)
     half = len(texts["general"]) // 2 + 1
     tokenizer = train_tokenizer(texts["stories"] + texts["general"][:half], recipe.vocab_size, recipe.context)
@@ -89,7 +92,7 @@ def make_tokens(corpus: Path, work: Path, recipe: Recipe) -> None:
 
 
 def save(path: Path, thing: object) -> None:
-    """torch.save that leaves the old file or the new one, never half of one."""
+    """torch.save that replaces a file in one step: a stopped process leaves the old file or the new one."""
     new = path.with_name(path.name + ".new")
     torch.save(thing, new)
     new.replace(path)
@@ -98,9 +101,9 @@ def save(path: Path, thing: object) -> None:
 def draw_rows(
     tokens: dict[str, Tensor], length: int, general: float, rows: int, generator: torch.Generator
 ) -> Tensor:
-    """Rows [rows, length + 1]: from the general text with probability `general`, else from the stories.
+    """Random rows [rows, length + 1] of the general text with probability `general`, else of the stories.
 
-    Half of the story rows begin where a story begins, with the end token or just after it.
+    Half of the story rows begin where a story begins, at the end token or just after it.
     """
     out = []
     for _ in range(rows):
@@ -119,18 +122,18 @@ def draw_rows(
 
 
 def next_end(text: Tensor, at: int) -> int:
-    """Where the next end token stands, looking 2,000 tokens ahead; `at` itself if there is none."""
+    """The position of the next end token within 2,000 tokens; `at` itself if there is none."""
     ends = (text[at : at + 2000] == 0).nonzero()
     return at + int(ends[0]) if len(ends) else at
 
 
 def story_rows(tokens: Tensor, context: int) -> list[Tensor]:
-    """Each document with the end token on both sides, cut at context + 1 tokens."""
+    """Each document with the end token on both sides, cut to context + 1 tokens."""
     ends = (tokens == 0).nonzero().flatten().tolist()
     return [tokens[a : min(b + 1, a + context + 1)].long() for a, b in pairwise(ends)]
 
 
 def fixed_rows(tokens: Tensor, length: int, count: int) -> list[Tensor]:
-    """`count` rows spread evenly over a text."""
+    """`count` rows at even distances in a text."""
     last = max(1, len(tokens) - length - 1)
     return [tokens[at : at + length + 1].long() for at in range(0, last, max(1, last // count))][:count]

@@ -1,7 +1,7 @@
-"""One training loop for both models, on one or several processes.
+"""The training loop of both models, on one or several processes.
 
-Each process computes the gradient of its own rows; the gradients are averaged, each process updates its
-share of the matrices, and all hand theirs round, so that every process holds the same model after every step.
+Each process computes the gradient of its own rows. The gradients are averaged, each process updates its share
+of the matrices, and all exchange the shares. Every process therefore holds the same model after every step.
 """
 
 import json
@@ -25,15 +25,17 @@ Losses = Callable[[int, float], Iterator[Loss]]
 
 
 def rate_at(progress: float, step: int, warm_up: int, decay_from: float) -> float:
-    """The learning rate's factor: warm-up, a plateau, then a straight line to zero."""
+    """The factor of the learning rate: a warm-up, then a plateau, then a straight line to zero."""
     falling = (1 - progress) / (1 - decay_from)
     return max(0.0, min(1.0, (step + 1) / warm_up, falling))
 
 
 class Trainer:
-    """Trains one model; `run` goes on from the last checkpoint in `folder`.
+    """Trains one model. `run` continues from the last checkpoint in `folder`.
 
-    rank, world: this process and their number. Muon steps the matrices in the layers, AdamW everything else.
+    rank, world: the number of this process, and how many there are. Muon updates the matrices in the layers,
+    and
+    AdamW all other parameters.
     """
 
     def __init__(
@@ -68,9 +70,9 @@ class Trainer:
     def run(
         self, losses: Losses, evaluate: Callable[[], dict[str, float]], evaluate_every: int = 200
     ) -> None:
-        """Train until the budget is spent, then write the model and the record that says it is done.
+        """Trains until the budget is spent, then writes the model, and a record that marks it as finished.
 
-        evaluate: returns numbers for the record, asked of process 0 only.
+        evaluate: returns numbers for the record; only process 0 calls it.
         """
         self._resume()
         started, saved, shown = time.time() - self.seconds, time.time(), 0.0
@@ -104,7 +106,7 @@ class Trainer:
         self.recent = [*self.recent, total][-50:]
 
     def _update(self, rate: float) -> None:
-        """Average the gradients, step this process's share, hand the shares round."""
+        """Averages the gradients, updates this process's share, and exchanges the shares."""
         if self.world > 1:
             gradients = [p.grad for p in self.parameters if p.grad is not None]
             flat = torch.cat([g.flatten() for g in gradients])
@@ -126,7 +128,10 @@ class Trainer:
         return self.folder / f"{self.name}-{self.rank}.pt"
 
     def _save(self) -> None:
-        """Write this process's file and keep the one before: a kill may find the others behind."""
+        """Writes this process's checkpoint and keeps the previous one.
+
+        After a kill, other processes may have the previous one only.
+        """
         path = self._checkpoint()
         if path.exists():
             path.replace(path.with_suffix(".old"))
@@ -135,7 +140,7 @@ class Trainer:
         save(path, {"counters": counters, "optimizers": optimizers, "model": self.model.state_dict()})
 
     def _resume(self) -> None:
-        """Load the newest checkpoint that all processes have."""
+        """Loads the newest checkpoint that all processes have."""
         paths = [
             path for path in (self._checkpoint().with_suffix(".old"), self._checkpoint()) if path.exists()
         ]
@@ -153,21 +158,21 @@ class Trainer:
             setattr(self, name, value)
 
     def _common(self, steps: list[int]) -> set[int]:
-        """The steps that every process lists."""
+        """The steps of which every process has a checkpoint."""
         lists = [steps] * self.world
         if self.world > 1:
             dist.all_gather_object(lists, steps)
         return set.intersection(*map(set, lists))
 
     def _agreed(self, value: float) -> float:
-        """The value of process 0."""
+        """Process 0's value, in all processes."""
         shared = torch.tensor(value, dtype=torch.float64)
         if self.world > 1:
             dist.broadcast(shared, 0)
         return shared.item()
 
     def _record(self, progress: float, evaluate: Callable[[], dict[str, float]]) -> None:
-        """Process 0 evaluates; all keep the step in their history."""
+        """Evaluates the model in process 0, and adds the step to the history in all processes."""
         loss = sum(self.recent) / len(self.recent)
         entry = {"step": self.step, "tokens": self.tokens, "progress": progress, "loss": loss}
         if self.rank == 0:
@@ -195,7 +200,10 @@ def scatter(flat: Tensor, into: list[Tensor]) -> None:
 
 
 def in_processes(function: Callable[..., None], processes: int, work: Path, *arguments: object) -> None:
-    """Run function(rank, processes, work, ...) in each process, joined by gloo; a single one runs here."""
+    """Runs function(rank, processes, work, ...) in each process, connected by gloo.
+
+    A single one runs right here.
+    """
     if processes == 1:
         function(0, 1, work, *arguments)
         return

@@ -15,7 +15,7 @@ from specdec.training.smollm2_draft import Settings, train
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train what --pair names; all other options are that training's own."""
+    """Trains the pair or draft that --pair names. All other options go to that training."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     description = specdec.training.__doc__.split("\n")[0]
     parser = argparse.ArgumentParser(

@@ -1,8 +1,13 @@
-"""Text that a chat model writes to prompts of every kind, with its largest probabilities at each position.
+"""Text that a chat model writes to prompts of many kinds, with its most probable tokens at each position.
 
-A record: ids [rows, length + 1]; top [rows, length, kept]: the tokens that the model finds most probable
-next; p [rows, length, kept]: their probabilities at temperature 1 (float16); own [rows, length + 1]: whether
-the model drew the token rather than the prompt giving it; temperature [rows]; kind: one name a row.
+A record holds:
+
+    ids           [rows, length + 1]
+    top           [rows, length, kept]: the tokens that the model finds most probable next
+    p             [rows, length, kept]: their probabilities at temperature 1 (float16)
+    own           [rows, length + 1]: whether the model drew the token; else the prompt gave it
+    temperature   [rows]
+    kind          a name for each row
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ def chat_record(
     held_out: bool = False,
     temperature: float | None = None,
 ) -> dict[str, Any]:
-    """Sample one record. temperature: of all rows; None draws one for each."""
+    """Samples one record. temperature: the same for all rows; None draws one for each row."""
     model.set_attn_implementation("specdec_last")
     generator = torch.Generator().manual_seed(seed)
     prompts = Prompts(stories, seed, held_out)
@@ -73,13 +78,13 @@ def chat_record(
 
 
 def user_turn(ids: Tensor) -> bool:
-    """Whether the turn that stands last is the user's: the token after the last <|im_start|>, id 1."""
+    """Whether the last turn is the user's: whether a user token follows the last <|im_start|> (id 1)."""
     starts = (ids == 1).nonzero()
     return bool(len(starts)) and int(ids[min(int(starts[-1]) + 1, len(ids) - 1)]) == USER
 
 
 def next_logits(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
-    """Logits [rows, vocabulary] after the tokens ids [rows, 1] at one position."""
+    """Logits [rows, vocabulary] after the tokens ids [rows, 1], which stand at one position."""
     mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
     mask[..., : at + 1] = 0
     position = torch.full((1, 1), at)
@@ -87,7 +92,10 @@ def next_logits(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> 
 
 
 def draw(logits: Tensor, top: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:
-    """One token a row at temperatures heat [rows]; a row whose token is not in `top` draws from the rest."""
+    """Draws one token per row at temperatures heat [rows].
+
+    A draw outside `top` is drawn from all other tokens.
+    """
     scaled = logits / heat[:, None]
     log_total = scaled.logsumexp(-1, keepdim=True)
     sums = (scaled.gather(-1, top) - log_total).exp().cumsum(-1)

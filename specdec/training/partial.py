@@ -1,4 +1,4 @@
-"""A draft that reads a target's own frozen embedding and scores the ids that the target uses most."""
+"""A trainable draft that reads its target's frozen embedding and scores its most used ids only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specdec.tiny.recipe import Shape
 
 
 class ProjectedEmbedding(nn.Module):
-    """The target's embedding [vocabulary, its width], frozen and not saved, times a learnt matrix."""
+    """The target's embedding [vocabulary, its width] times a learned matrix. It is frozen and not saved."""
 
     embedding: Tensor
 
@@ -20,14 +20,16 @@ class ProjectedEmbedding(nn.Module):
         self.projection = nn.Linear(embedding.shape[1], width, bias=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Rows of these ids, [..., width]."""
+        """Projected rows of these ids, [..., width]."""
         return self.projection(nn.functional.embedding(ids, self.embedding))
 
 
 def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int, seed: int) -> LlamaForCausalLM:
-    """An untrained draft whose output is over these ids. embedding: the target's, [vocabulary, its width].
+    """An untrained draft that scores these ids only.
 
-    Input and output start from the principal directions of the embedding, and each block as the identity.
+    embedding: the target's, [vocabulary, its width]. Input and output start from the principal directions of
+    the
+    embedding, and each block starts as the identity.
     """
     torch.manual_seed(seed)
     config = LlamaConfig(

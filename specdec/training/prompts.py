@@ -1,6 +1,6 @@
-"""Prompts of every kind for a chat model, to sample the text that its draft learns from.
+"""Prompts of many kinds for a chat model, whose answers are the text that its draft learns from.
 
-The last fifth of each list is held out: its prompts are for measuring only.
+The last fifth of each list is held out and used for measuring only.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def listed(text: str) -> list[str]:
 
 
 def part(entries: Sequence[str], held_out: bool) -> Sequence[str]:
-    """The entries to train on, or the last fifth."""
+    """The entries to train on, or the last fifth, which is held out."""
     cut = len(entries) * 4 // 5
     return entries[cut:] if held_out else entries[:cut]
 
@@ -122,7 +122,7 @@ def part(entries: Sequence[str], held_out: bool) -> Sequence[str]:
 class Prompts:
     """Draws prompts of each kind.
 
-    stories: texts whose beginnings are continued. held_out: which part of all lists.
+    stories: texts whose beginnings are to be continued. held_out: use the last fifth of each list.
     """
 
     def __init__(self, stories: Sequence[str], seed: int, held_out: bool = False):
@@ -133,13 +133,13 @@ class Prompts:
         self.stories = part(stories, held_out)
 
     def first(self, kind: str) -> str:
-        """The text that a row of this kind begins with."""
+        """The text with which a row of this kind begins."""
         if kind == "continuation":
             return self._beginning()
         return SYSTEM + ASK + ("" if kind == "free" else self._question(kind) + ANSWER)
 
     def next(self, kind: str) -> str:
-        """The text that follows where an answer of this kind has ended."""
+        """The text that follows the end of an answer of this kind."""
         if kind == "continuation":
             return self._beginning()
         if kind == "free":

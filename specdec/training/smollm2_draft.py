@@ -1,4 +1,4 @@
-"""The draft for SmolLM2: the target writes, and the draft learns the target's probabilities."""
+"""Trains the draft for SmolLM2: the target writes text, and the draft learns the target's probabilities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a training depends on besides the constants above."""
+    """The settings of a training, besides the constants above."""
 
     stories: Path
     work: Path
@@ -47,7 +47,10 @@ class Settings:
 
 
 def train(settings: Settings) -> None:
-    """Sample, train, measure and write the draft; each stage goes on from what the work folder holds."""
+    """Samples, trains, measures and writes the draft.
+
+    Each stage continues from the results in the work folder.
+    """
     torch.set_num_threads(1)
     settings.work.mkdir(parents=True, exist_ok=True)
     pair = load_pair("smollm2", device="cpu", dtype="bfloat16")
@@ -67,7 +70,7 @@ def train(settings: Settings) -> None:
 
 
 def sample(settings: Settings, module: LlamaForCausalLM, tokenizer: Any) -> None:
-    """Write the records that are missing: those to learn from, and one for each temperature to measure."""
+    """Writes the records that are missing: those to learn from, and one for each temperature to measure."""
     stories = [text.strip() for text in settings.stories.read_text(encoding="utf-8").split("<|endoftext|>")]
     stories = [text for text in stories if text]
     random.Random(0).shuffle(stories)
@@ -85,7 +88,7 @@ def sample(settings: Settings, module: LlamaForCausalLM, tokenizer: Any) -> None
 
 
 class Training:
-    """The draft on its way. Its checkpoint in the work folder is read where there is one."""
+    """The draft in training. It starts from the checkpoint in the work folder if there is one."""
 
     def __init__(self, embedding: Tensor, ids: Tensor, settings: Settings):
         self.ids, self.settings = ids, settings
@@ -104,7 +107,7 @@ class Training:
             self._resume()
 
     def run(self, records: list[Record]) -> None:
-        """Train until the processor time is spent: KL divergence first, then both rejection probabilities."""
+        """Trains until the processor time is spent: on KL divergence, then on rejection probabilities."""
         started = time.process_time() - self.seconds
         saved = shown = time.time()
         while (progress := self.seconds / (60 * self.settings.minutes)) < 1:
@@ -119,7 +122,7 @@ class Training:
         self._save()
 
     def _one_step(self, records: list[Record], progress: float) -> float:
-        """Train on a few rows; returns their mean acceptance under GSD."""
+        """Trains on a few rows. Returns their mean acceptance under GSD."""
         generator = torch.Generator().manual_seed(self.step)
         record = records[int(torch.randint(len(records), (1,), generator=generator))]
         rows = torch.randperm(ROWS, generator=generator)[:STEP_ROWS]
@@ -139,7 +142,7 @@ class Training:
         return 1 - tv.mean().item()
 
     def gap(self, record: Record, rows: Tensor, heat: float) -> tuple[Tensor, Tensor, Tensor]:
-        """KL divergence in nats, total variation and ERSD's rejection at a temperature, [rows x length]."""
+        """KL divergence (nats), total variation and ERSD's rejection, [rows x length], at a temperature."""
         p = _tempered(record["p"][rows].float(), heat).flatten(0, 1)
         place = self.place[record["top"][rows].long()].flatten(0, 1)
         with torch.autocast("cpu", torch.bfloat16):
@@ -159,7 +162,7 @@ class Training:
 
     @torch.no_grad()
     def measure(self, record: Record, heat: float) -> dict[str, list[float]]:
-        """Acceptance of the first child under GSD and ERSD on the target's text: all prompts, and by kind."""
+        """Acceptance of the first child under GSD and ERSD on the target's text, in total and by kind."""
         gaps = [self.gap(record, rows, heat) for rows in torch.arange(ROWS).split(8)]
         accepted = 1 - torch.stack([torch.cat([gap[n] for gap in gaps]) for n in (1, 2)])
         own, length = record["own"][:, 1:].flatten(), record["ids"].shape[1] - 1
@@ -169,7 +172,7 @@ class Training:
         return {kind: accepted[:, which].mean(-1).tolist() for kind, which in chosen.items()}
 
     def write(self, out: Path, vocab_size: int) -> None:
-        """The draft as `specdec.models.partial` loads it, in bfloat16."""
+        """Writes the draft in bfloat16, in the form that `specdec.models.partial` loads."""
         state = {name: value.bfloat16().contiguous() for name, value in self.model.state_dict().items()}
         state[PROJECTION] = state.pop("model.embed_tokens.projection.weight")
         state[IDS] = self.ids.int()
@@ -201,7 +204,10 @@ class Training:
 
 
 def _tempered(p: Tensor, heat: float) -> Tensor:
-    """p [..., kept] at a temperature. The rest counts as tokens as likely as the last one kept."""
+    """p [..., kept] at a temperature.
+
+    All other tokens count as if each were as likely as the last one in p.
+    """
     if heat == 1:
         return p
     last = p[..., -1:].clamp(min=1e-7)
@@ -211,7 +217,10 @@ def _tempered(p: Tensor, heat: float) -> Tensor:
 
 
 def _most_used(path: Path, records: list[Record], vocab_size: int) -> Tensor:
-    """The ids with most of the target's probability in the records, in rising order; kept once chosen."""
+    """The ids with most of the target's probability in the records, in rising order.
+
+    They are chosen once and then read from the work folder.
+    """
     if not path.exists():
         used = torch.zeros(vocab_size, dtype=torch.float64)
         for record in records:

@@ -1,4 +1,4 @@
-"""Engines as the referee asks them, functions of a prompt, a seed and a sampling to tokens or text."""
+"""The engines that the audit can examine: functions (prompt, seed, sampling) -> tokens or text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECONDS = 60
 
 
 def ours(pair: ModelPair, **options: Any) -> Sample:
-    """`specdec.generate` with these options: method, topology, drafter."""
+    """`specdec.generate` with these options, such as method, topology and drafter."""
 
     def sample(
         prompt_ids: Sequence[int],
@@ -56,7 +56,7 @@ def ours(pair: ModelPair, **options: Any) -> Sample:
 def transformers(pair: ModelPair, **options: Any) -> Sample:
     """transformers' `generate` of the target with these options: `assistant_model`, `custom_generate`, ...
 
-    The seed is torch's, which is put back afterwards.
+    The seed sets torch's generator, whose state is restored afterwards.
     """
     model: Any = getattr(pair.target, "module", None)
     if model is None:
@@ -101,12 +101,14 @@ def assisted(pair: ModelPair, k: int = 3) -> Sample:
 
 
 def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
-    """A server of the OpenAI completions protocol at this address, as far as `/v1`.
+    """A server of the OpenAI completions protocol. url: its address up to `/v1`.
 
-    prompt: asked for this text; None asks with token ids. options: go into every request, as `model`. Token
-    ids are returned where the answer has them (`token_ids`, as vLLM gives them with return_token_ids, or
-    `tokens`, as llama.cpp gives them with return_tokens), and its text where not, also where there is a text
-    and its list is empty. ConnectionError, with what it said, where a server refuses, or answers otherwise.
+    prompt: the text that is sent; None sends token ids. options: go into every request, such as `model`.
+
+    The result is the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
+    (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not count as
+    token
+    ids. ConnectionError with the server's words if it refuses or gives another answer.
     """
 
     def sample(
@@ -133,7 +135,7 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
 
 
 def _completed(address: str, asked: dict[str, Any]) -> Sequence[int] | str:
-    """Token ids or text of the first choice of a server's answer."""
+    """Token ids or text of the first choice in a server's answer."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(asked).encode(), headers)
     try:
@@ -141,7 +143,7 @@ def _completed(address: str, asked: dict[str, Any]) -> Sequence[int] | str:
             said = answer.read()
     except urllib.error.HTTPError as error:
         raise ConnectionError(f"{address} refused, {error.code}: {error.read()!r:.200}") from None
-    except (OSError, HTTPException) as error:  # nobody there, too late, or not to the end
+    except (OSError, HTTPException) as error:  # no server, a timeout, or an incomplete answer
         raise ConnectionError(f"{address} did not answer: {getattr(error, 'reason', error)}") from None
     try:
         choice = json.loads(said)["choices"][0]
@@ -156,7 +158,10 @@ def _completed(address: str, asked: dict[str, Any]) -> Sequence[int] | str:
 
 
 def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) -> Sample:
-    """openvino-genai on a converted model of this folder, with a draft of k tokens where there is one."""
+    """openvino-genai on the converted model in this folder.
+
+    draft: folder of a draft; k: its tokens per round.
+    """
     pipeline = Pipeline(folder, draft)
 
     def sample(
@@ -189,16 +194,18 @@ NAMES = (
     "openvino",
     "openvino-draft",
 )
-"""What the command knows."""
+"""The engines that the command knows."""
 
 
 def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = ()) -> Sample:
-    """The engine of this name; url: of a server. folders: of the converted target and draft;
-    without, the pair is converted here."""
+    """The engine with this name. url: address of a server.
+
+    folders: the converted target and draft for OpenVINO; by default the pair is converted here.
+    """
     among("engine", name, NAMES)
     kind, _, method = name.partition("-")
     if kind == "ours":
-        # on a sequence rules of independent draws decide as GSD does
+        # On a sequence, methods with independent draws decide like GSD; a batch shows the difference.
         tree = batch(4) if METHODS[method].independent else sequence(4)
         return ours(pair, method=method, topology=tree)
     if kind == "transformers":
@@ -214,7 +221,7 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
 
 
 def versions(name: str) -> dict[str, str]:
-    """Of the packages that this engine is made of, and of Torch where it computes."""
+    """Versions of the packages that this engine uses, and of torch where it computes."""
     kind = name.partition("-")[0]
     packages: dict[str, tuple[str, ...]] = {
         "ours": ("torch",),

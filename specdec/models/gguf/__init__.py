@@ -1,7 +1,7 @@
-"""Models in GGUF files: read once, converted to a folder that transformers loads, and kept in a cache.
+"""Models in GGUF files. A file is converted once to a folder that transformers loads, which stays in a cache.
 
-header      what a file says of itself, checked before anything is made from it
-weights     tensors as floats under the names of transformers
+header      keys and table of tensors of a file, checked before anything is made from them
+weights     tensors as floats, under transformers' names
 conversion  the folder in the cache: made once, whole or not at all
-source      `GGUFSource`, which `specdec.models.source.find_source` gives for a file
+source      `GGUFSource`, which `specdec.models.source.find_source` returns for a file
 """

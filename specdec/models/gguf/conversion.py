@@ -1,8 +1,8 @@
-"""A GGUF file as a folder that transformers loads: configuration, safetensors and tokenizer.
+"""Converts a GGUF file to a folder that transformers loads: configuration, safetensors and tokenizer.
 
 The folder lies in a private cache. It is written under another name, with a list of its files and their
-checksums, and renamed when it is whole. A folder that does not agree with its list is made again. Matrices
-are rounded to bfloat16, unless the file holds them in 16 or 32 bits.
+checksums, and renamed when it is complete. A folder that does not match its list is made again. Matrices are
+rounded to bfloat16, unless the file holds them in 16 or 32 bits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HASHED = 2 << 30
 
 
 def read_config(path: Path) -> PreTrainedConfig:
-    """The configuration of the model in a file; BrokenFileError where it has none that is read here."""
+    """The configuration of the model in a file; BrokenFileError if the model is not supported."""
     header = read_header(path)
     if header.architecture in CONFIGS:
         return _checked_config(path, header)
@@ -43,10 +43,11 @@ def read_config(path: Path) -> PreTrainedConfig:
 
 
 def converted(path: Path, report: Any) -> Path:
-    """The folder of a file's model, from the cache or made now. report(done, total): tensors converted.
+    """The folder of a file's model, from the cache or made now.
 
-    Several processes may ask for it at once: one converts, the others wait. BrokenFileError where the
-    file does not hold what its header says.
+    report(done, total): called with the number of converted tensors. Several processes may ask for a folder
+    at
+    once: one converts, and the others wait. BrokenFileError if the file's content does not match its header.
     """
     from filelock import FileLock
 
@@ -68,7 +69,7 @@ def converted(path: Path, report: Any) -> Path:
 
 
 def whole(folder: Path) -> bool:
-    """Whether a converted folder is there and holds the very files that were written."""
+    """Whether a converted folder exists and holds exactly the files that were written."""
     try:
         listed = json.loads((folder / LIST).read_text())
         hashed = sum(size for size, _ in listed.values()) <= HASHED
@@ -81,7 +82,7 @@ def whole(folder: Path) -> bool:
 
 
 def _convert(path: Path, folder: Path, report: Any) -> None:
-    """Write the files of a model into an empty folder."""
+    """Writes the files of a model into an empty folder."""
     header = read_header(path)
     if header.architecture in CONFIGS:
         config = _checked_config(path, header)
@@ -104,7 +105,7 @@ def _dequantised(folder: Path, options: dict[str, Any]) -> Any:
 
 
 def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration of a file; BrokenFileError where its tensors are not those of such a model."""
+    """The configuration of a file; BrokenFileError if the file's tensors do not fit it."""
     config = config_of(path, header)
 
     def build() -> dict[str, tuple[int, ...]]:
@@ -128,7 +129,10 @@ def _checked_config(path: Path, header: Header) -> PreTrainedConfig:
 def _write_weights(
     folder: Path, weights: Iterator[tuple[str, torch.Tensor]], count: int, report: Any
 ) -> None:
-    """Write tensors to files of at most `SHARD` bytes, or of one tensor; several files get an index."""
+    """Writes tensors to files of at most `SHARD` bytes, or of one larger tensor.
+
+    Several files get an index.
+    """
     shards: list[list[str]] = []
     held: dict[str, torch.Tensor] = {}
 
@@ -157,7 +161,7 @@ def _write_weights(
 
 
 def _transformers(read: Any, header: Header) -> Any:
-    """What transformers reads from the file; BrokenFileError with its first line where it can't."""
+    """The result of transformers' own reader; BrokenFileError with the first line of its error."""
     try:
         return read()
     except (ImportError, MemoryError, torch.OutOfMemoryError):
@@ -171,7 +175,7 @@ def _transformers(read: Any, header: Header) -> Any:
 
 @lru_cache(maxsize=1)
 def _cache() -> Path:
-    """The private cache; without one a folder that this process removes at its end."""
+    """The private cache. Without one: a folder that this process removes when it ends."""
     folder = private_folder("gguf")
     if folder is not None:
         return folder
@@ -184,7 +188,7 @@ _kept: list[Any] = []
 
 
 def _name(path: Path) -> str:
-    """The name of a file's folder: another one where the file changes."""
+    """The name of a file's folder. It differs after the file has changed."""
     status = path.stat()
     about = VERSION, str(path.resolve()), status.st_size, status.st_mtime_ns
     return hashlib.sha256(repr(about).encode()).hexdigest()[:32]

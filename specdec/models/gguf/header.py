@@ -1,10 +1,10 @@
-"""The header of a GGUF file: keys with their values, and the table of tensors.
+"""Reads the header of a GGUF file: keys with their values, and the table of tensors.
 
     "GGUF" | version | tensors | keys | key, type, value ... | name, shape, type, offset ... | padding | data
 
-All numbers are little-endian. Each count and length is compared with the bytes that are left before anything
-of that size is made, so that reading takes no more memory than a small multiple of the file's header. Arrays
-of arrays are refused; no model uses them.
+All numbers are little-endian. Each count and length is compared with the number of bytes that remain before
+memory of that size is taken. Reading therefore takes no more memory than a small multiple of the header.
+Arrays of arrays are refused; no model uses them.
 """
 
 from __future__ import annotations
@@ -57,19 +57,22 @@ class Tensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """What a GGUF file says of itself. keys: values by name. tensors: all of them, within the file."""
+    """The header of a GGUF file. keys: values by name. tensors: all tensors; each lies within the file."""
 
     keys: dict[str, Any]
     tensors: tuple[Tensor, ...]
 
     @property
     def architecture(self) -> str:
-        """llama.cpp's name of the architecture."""
+        """The architecture, under llama.cpp's name."""
         return str(self.keys["general.architecture"])
 
 
 class BrokenFileError(ValueError):
-    """The file is no whole GGUF file. The message is the rest of a sentence about it."""
+    """The file is no complete GGUF file.
+
+    The message continues a sentence that begins with the file's name.
+    """
 
 
 def read_header(path: Path) -> Header:
@@ -82,7 +85,7 @@ def read_header(path: Path) -> Header:
 
 
 class _Reader:
-    """Reads a header from its first byte on. at: the place of the next byte."""
+    """Reads a header from its first byte on. at: the position of the next byte."""
 
     def __init__(self, data: mmap.mmap):
         self.data, self.size, self.at = data, len(data), 4
@@ -135,7 +138,7 @@ class _Reader:
         return numbers
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
-        """Name, shape, type and offset in the data."""
+        """The name, the shape, the type and the offset of a tensor."""
         name = self._text(LONGEST_KEY)
         (dimensions,) = self._unpack("I")
         if dimensions > MOST_DIMENSIONS:
@@ -147,7 +150,10 @@ class _Reader:
     def _placed(
         self, table: list[tuple[str, tuple[int, ...], int, int]], alignment: Any
     ) -> tuple[Tensor, ...]:
-        """The tensors where they lie; BrokenFileError where one lies beyond the file, or two share bytes."""
+        """The tensors with their places in the file.
+
+        BrokenFileError if one exceeds the file or two overlap.
+        """
         if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
             raise BrokenFileError(f"has the alignment {alignment!r:.40}, which is no power of two")
         first = self.at + -self.at % alignment
@@ -193,7 +199,7 @@ class _Reader:
         return values
 
     def _need(self, count: int) -> None:
-        """BrokenFileError where fewer bytes are left."""
+        """BrokenFileError if fewer bytes remain."""
         if count > self.size - self.at:
             raise BrokenFileError(
                 f"is cut off at byte {self.size:,}: {count:,} bytes should follow byte {self.at:,}"

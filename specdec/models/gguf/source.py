@@ -1,4 +1,4 @@
-"""A GGUF file as a `Source`: what `load_pair` and the commands take for a target or a draft."""
+"""A GGUF file as a `Source`, so that `load_pair` and all commands accept it as a target or a draft."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from specdec.models.progress import Progress, Report, silent
 
 
 class GGUFSource:
-    """A model in a GGUF file. name: what was asked for. ValueError where the file can't be read."""
+    """A model in a GGUF file. name: the name that was asked for. ValueError if the file can't be read."""
 
     def __init__(self, name: str, path: Path):
         self.name, self._path = name, path.resolve()
 
     def config(self) -> PreTrainedConfig:
-        """Its architecture; ValueError where the header is broken, or describes no known model."""
+        """The model's configuration; ValueError if the header is broken or describes no known model."""
         with _named(self.name):
             return read_config(self._path)
 
     def fetch(self, report: Report = silent) -> Path:
-        """The folder into which the file is converted, once; ValueError where it is broken."""
+        """The folder into which the file is converted once; ValueError if the file is broken."""
 
         def tell(done: int, total: int) -> None:
             report(Progress("converting", self.name, done, total))
@@ -37,8 +37,8 @@ class GGUFSource:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether this is a file that says it is GGUF, by its ending or its first letters."""
-    if not os.path.isfile(path):  # unlike `Path.is_file`, it takes any text for a path
+    """Whether this is a file that claims to be GGUF, by its ending or its first bytes."""
+    if not os.path.isfile(path):  # unlike `Path.is_file`, this accepts any text as a path
         return False
     if path.suffix.lower() == ".gguf":
         return True
@@ -48,7 +48,7 @@ def is_gguf(path: Path) -> bool:
 
 @contextmanager
 def _named(name: str) -> Iterator[Any]:
-    """Turn what is wrong with the file into a sentence about it."""
+    """Turns a BrokenFileError into a ValueError with a whole sentence about the file."""
     try:
         yield
     except ImportError as error:

@@ -1,6 +1,6 @@
 """A GGUF file's tensors under the names that transformers gives them, and the configuration.
 
-For Llama, Mistral, Qwen 2 and Qwen 3, whose tensors are named here. Other architectures go through
+This module knows the tensor names of Llama, Mistral, Qwen 2 and Qwen 3. Other architectures go through
 transformers' own reader (`conversion`), which takes ten times as long.
 """
 
@@ -45,7 +45,7 @@ _LLAMA3_CONTEXT, _LLAMA3_FACTORS = 8192, (8.0, 32.0)
 
 
 def config_of(path: Path, header: Header) -> PreTrainedConfig:
-    """The configuration that a file's keys describe; BrokenFileError where a key is missing or no number."""
+    """The configuration that a file's keys describe; BrokenFileError if a key is missing or no number."""
     keys, kind = header.keys, header.architecture
     names = {tensor.name for tensor in header.tensors}
     shapes = {tensor.name: tensor.shape for tensor in header.tensors}
@@ -91,7 +91,7 @@ def config_of(path: Path, header: Header) -> PreTrainedConfig:
 
 
 def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, Any]:
-    """The rotary embedding of a configuration; BrokenFileError where it is of a kind that is not read."""
+    """The entries of a configuration's rotary embedding; BrokenFileError for an unsupported kind."""
     base: dict[str, Any] = {"rope_type": "default", "rope_theta": float(number("rope.freq_base", 10_000.0))}
     scaling = header.keys.get(f"{header.architecture}.rope.scaling.type", "none")
     if scaling == "linear":
@@ -112,9 +112,11 @@ def _rope(path: Path, header: Header, number: Any, head_size: int) -> dict[str, 
 
 
 def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
-    """The rotary embedding of Llama 3.1 and 3.2, whose wavelengths are divided by factors, [head size / 2].
+    """The rotary embedding of Llama 3.1 and 3.2.
 
-    BrokenFileError where these are the factors of no such model.
+    factors: [head size / 2], the divisors of its wavelengths in the file. BrokenFileError if they are not
+    those
+    of Llama 3.1 or 3.2.
     """
     wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors)) / len(factors))
     low, high = 1.0, 4.0
@@ -132,14 +134,14 @@ def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
 
 
 def dtype_of(header: Header) -> torch.dtype:
-    """What the matrices are kept as: their own type where all have one of 16 or 32 bits, else bfloat16."""
+    """The dtype of the converted matrices: their own if all share one of 16 or 32 bits, else bfloat16."""
     types = {tensor.type for tensor in header.tensors if len(tensor.shape) > 1}
     own = {"F32": torch.float32, "F16": torch.float16}
     return own.get(next(iter(types)), torch.bfloat16) if len(types) == 1 else torch.bfloat16
 
 
 def names_of(header: Header) -> dict[str, str]:
-    """transformers' name of each tensor that it has, by the file's; BrokenFileError where one is unknown."""
+    """transformers' name of each tensor, by the file's name; BrokenFileError for an unknown tensor."""
     named = {}
     for tensor in header.tensors:
         match = _TENSOR.fullmatch(tensor.name)
@@ -155,7 +157,7 @@ def names_of(header: Header) -> dict[str, str]:
 
 
 def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator[tuple[str, torch.Tensor]]:
-    """transformers' name and value of each tensor, one after the other, in the configuration's dtype."""
+    """Yields transformers' name and the value of each tensor, in the configuration's dtype."""
     names, data = names_of(header), np.memmap(path, mode="r")
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
     for tensor in header.tensors:
@@ -169,7 +171,7 @@ def weights_of(path: Path, header: Header, config: PreTrainedConfig) -> Iterator
 
 
 def values(data: np.ndarray, tensor: Any) -> np.ndarray:
-    """A tensor's values, float32 in its shape. data: the file's bytes."""
+    """A tensor's values as float32 in its shape. data: the bytes of the file."""
     raw = np.asarray(data[tensor.start : tensor.start + tensor.nbytes])
     if tensor.type in ("F32", "F16"):
         return raw.view("<f4" if tensor.type == "F32" else "<f2").astype(np.float32).reshape(tensor.shape)
@@ -180,9 +182,10 @@ def values(data: np.ndarray, tensor: Any) -> np.ndarray:
 
 
 def _halves(value: torch.Tensor, heads: int) -> torch.Tensor:
-    """Each head's rows in the order of transformers, which turns halves; llama.cpp's files turn neighbours.
+    """Reorders the rows of each head from llama.cpp's order to that of transformers.
 
-    value: [heads x head size, ...].
+    llama.cpp rotates neighbouring rows together, and transformers rows of both halves. value: [heads x head
+    size, ...].
     """
     pairs = value.view(heads, value.shape[0] // heads // 2, 2, *value.shape[1:])
     return pairs.transpose(1, 2).reshape(value.shape)
