@@ -6,7 +6,7 @@ Two small language models that write simple English stories, for speculative dec
 `target`, and `draft`, distilled from it. Both are Llama-shaped (`LlamaForCausalLM`, tied embeddings), trained
 from nothing by `python -m specdec.tiny`, and share one byte-level BPE tokenizer of {recipe[vocab_size]:,}
 tokens. The context is {recipe[context]} tokens, the longest rows they were trained on. Weights are float16
-in safetensors; `specdec.load_pair()` computes in float32. They know children's stories and nothing
+in safetensors; `specdec.load_pair("stories")` computes in float32. They know children's stories and nothing
 else: facts, instructions and other languages are beyond them, though any text can be encoded.
 
 {models}
@@ -88,7 +88,7 @@ The target at temperature 0.8, up to 100 new tokens, unedited:
 ```python
 import specdec
 
-pair = specdec.load_pair()
+pair = specdec.load_pair("stories")
 specdec.generate(pair, "Once upon a time", method="ar", max_new_tokens=100, temperature=0.8, seed=0).text
 ```
 

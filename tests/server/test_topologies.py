@@ -89,7 +89,7 @@ def test_a_tree_that_is_given_is_not_measured(name):
 
 @pytest.mark.parametrize("method", ["ersd", "gsd", "traversal"])
 def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
-    pair = specdec.load_pair()
+    pair = specdec.load_pair("stories")
     steps = topologies.steps(pair, "optimal", 8, method=method, temperature=1.0, top_k=0, top_p=1.0)
     with pytest.raises(StopIteration) as end:
         next(steps)
@@ -100,7 +100,7 @@ def test_the_tree_that_the_page_opens_with_needs_no_measurement(method):
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 def test_the_shipped_acceptance_is_that_of_the_embedded_pair(method):
     """A trial of 256 tokens is within four of its standard errors of what ships."""
-    pair, settings = specdec.load_pair(), auto.RunSettings(method, 1, Sampling(), None, False)
+    pair, settings = specdec.load_pair("stories"), auto.RunSettings(method, 1, Sampling(), None, False)
     measured = auto.finished(auto.measuring(pair, settings)).acceptance[0]
     shipped = topologies._shipped(pair, settings)[0]
     assert abs(measured - shipped) < 4 * (shipped * (1 - shipped) / 150) ** 0.5
