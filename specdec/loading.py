@@ -14,7 +14,7 @@ from specdec.models.load import ROUNDED, checked_device, checked_dtype
 from specdec.models.memory import Placement, check_fits, shape_of, stored_dtype
 from specdec.models.partial import is_partial, load_partial
 from specdec.models.progress import Progress, Report, silent
-from specdec.models.source import Source, find_source
+from specdec.models.source import Source, checked_name, find_source
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
 from specdec.waiting import Waiting
@@ -60,7 +60,7 @@ def load_pair(
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]
-    partial = draft is not None and is_partial(Path(draft))
+    partial = draft is not None and is_partial(Path(checked_name(draft)))
     if draft is not None and not partial:
         parts.append(_Part(draft, draft_device or device, draft_dtype or dtype))
     for part in parts:

@@ -49,16 +49,22 @@ class Source(Protocol):
         ...
 
 
+def checked_name(name_or_path: str | os.PathLike[str]) -> str:
+    """The name of a model as text. ValueError for anything that is neither text nor a path of text."""
+    name = os.fspath(name_or_path) if isinstance(name_or_path, os.PathLike) else name_or_path
+    if not isinstance(name, str):
+        raise ValueError(
+            f"{name_or_path!r} is no name of a model: give a folder or a hub id like Qwen/Qwen3-8B"
+        )
+    return name
+
+
 def find_source(name_or_path: str | os.PathLike[str], revision: str | None = None) -> Source:
     """The model with this name: a folder or GGUF file, else a model on the hub, else its copy in the cache.
 
     revision: branch, tag or commit of a hub id. ValueError names what is missing.
     """
-    if not isinstance(name_or_path, (str, os.PathLike)):
-        raise ValueError(
-            f"{name_or_path!r} is no name of a model: give a folder or a hub id like Qwen/Qwen3-8B"
-        )
-    name = os.fspath(name_or_path)
+    name = checked_name(name_or_path)
     if os.path.isdir(name):
         return FolderSource(name, Path(name))
     if is_gguf(Path(name)):

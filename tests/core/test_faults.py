@@ -7,6 +7,7 @@ import json
 import resource
 import weakref
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -155,13 +156,13 @@ def test_an_experiment_on_a_full_disk_keeps_its_runs_and_goes_on_later(tmp_path)
 
 
 def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
-    wanted = record.WANTED[0]
+    wanted = replace(record.WANTED[0], max_new_tokens=8)
     generation = record.record(pair, "Once upon a time", "ersd", wanted, 0)
-    moment = record.Moment(0, 0, 1.0)
-    record.write(wanted, moment, [generation], generation, tmp_path)
+    moment, runs = record.Moment(0, 0, 1.0), [(generation, record.timed(pair, wanted, generation))]
+    record.write(wanted, moment, runs, tmp_path)
     path = tmp_path / f"{wanted.name}.json"
     before = path.read_text()
     with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* What was there is kept"):
-        record.write(wanted, moment, [generation], generation, tmp_path)
+        record.write(wanted, moment, runs, tmp_path)
     assert path.read_text() == before
-    assert {path.name for path in tmp_path.iterdir()} == {path.name, f"{wanted.baseline}.json"}
+    assert list(tmp_path.iterdir()) == [path]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from statistics import median
 
 import pytest
 
 import specdec
 from components.decode import record, traces
+from components.server import timing
 
 NAMES = [name for wanted in record.WANTED for name in wanted.names()]
 ENTRIES = {entry["name"]: entry for entry in traces.entries()}
@@ -24,6 +25,10 @@ def moment(name):
     return run, round, round.steps[entry["step"]]
 
 
+def tokens_of(rounds):
+    return [token for round in rounds for token in round.tokens]
+
+
 @pytest.fixture(scope="module")
 def pair():
     return specdec.load_pair("stories")
@@ -32,7 +37,7 @@ def pair():
 def test_the_index_names_every_recorded_run_and_nothing_else():
     files = {path.stem for path in traces.FOLDER.glob("*.json")} - {"index"}
     assert list(ENTRIES) == NAMES
-    assert files == {*NAMES, *(entry["baseline"] for entry in ENTRIES.values())}
+    assert files == set(NAMES)
     assert len(NAMES) >= 6
 
 
@@ -73,18 +78,33 @@ def test_an_ersd_run_is_autoregressive_decoding_with_the_same_seed(pair, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_has_a_measured_baseline_of_its_prompt_and_seed(name):
-    run, baseline = load(name), load(ENTRIES[name]["baseline"])
-    assert (baseline.method, baseline.prompt, baseline.seed) == ("ar", run.prompt, run.seed)
-    assert baseline.arithmetic == run.arithmetic
-    assert record.decoding_seconds(baseline) > 0
+def test_a_run_has_a_measured_baseline_of_its_prompt_and_seed(pair, name):
+    run = load(name)
+    plain = specdec.generate(pair, run.prompt, method="ar", max_new_tokens=run.max_new_tokens, seed=run.seed)
+    assert tokens_of(run.baseline) == tokens_of(plain.rounds)
+    assert all(timing.decoding_seconds(round) > 0 for round in run.baseline)
     if run.method == "ersd":
-        assert baseline.text == run.text
+        assert "".join(round.text for round in run.baseline) == run.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_round_of_a_run_and_of_its_baseline_is_timed_in_every_repeat(name):
+    run = load(name)
+    assert len(run.timings) >= timing.LEAST
+    for repeat in run.timings:
+        assert (len(repeat.run), len(repeat.plain)) == (len(run.rounds), len(run.baseline))
+        assert min(*repeat.run, *repeat.plain) > 0
 
 
 def test_the_opening_is_faster_than_its_baseline():
-    run, baseline = load("opening"), load(ENTRIES["opening"]["baseline"])
-    assert record.decoding_seconds(baseline) > record.decoding_seconds(run)
+    """By the median of each round, as the page draws them, and in more than half of the repeats."""
+    repeats = load("opening").timings
+    run, plain = (
+        sum(map(median, zip(*(getattr(repeat, lane) for repeat in repeats), strict=True)))
+        for lane in ("run", "plain")
+    )
+    assert plain > run
+    assert median(sum(repeat.plain) / sum(repeat.run) for repeat in repeats) > 1
 
 
 def test_the_opening_shows_what_was_replaced_in_its_first_two_rounds():
@@ -166,19 +186,21 @@ def test_what_is_recorded_is_what_the_index_points_at():
             assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (found.round, found.step)
 
 
-def test_runs_are_written_with_their_entries(tmp_path):
+def test_runs_are_written_with_their_entries_and_their_measured_baselines(pair, monkeypatch, tmp_path):
+    monkeypatch.setattr(timing, "MOST", timing.LEAST)
     wanted = next(wanted for wanted in record.WANTED if len(wanted.methods) == 2)
     moment, runs = record.shipped(wanted)
-    entries = record.write(wanted, moment, runs, load(wanted.baseline), tmp_path)
+    repeats = [record.timed(pair, wanted, run) for run in runs]
+    entries = record.write(wanted, moment, list(zip(runs, repeats, strict=True)), tmp_path)
     assert [entry["name"] for entry in entries] == wanted.names()
-    assert {path.stem for path in tmp_path.glob("*.json")} == {*wanted.names(), wanted.baseline}
-    assert json.loads((tmp_path / f"{wanted.names()[0]}.json").read_text())["method"] == "gsd"
-
-
-def test_the_quickest_runs_are_those_that_were_asked_for(pair, monkeypatch):
-    monkeypatch.setattr(record, "REPEATS", 1)
-    wanted = next(wanted for wanted in record.WANTED if len(wanted.methods) == 2)
-    _, runs = record.shipped(wanted)
-    timed, baseline = record.quickest(pair, wanted, runs)
-    assert [run.token_ids for run in timed] == [run.token_ids for run in runs]
-    assert (baseline.method, baseline.seed) == ("ar", runs[0].seed)
+    assert {path.stem for path in tmp_path.glob("*.json")} == set(wanted.names())
+    for name, run, measured in zip(wanted.names(), runs, repeats, strict=True):
+        written = specdec.Generation.from_json((tmp_path / f"{name}.json").read_text())
+        assert (written.method, written.rounds) == (run.method, run.rounds)
+        assert written.baseline == tuple(measured.plain_rounds)
+        assert tokens_of(written.baseline) == tokens_of(run.baseline)
+        assert len(written.timings) == timing.LEAST
+        for repeat, seconds in zip(written.timings, measured.seconds, strict=True):
+            assert repeat.run == pytest.approx(seconds["run"], abs=1e-6)
+            assert repeat.plain == pytest.approx(seconds["plain"], abs=1e-6)
+            assert (len(repeat.run), len(repeat.plain)) == (len(run.rounds), len(run.baseline))

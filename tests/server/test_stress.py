@@ -155,7 +155,8 @@ def test_no_file_is_taken_and_no_address_is_fetched_for_a_visitor(site):
 
 def test_too_much_at_once_is_refused(site):
     async def visit(http):
-        return await http.post("/gradio_api/queue/join", content=b"x" * 250_001)
+        headers = {"content-type": "application/json"}
+        return await http.post("/gradio_api/queue/join", content=b"x" * 250_001, headers=headers)
 
     answer = visiting(site, visit)
     assert answer.status_code == 413
