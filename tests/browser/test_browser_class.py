@@ -199,8 +199,8 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     page.wait_for_selector("#race_lab .lane")
     told = page.locator("#setup .told")
     for part in (
-        "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 8 is used",
-        "give one of ersd, gsd, traversal, specinfer, spectr, ar; ersd is used instead",
+        "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 6 is used instead",
+        "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
         "“\u2068temprature\u2069” in the address is no setting of this page",
         "baseline = “\u2068constructor\u2069” in the address does not fit: give 1 or 0",
         "race.p = “0.5,0.6” adds up to 1.1",
@@ -212,7 +212,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     assert page.locator("#setup img").count() == 0
     assert page.evaluate("window.hacked") is None
     page.get_by_role("tab", name="Decode").click()
-    expect(page.locator("#k input[type=number]")).to_have_value("8")
+    expect(page.locator("#k input[type=number]")).to_have_value("6")
     page.get_by_role("button", name="Dismiss").click()
     expect(told).to_be_hidden()
 

@@ -23,9 +23,10 @@ OF_THIS_MACHINE = "--disable-features=LocalNetworkAccessChecks,LocalNetworkAcces
 
 @pytest.fixture(scope="module")
 def below():
-    """The address of a server that is told its prefix, behind the proxy."""
+    """The address of a server that is told its prefix and that it is a Space's, behind the proxy."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GRADIO_ROOT_PATH", PREFIX)
+        environment.setenv("SPACE_ID", SPACE.partition("/spaces/")[2])  # else no other page may frame it
         with serving("--proxy", "1") as (address, _), proxied(address, PREFIX) as outside:
             yield outside
 
