@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_named_and_the_default_is_used(visit):
     page.wait_for_selector("#race_lab .lane")
     told = page.locator("#setup .told")
     for part in (
-        "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 6 is used instead",
+        "k = “\u2068900\u2069” in the address does not fit: give a whole number from 1 to 64; 6 is used",
         "give one of ersd, gsd, ar, traversal, specinfer, spectr; ersd is used instead",
         "“\u2068temprature\u2069” in the address is no setting of this page",
         "baseline = “\u2068constructor\u2069” in the address does not fit: give 1 or 0",

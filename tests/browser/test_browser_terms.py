@@ -62,6 +62,8 @@ def test_terms_are_explained_where_they_stand(blank, url, tab):
         blank.locator("#statistics summary").click()
         blank.wait_for_selector("#k input", state="visible")
     blank.wait_for_timeout(500)
+    if tab == "trees":  # the entropy stands there once the server has answered
+        blank.wait_for_selector("#tree_lab [data-term=entropy]", state="visible")
     found, plain = pointed_at(blank)
     assert set(TERMS[tab]) <= set(found)
     assert plain == []

@@ -50,7 +50,7 @@ def test_the_panels_are_those_of_the_page():
 def test_a_page_asks_for_nothing(generation):
     page = generation.to_html()
     assert not re.search(r'\b(?:src|href)="|@import [^{]|url\((?!"?#)|\bfetch\(', page)
-    assert page.count("<script") == page.count("</script") == 3
+    assert page.count("<script") == page.count("</script") == 2
 
 
 @pytest.mark.parametrize(
