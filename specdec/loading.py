@@ -53,10 +53,10 @@ def load_pair(
     if target is None:
         target = SMOLLM2 if smollm2.installed() else STORIES
     if target == STORIES:
-        target, draft = EMBEDDED / "target", draft or EMBEDDED / "draft"
+        target, draft = EMBEDDED / "target", EMBEDDED / "draft" if draft in (None, "") else draft
         dtype = "float32" if dtype == "auto" else dtype
     elif target == SMOLLM2:
-        target, draft = smollm2.weights(), draft or smollm2.DRAFT
+        target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "") else draft
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]

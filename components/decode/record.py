@@ -274,6 +274,17 @@ def shipped(wanted: Wanted) -> tuple[Moment, list[Generation]]:
     return moment, runs
 
 
+def check_arithmetic(pair: Any, runs: list[Generation]) -> None:
+    """ValueError if a recorded run was computed in another way than this machine's: its file would hold the
+    times of both."""
+    for run in runs:
+        if run.arithmetic != pair.arithmetic:
+            raise ValueError(
+                f"the run was recorded with {run.arithmetic!r}, and this machine computes with "
+                f"{pair.arithmetic!r}: record it anew, without --again"
+            )
+
+
 def ends_well(runs: list[Generation]) -> bool:
     """Whether every run has its full length and few line ends, so that it can be read aloud."""
     return all(run.rounds[-1].finish == "length" and run.text.count("\n") <= 2 for run in runs)
@@ -334,6 +345,7 @@ def main(arguments: list[str] | None = None) -> None:
         for wanted in WANTED:
             if not options.names or wanted.name in options.names:
                 moment, runs = shipped(wanted) if options.again else best(pair, wanted, options.tries)
+                check_arithmetic(pair, runs)
                 _record(pair, wanted, moment, runs)
     except ValueError as error:
         sys.exit(f"error: {error}")

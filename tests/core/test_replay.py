@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -184,6 +185,13 @@ def test_what_is_recorded_is_what_the_index_points_at():
         found = wanted.find(*[load(name) for name in wanted.names()])
         for name in wanted.names():
             assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (found.round, found.step)
+
+
+def test_a_run_is_not_timed_again_where_it_would_be_computed_in_another_way(pair):
+    run = replace(load("opening"), arithmetic=pair.arithmetic)
+    record.check_arithmetic(pair, [run])
+    with pytest.raises(ValueError, match="recorded with 'another way'"):
+        record.check_arithmetic(pair, [run, replace(run, arithmetic="another way")])
 
 
 def test_runs_are_written_with_their_entries_and_their_measured_baselines(pair, monkeypatch, tmp_path):

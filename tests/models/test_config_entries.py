@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 
 import pytest
@@ -181,9 +182,21 @@ def test_kernels_from_the_hub_are_code_of_its_own(tmp_path, key):
     refused(tmp_path, entries, "code of its own")
 
 
-@pytest.mark.parametrize("name", [5, 2.5, b"folder", ["a"], {"a": 1}, True], ids=repr)
+class BytesPath(os.PathLike):
+    def __fspath__(self):
+        return b"folder"
+
+    def __repr__(self):
+        return "BytesPath()"
+
+
+@pytest.mark.parametrize(
+    "name", [5, 0, 2.5, b"folder", b"", ["a"], [], {"a": 1}, True, BytesPath()], ids=repr
+)
 def test_what_is_no_name_of_a_model_is_named(name):
     with pytest.raises(ValueError, match="no name of a model"):
         specdec.load_pair(name)
     with pytest.raises(ValueError, match="no name of a model"):
         specdec.load_pair(specdec.loading.EMBEDDED / "target", draft=name)
+    with pytest.raises(ValueError, match="no name of a model"):
+        specdec.load_pair("stories", draft=name)
