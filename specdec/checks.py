@@ -71,13 +71,13 @@ def integers(name: str, values: Any) -> list[int]:
     values = list(values)
     if set(map(type, values)) <= {int}:
         return values
-    found = []
+    checked = []
     for i, value in enumerate(values):
         number = integer(value)
         if number is None:
             raise ValueError(f"{name}[{i}] = {value!r:.60} is not an integer")
-        found.append(number)
-    return found
+        checked.append(number)
+    return checked
 
 
 def among(name: str, value: Any, names: Iterable[Name]) -> Name:

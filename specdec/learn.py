@@ -107,15 +107,16 @@ def fitted(samples: Samples, method: Method) -> ContextAcceptance:
     """The acceptance whose hazards fit the samples, by penalised maximum likelihood at each stage."""
     at_risk = _at_risk(samples).float()
     stages = {
-        name: _hazards(seen, samples.accepted.float(), at_risk) for name, seen in samples.stages.items()
+        name: _hazards(features, samples.accepted.float(), at_risk)
+        for name, features in samples.stages.items()
     }
     return ContextAcceptance(method, tuple(samples.accepted.double().mean(0).tolist()), stages)
 
 
-def _hazards(seen: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
-    centre, scale = seen.mean((0, 1)), seen.std((0, 1)).clamp_min(1e-6)
-    standard = (seen - centre) / scale
-    weights = torch.zeros(WIDTH, seen.shape[-1], requires_grad=True)
+def _hazards(features: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
+    centre, scale = features.mean((0, 1)), features.std((0, 1)).clamp_min(1e-6)
+    standard = (features - centre) / scale
+    weights = torch.zeros(WIDTH, features.shape[-1], requires_grad=True)
     bias = torch.zeros(WIDTH, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
 
@@ -123,7 +124,7 @@ def _hazards(seen: Tensor, accepted: Tensor, at_risk: Tensor) -> Hazards:
         optimizer.zero_grad()
         logits = (standard * weights).sum(-1) + bias
         terms = binary_cross_entropy_with_logits(logits, accepted, weight=at_risk, reduction="sum")
-        total = terms / len(seen) + _RIDGE * (weights.square().sum() + bias.square().sum())
+        total = terms / len(features) + _RIDGE * (weights.square().sum() + bias.square().sum())
         total.backward()
         return total
 

@@ -140,10 +140,10 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     """
     excess = (p - q).clamp_min_(0)
     mass = excess.sum(-1, keepdim=True)
-    left = mass > 0
-    if left.all():
+    has_mass = mass > 0
+    if has_mass.all():
         return excess.div_(mass)
-    return torch.where(left, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
+    return torch.where(has_mass, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
 
 
 def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:

@@ -125,22 +125,22 @@ def _decided(round: Round) -> Iterator[Node]:
 
     Traversal verification also tests nodes below rejected ones; these do not count.
     """
-    kept: set[Path] = {()}
+    accepted: set[Path] = {()}
     for node in round.nodes:
-        if node.status != "unvisited" and node.path[:-1] in kept:
+        if node.status != "unvisited" and node.path[:-1] in accepted:
             yield node
         if node.status == "accepted":
-            kept.add(node.path)
+            accepted.add(node.path)
 
 
 def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
     """The verified nodes with children: path, index of the accepted child, and number of drafted children."""
-    found: dict[Path, tuple[int | None, int]] = {}
+    nodes: dict[Path, tuple[int | None, int]] = {}
     for node in _decided(round):
         parent, index = node.path[:-1], node.path[-1]
-        taken, children = found.get(parent, (None, 0))
-        found[parent] = (index if node.status == "accepted" else taken, children + 1)
-    return ((parent, taken, children) for parent, (taken, children) in found.items())
+        taken, children = nodes.get(parent, (None, 0))
+        nodes[parent] = (index if node.status == "accepted" else taken, children + 1)
+    return ((parent, taken, children) for parent, (taken, children) in nodes.items())
 
 
 def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:

@@ -204,7 +204,7 @@ def _resident() -> int:
 _RATIOS = ("ratio", "processor_time_ratio")
 
 
-def table(found: dict[str, Any]) -> str:
+def table(figures: dict[str, Any]) -> str:
     """Two tables of one pair: turns and batch by number of runs, and tokens per second by k."""
     head = ["runs", "k", "turns", "together", "ratio", "processor time", "first round", "slowest"]
     lines = [
@@ -217,10 +217,10 @@ def table(found: dict[str, Any]) -> str:
             f"{row['first_round_of_the_last']:.2f} s",
             f"{row['slowest_to_median']:.2f}",
         ]
-        for row in found["rows"]
+        for row in figures["rows"]
     ]
-    ks = sorted({row["k"] for row in found["by_k"]})
-    rates = {(row["runs"], row["k"]): row["per_processor_second"] for row in found["by_k"]}
+    ks = sorted({row["k"] for row in figures["by_k"]})
+    rates = {(row["runs"], row["k"]): row["per_processor_second"] for row in figures["by_k"]}
     sizes = sorted({size for size, _ in rates})
     by_k = [[f"{size}", *(f"{rates[size, k]:.0f}" for k in ks)] for size in sizes]
     head_by_k = ["runs; tokens per second of processor time", *(f"k = {k}" for k in ks)]
@@ -251,15 +251,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = [whole("runs", int(size), 1) for size in options.runs.split(",")]
     ks = [whole("k", int(k), 0) for k in options.k.split(",")]
     torch.set_num_threads(threads)
-    found = measure(_pair(options.pair, options.dtype), sizes, ks, tokens, repeats)
+    figures = measure(_pair(options.pair, options.dtype), sizes, ks, tokens, repeats)
     print(
-        f"{found['arithmetic']}\n\n{table(found)}\n\nmemory of a run: {found['bytes_per_run'] / 1e6:.1f} MB"
+        f"{figures['arithmetic']}\n\n{table(figures)}\n\n"
+        f"memory of a run: {figures['bytes_per_run'] / 1e6:.1f} MB"
     )
     if options.json:
-        name = f"{options.pair}, {options.dtype}, {found['arithmetic'].split(',')[0].split(': ')[-1]}"
+        name = f"{options.pair}, {options.dtype}, {figures['arithmetic'].split(',')[0].split(': ')[-1]}"
         settings = {"tokens": tokens, "repeats": repeats, "threads": threads, "load": os.getloadavg()[0]}
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
-        results[name] = {"machine": machine(torch.device("cpu")), "settings": settings, **found}
+        results[name] = {"machine": machine(torch.device("cpu")), "settings": settings, **figures}
         write_json(options.json, results)
 
 

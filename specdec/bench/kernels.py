@@ -95,13 +95,13 @@ def _ours(multiply: int, weight: Tensor, kind: str, x: Tensor) -> Callable[[], N
 
 
 def _best(work: dict[Any, Callable[[], object]], times: int) -> dict[Any, float]:
-    found = dict.fromkeys(work, float("inf"))
+    least = dict.fromkeys(work, float("inf"))
     for _ in range(times):
         for name, run in work.items():
             start = time.thread_time()
             run()
-            found[name] = min(found[name], time.thread_time() - start)
-    return found
+            least[name] = min(least[name], time.thread_time() - start)
+    return least
 
 
 def _row(

@@ -43,12 +43,12 @@ def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device
 
     The models of all contestants are in memory, so only the differences are meaningful.
     """
-    found = {}
+    peak_bytes = {}
     for each in contestants:
         _reset_peak(device)
         run(each, job)
-        found[each.name] = _peak(device)
-    return found
+        peak_bytes[each.name] = _peak(device)
+    return peak_bytes
 
 
 def fastest(
@@ -58,7 +58,7 @@ def fastest(
     for each in contestants:
         run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))
     samples = interleaved(contestants, jobs)
-    rates = {name: median(s.tokens / s.seconds for s in found) for name, found in samples.items()}
+    rates = {name: median(s.tokens / s.seconds for s in runs) for name, runs in samples.items()}
     return max(contestants, key=lambda each: rates[each.name]), rates
 
 

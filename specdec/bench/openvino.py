@@ -39,8 +39,8 @@ def folders(given: Sequence[str], pairs: Mapping[str, ModelPair], place: Path) -
         raise ValueError(
             f"openvino = {' '.join(absent or given)!r} is no folder of a converted target and draft"
         )
-    found = {name: given or convert_pair(pairs[name], place / name) for name in dtypes}
-    answering = {name: models for name, models in found.items() if answers(models[0], name)}
+    converted = {name: given or convert_pair(pairs[name], place / name) for name in dtypes}
+    answering = {name: models for name, models in converted.items() if answers(models[0], name)}
     if not answering:
         raise ValueError(f"openvino: {dtypes[0]} ended with an error in a process of its own")
     return answering
@@ -108,18 +108,18 @@ def chosen_openvino(
             "openvino",
             dtype,
             n,
-            openvino(Pipeline(found[0], threads=n, dtype=dtype, backend=backend), sampling),
+            openvino(Pipeline(models[0], threads=n, dtype=dtype, backend=backend), sampling),
         )
-        for dtype, found in folders.items()
+        for dtype, models in folders.items()
         for n in threads
         for backend in BACKENDS
     ]
     plain, rates = fastest(candidates, jobs)
     contestants, tried = [plain._replace(name=PLAIN)], {PLAIN: rates}
     drafting = {
-        dtype: Pipeline(*found, threads=plain.threads, dtype=dtype)
-        for dtype, found in folders.items()
-        if len(found) > 1
+        dtype: Pipeline(*models, threads=plain.threads, dtype=dtype)
+        for dtype, models in folders.items()
+        if len(models) > 1
     }
     runs = {
         f"{dtype}, k = {k}": (k, Contestant(f"{dtype}, k = {k}", "openvino", dtype, plain.threads, run))

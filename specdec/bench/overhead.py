@@ -48,11 +48,11 @@ def measure(vocab_size: int, tokens: int, repeats: int) -> list[dict[str, Any]]:
         for name, topology in (("sequence(4)", sequence(4)), ("optimal(8)", optimal_topology(rates, 8))):
             run = ours(pair, method, topology, Sampling())
             contestants.append(Contestant(f"{METHODS[method].name} {name}", "specdec", "float32", 1, run))
-    found: dict[str, list[float]] = {each.name: [] for each in contestants}
+    times: dict[str, list[float]] = {each.name: [] for each in contestants}
     for seed in range(repeats):
         for each in contestants:
-            found[each.name].append(outside_forwards(pair, each, Workload([0], seed, tokens)))
-    return [{"name": name, "median": median(ms), "least": min(ms)} for name, ms in found.items()]
+            times[each.name].append(outside_forwards(pair, each, Workload([0], seed, tokens)))
+    return [{"name": name, "median": median(ms), "least": min(ms)} for name, ms in times.items()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

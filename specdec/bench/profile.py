@@ -60,8 +60,8 @@ def profile(pair: ModelPair, contestant: Contestant, job: Workload) -> dict[str,
 
     "outside forwards" is the sum without the forward passes. The prompt's prefill counts in no part.
     """
-    found = [_profiled(pair, contestant, job, [*_places()]) for _ in range(REPEATS)]
-    return min(found, key=lambda parts: parts[REST])
+    profiles = [_profiled(pair, contestant, job, [*_places()]) for _ in range(REPEATS)]
+    return min(profiles, key=lambda parts: parts[REST])
 
 
 def outside_forwards(pair: ModelPair, contestant: Contestant, job: Workload) -> float:

@@ -23,26 +23,26 @@ OPENVINO = "openvino-genai"
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
     """One row for each contestant, of plain numbers: milliseconds and bytes."""
     baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED, **_openvino_at_its_best(samples)}
-    times = {name: [s.seconds for s in found] for name, found in samples.items()}
-    cpu_times = {name: [s.cpu_seconds for s in found] for name, found in samples.items()}
+    times = {name: [s.seconds for s in runs] for name, runs in samples.items()}
+    cpu_times = {name: [s.cpu_seconds for s in runs] for name, runs in samples.items()}
     result = []
     for each in contestants:
-        found = samples[each.name]
+        runs = samples[each.name]
         ratios = {label: _ratio_to(start, times, each.name) for label, start in baselines.items()}
         cpu_ratios = {label: _ratio_to(start, cpu_times, each.name) for label, start in baselines.items()}
-        tokens, calls = (sum(getattr(s, name) for s in found) for name in ("tokens", "target_calls"))
+        tokens, calls = (sum(getattr(s, name) for s in runs) for name in ("tokens", "target_calls"))
         result.append(
             {
                 "name": each.name,
                 "kind": each.kind,
                 "dtype": each.dtype,
                 "threads": each.threads,
-                "drafted": None if found[-1].paths is None else len(found[-1].paths),
-                "tokens_per_second": median_rate([s.tokens for s in found], times[each.name]),
+                "drafted": None if runs[-1].paths is None else len(runs[-1].paths),
+                "tokens_per_second": median_rate([s.tokens for s in runs], times[each.name]),
                 "ratio": ratios,
                 "processor_time_ratio": cpu_ratios,
                 "tokens_per_call": tokens / calls,
-                "ms_per_round": _per_round(found),
+                "ms_per_round": _per_round(runs),
                 "peak_bytes": memory[each.name],
             }
         )
@@ -51,8 +51,8 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
 
 def _openvino_at_its_best(samples: Samples) -> dict[str, str]:
     rates = {
-        name: median_rate([s.tokens for s in found], [s.seconds for s in found])
-        for name, found in samples.items()
+        name: median_rate([s.tokens for s in runs], [s.seconds for s in runs])
+        for name, runs in samples.items()
         if name.startswith(OPENVINO)
     }
     return {OPENVINO: max(rates, key=rates.__getitem__)} if rates else {}
@@ -72,31 +72,31 @@ def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
     return {name: 1000 * (middle.stages or {})[name] / middle.target_calls for name in STAGES}
 
 
-def table(found: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table, which is also readable in a terminal."""
     head = [
         "",
         "tokens/s",
-        *(f"x {label}" for label in found[0]["ratio"]),
+        *(f"x {label}" for label in rows[0]["ratio"]),
         "processor",
         "tokens/call",
         *STAGES,
         "memory",
         "dtype",
     ]
-    return aligned([head, *(_cells(row) for row in found)])
+    return aligned([head, *(_cells(row) for row in rows)])
 
 
 def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
     """The time of each part of a round, a line for each contestant."""
-    parts = list(dict.fromkeys(part for found in profiles.values() for part in found))
+    parts = list(dict.fromkeys(part for profile in profiles.values() for part in profile))
     lines = [
         [
             name,
-            *(f"{found.get(part, 0):.2f}" for part in parts),
-            f"{share_of_verification(found):.1f}%",
+            *(f"{profile.get(part, 0):.2f}" for part in parts),
+            f"{share_of_verification(profile):.1f}%",
         ]
-        for name, found in profiles.items()
+        for name, profile in profiles.items()
     ]
     return aligned([["", *parts, "races + verify"], *lines])
 

@@ -90,10 +90,10 @@ def _entropy_of_pieces(pair: SortedPair, level: float, mass: float) -> float:
     while mass > _NEGLIGIBLE and level < pair.ratio[-1]:
         first = int(np.searchsorted(pair.ratio, level))
         ratio, weight = float(pair.ratio[first]), min(float(pair.q_above[first]), 1.0)
-        left = float(pair.survival(np.array(ratio))) / mass
-        if not left:
+        remaining = float(pair.survival(np.array(ratio))) / mass
+        if not remaining:
             return entropy + _geometric_entropy(mass, weight, 1.0)
-        steps = math.floor(math.log(left) / math.log1p(-weight)) if max(left, weight) < 1 else 0
+        steps = math.floor(math.log(remaining) / math.log1p(-weight)) if max(remaining, weight) < 1 else 0
         if steps:
             decay = steps * math.log1p(-weight)
             part = -math.expm1(decay)

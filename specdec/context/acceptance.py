@@ -68,8 +68,8 @@ class ContextAcceptance:
 
     def of_drafted_gsd(self, log_q: Tensor, uniforms: Tensor, children: Tensor) -> Tensor:
         """R [n, WIDTH] of drafted tokens [n, up to WIDTH], which are in order of arrival. For GSD."""
-        seen = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
-        return marginal(self.stages["drafted"](seen))
+        columns = torch.cat([tested_features(log_q, uniforms), features.of_children(log_q, children)], -1)
+        return marginal(self.stages["drafted"](columns))
 
     def of_drafted_ersd(self, log_q: Tensor, times: Tensor, children: Tensor) -> Tensor:
         """R [n, WIDTH] of drafted tokens, from their log arrival times [n, up to WIDTH + 1]. For ERSD."""

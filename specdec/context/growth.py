@@ -131,16 +131,16 @@ def child_counts(
     children i are decided.
     most: maximum number of children of a node. depth: remaining levels.
     """
-    counts, left = [0] * len(reach), list(reach)  # [n] each
+    counts, remaining = [0] * len(reach), list(reach)  # [n] each
     decided: list[float] = []  # reach of the children that are decided, of all nodes
     for index in range(WIDTH):
-        chosen = _chosen(index, counts, left, decided, untested, most, k, _Queue(average, depth))
+        chosen = _chosen(index, counts, remaining, decided, untested, most, k, _Queue(average, depth))
         if not chosen:
             break
         for node in chosen:
             counts[node] += 1
-            decided.append(left[node] * tested[node][index])
-            left[node] *= 1 - tested[node][index]
+            decided.append(remaining[node] * tested[node][index])
+            remaining[node] *= 1 - tested[node][index]
         k -= len(chosen)
     return counts
 
@@ -148,7 +148,7 @@ def child_counts(
 def _chosen(
     index: int,
     counts: Sequence[int],
-    left: Sequence[float],
+    unaccepted: Sequence[float],
     decided: Sequence[float],
     untested: Sequence[Sequence[float]],
     most: Sequence[int],
@@ -157,7 +157,7 @@ def _chosen(
 ) -> list[int]:
     """The nodes whose child `index` is in the plan.
 
-    left: probability that a node is accepted and none of its earlier children is.
+    unaccepted: probability that a node is accepted and none of its earlier children is.
     """
 
     def push(node: int, child: int, remaining: float) -> None:
@@ -168,7 +168,7 @@ def _chosen(
         queue.push_unseen(None, 0, probability, 2)
     for node, so_far in enumerate(counts):
         if so_far == index:
-            push(node, index, left[node])
+            push(node, index, unaccepted[node])
     chosen = []
     for _ in range(k):
         if not queue.heap:

@@ -102,7 +102,7 @@ def _leading(
     """The first arrivals under P and under Q, and the tokens of `also`, in the order of arrival under P."""
     token_ids = sorted({*p.first, *(() if q is None else q.first), *also})
     at = np.array(token_ids)
-    exponentials, log_p, times_p = (of[at].tolist() for of in (log_e, p.log_p, p.times))
+    exponentials, log_p, times_p = (values[at].tolist() for values in (log_e, p.log_p, p.times))
     log_q = times_q = [None] * len(token_ids)
     if q is not None:
         log_q, times_q = q.log_p[at].tolist(), q.times[at].tolist()

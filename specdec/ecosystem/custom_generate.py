@@ -158,8 +158,8 @@ def _draft(
 
 def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
     """Tokens that end a text."""
-    found = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
-    return frozenset(token_id for ids in found for token_id in torch.as_tensor(ids).flatten().tolist())
+    listed = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
+    return frozenset(token_id for ids in listed for token_id in torch.as_tensor(ids).flatten().tolist())
 
 
 def _limit(config: GenerationConfig, context_length: int, prompt_length: int) -> int:

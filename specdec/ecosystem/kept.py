@@ -61,8 +61,8 @@ def kept_pair(
 
 
 def _kept(module: PreTrainedModel) -> _Kept:
-    found = vars(module).get(_NAME)
-    if found is None:
+    cache = vars(module).get(_NAME)
+    if cache is None:
         # past nn.Module's own, which would take it for a part
-        found = vars(module)[_NAME] = _Kept(module)
-    return found
+        cache = vars(module)[_NAME] = _Kept(module)
+    return cache

@@ -100,24 +100,24 @@ class Rows:
         """The target's logits [rows, vocabulary] that decided the last tokens; 0 for rows that have ended."""
         assert self._scored is not None
         last = self._count - 1
-        found = [scored[last] if len(scored) > last else None for scored in self._scored]
-        nothing = torch.zeros_like(next(logits for logits in found if logits is not None))
-        return torch.stack([nothing if logits is None else logits for logits in found])
+        rows = [scored[last] if len(scored) > last else None for scored in self._scored]
+        nothing = torch.zeros_like(next(logits for logits in rows if logits is not None))
+        return torch.stack([nothing if logits is None else logits for logits in rows])
 
     def _advance(self, rows: Sequence[int]) -> None:
         """Decode a round of these rows, or of all rows that share forwards with them."""
         if self._batch is None:
-            found = {id(self._runs[row]): next(self._runs[row]) for row in rows}
+            rounds = {id(self._runs[row]): next(self._runs[row]) for row in rows}
         else:
-            found = {}
+            rounds = {}
             for step in self._batch.step():
                 if step.error is not None:
                     raise step.error
                 if step.round is not None:
-                    found[id(step.run)] = step.round
+                    rounds[id(step.run)] = step.round
         for run, ahead in zip(self._runs, self._ahead, strict=True):
-            if id(run) in found:
-                ahead.extend(token.id for token in found[id(run)].tokens)
+            if id(run) in rounds:
+                ahead.extend(token.id for token in rounds[id(run)].tokens)
 
     def _end(self, run: Run) -> None:
         if self._batch is None:
@@ -129,12 +129,12 @@ class Rows:
         self, pair: ModelPair, row: int, process: Process | None, prompt_length: int
     ) -> ModelPair:
         """The pair with the processors of this row."""
-        found = copy(pair)
+        processed = copy(pair)
         scored = None if self._scored is None else self._scored[row]
-        found.target = ProcessedModel(pair.target, process, pair.eos_ids, prompt_length, scored)
+        processed.target = ProcessedModel(pair.target, process, pair.eos_ids, prompt_length, scored)
         if pair.draft is not None and process is not None:
-            found.draft = ProcessedModel(pair.draft, process, pair.eos_ids, prompt_length)
-        return found
+            processed.draft = ProcessedModel(pair.draft, process, pair.eos_ids, prompt_length)
+        return processed
 
 
 def _topology(

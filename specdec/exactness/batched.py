@@ -68,7 +68,7 @@ class Found(NamedTuple):
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
     """Runs of all kinds, of `tokens` tokens on average."""
     random = Random(seed)
-    found = []
+    result = []
     for number in range(runs):
         prompt = random.choice(prompts)
         room = pair.target.context_length - len(prompt)
@@ -81,8 +81,8 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
             **random.choice(SAMPLINGS),
         }
         leaves = random.randint(1, 20) if random.random() < LEAVING else None
-        found.append(Plan(prompt, settings, random.randint(0, LAST_JOINS), leaves))
-    return found
+        result.append(Plan(prompt, settings, random.randint(0, LAST_JOINS), leaves))
+    return result
 
 
 def compared(pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None) -> Found:
@@ -141,14 +141,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pair = load_pair("stories")
     pair.eos_ids = frozenset()  # long texts
     prompts = [pair.encode(text) for text in ("Once upon a time", "The hungry dog", "One day, " * 60)]
-    found = compared(pair, plans(pair, prompts, settings["runs"], settings["tokens"], seed))
+    comparison = compared(pair, plans(pair, prompts, settings["runs"], settings["tokens"], seed))
     print(
-        f"{found.runs} runs, up to {found.together} at once, {found.tokens:,} tokens: "
-        f"{found.different_tokens} differ from those of the same runs alone"
+        f"{comparison.runs} runs, up to {comparison.together} at once, {comparison.tokens:,} tokens: "
+        f"{comparison.different_tokens} differ from those of the same runs alone"
     )
     if options.json:
         results = json.loads(options.json.read_text()) if options.json.exists() else {}
-        results[pair.arithmetic] = {"settings": settings | {"seed": seed}, **found._asdict()}
+        results[pair.arithmetic] = {"settings": settings | {"seed": seed}, **comparison._asdict()}
         write_json(options.json, results)
 
 

@@ -108,8 +108,8 @@ def settings_for(results: Path, prompts: Path) -> Settings:
     try:
         plain["prompts"] = listed[: plain["prompts"]]
         plain.pop("prompts_sha256")
-        kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()}
-        settings = Settings(**kept)
+        entries: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in plain.items()}
+        settings = Settings(**entries)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{results}, line 1: settings are not those of this version ({error})") from None
     if settings.to_json() != begun["settings"]:
@@ -166,15 +166,15 @@ def device_of(device: str, index: int, gpus: int) -> str:
 
 
 def _announce(pair: ModelPair, settings: Settings, store: Store, share: Share) -> None:
-    found, runs = store.read()
+    begun, runs = store.read()
     seconds = estimated_seconds(pair, settings) / share.count
     print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens")
     print(f"all of it takes about {duration(seconds)} on {share.count} process(es) like this one", flush=True)
-    if found is None:
+    if begun is None:
         return
     print(f"{store.path} has {len(runs):,} finished runs, which are not done again", flush=True)
     for name, value in header(pair, settings)["versions"].items():
-        before = found["versions"].get(name)
+        before = begun["versions"].get(name)
         if name != "date" and before != value:
             print(f"note: it was begun with {name} {before}, and goes on with {value}", flush=True)
 

@@ -106,12 +106,12 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
     data = Data(summary, estimates)
     findings = []
     for check in _CHECKS:
-        found: bool | None
+        holds: bool | None
         try:
-            found, words = check.outcome(data)
+            holds, words = check.outcome(data)
         except _NotMeasured as missing:
-            found, words = None, f"Missing: {missing}."
-        findings.append(check._asdict() | {"found": None if found is None else bool(found), "words": words})
+            holds, words = None, f"Missing: {missing}."
+        findings.append(check._asdict() | {"found": None if holds is None else bool(holds), "words": words})
         findings[-1].pop("outcome")
     return findings
 
@@ -161,8 +161,8 @@ def _batch_levels_off(data: Data) -> Outcome:
         values = [data.value(method, "batch", k) for k in (before, last)]
         return 1.9 < values[1] < 2 and values[1] - values[0] < 0.05, " and ".join(map(number, values))
 
-    found, words = _of_both(check)
-    return found, f"At k = {before} and {last}: {words}."
+    holds, words = _of_both(check)
+    return holds, f"At k = {before} and {last}: {words}."
 
 
 @_finding("sequence", "Sequence is better under GSD.", "Section 5, Figure 3")
@@ -186,8 +186,8 @@ def _specinfer_above_sequence(data: Data) -> Outcome:
         gain = mean([specinfer - sequence for specinfer, sequence in trees])
         return gain.interval[0] > 0, with_interval(gain.to_json())
 
-    found, words = _of_both(check)
-    return found, f"The mean gain over sequence at k = {listed([str(k) for k in ks])}: {words}."
+    holds, words = _of_both(check)
+    return holds, f"The mean gain over sequence at k = {listed([str(k) for k in ks])}: {words}."
 
 
 @_finding("specinfer_level", "SpecInfer's tree levels off too.")
@@ -201,9 +201,9 @@ def _specinfer_levels_off(data: Data) -> Outcome:
         )
         return late < early / 4, f"{number(early)}, then {number(late)}"
 
-    found, words = _of_both(check)
+    holds, words = _of_both(check)
     spans = f"from k = {ks[0]} to {ks[1]}, then from {ks[-2]} to {ks[-1]}"
-    return found, f"The gain per drafted token {spans}: {words}."
+    return holds, f"The gain per drafted token {spans}: {words}."
 
 
 @_finding(
@@ -218,7 +218,7 @@ def _above_prediction(data: Data) -> Outcome:
         words = f"{with_interval(estimate.to_json())} measured, {number(prediction)} predicted"
         return estimate.interval[0] > prediction, words
 
-    found, words = _of_both(check)
+    holds, words = _of_both(check)
     optimal = [
         f"{name} {number(data.value(method, 'optimal', last))} measured, "
         f"{number(data.prediction(method, 'optimal', last))} predicted at k = {last}"
@@ -226,7 +226,7 @@ def _above_prediction(data: Data) -> Outcome:
         for last in data.grid("optimal", 0)[-1:]
     ]
     more = f" Optimal tree: {listed(optimal)}." if optimal else ""
-    return found, f"At k = {k}: {words}.{more}"
+    return holds, f"At k = {k}: {words}.{more}"
 
 
 @_finding("logarithm", "The optimal tree grows with log k.", "Section 5, Theorem 4.1")
@@ -237,8 +237,8 @@ def _logarithmic(data: Data) -> Outcome:
         slope, fit = _log_fit(ks, [data.value(method, "optimal", k) for k in ks])
         return slope > 0 and fit > 0.98, f"{number(slope)} tokens per doubling, R² = {number(fit)}"
 
-    found, words = _of_both(check)
-    return found, f"Line through log₂(k + 1): {words}."
+    holds, words = _of_both(check)
+    return holds, f"Line through log₂(k + 1): {words}."
 
 
 @_finding("slope", "Its slope per doubling of k is close to 1 / H[R].", "Section 4, Theorem 4.1")
@@ -256,8 +256,8 @@ def _slope_beside_entropy(data: Data) -> Outcome:
             words += f", with the mean entropy of contexts {number(_inverse(mean_entropy))}"
         return _alike(slope, inverse), words
 
-    found, words = _of_both(check)
-    return found, f"{words}."
+    holds, words = _of_both(check)
+    return holds, f"{words}."
 
 
 @_finding("converge", "On the optimal tree both methods converge.")
@@ -267,8 +267,8 @@ def _converge(data: Data) -> Outcome:
     shares = {k: abs(d.value) / data.value("gsd", "optimal", k) for k, d in differences.items()}
     largest = max(ks, key=lambda k: abs(differences[k].value))
     shown = [_at(differences[k], k) for k in dict.fromkeys([ks[0], largest, ks[-1]])]
-    found = shares[ks[-1]] < max(shares.values()) and data.is_level("optimal", ks[-1])
-    return found, f"GSD minus ERSD, first, largest and last: {listed(shown)}."
+    holds = shares[ks[-1]] < max(shares.values()) and data.is_level("optimal", ks[-1])
+    return holds, f"GSD minus ERSD, first, largest and last: {listed(shown)}."
 
 
 @_finding(
@@ -287,8 +287,8 @@ def _bound_increments(data: Data) -> Outcome:
         middle = float(np.median(ratios)) if ratios else math.nan
         return _alike(middle, 1.0), f"{number(middle)} from k = {ks[0]} to {ks[-1]}"
 
-    found, words = _of_both(check)
-    return found, f"Median of the bound's increment over the tree's: {words}."
+    holds, words = _of_both(check)
+    return holds, f"Median of the bound's increment over the tree's: {words}."
 
 
 @_finding("bound", "No measured value of the optimal tree is above the minimal bound.", "Figure 3, Lemma 4.2")
@@ -301,8 +301,8 @@ def _bound_holds(data: Data) -> Outcome:
         above = f", above the bound at k = {listed([str(k) for k in over])}" if over else ""
         return not over, f"comes closest to the bound at k = {closest}, {number(margin)} below it{above}"
 
-    found, words = _of_both(check)
-    return found, f"{words}."
+    holds, words = _of_both(check)
+    return holds, f"{words}."
 
 
 def _log_fit(ks: Sequence[int], values: Sequence[float]) -> tuple[float, float]:

@@ -27,7 +27,7 @@ _CONTEXT_FIELDS = _KEY_FIELDS | {"positions": int}
 
 def check_runs(runs: Sequence[Record]) -> None:
     """ValueError names the first line of a results file that lacks a field or repeats an earlier run."""
-    seen: dict[tuple[Any, ...], int] = {}
+    lines: dict[tuple[Any, ...], int] = {}
     for number, run in enumerate(runs, start=2):
         at = f"line {number}: "
         fields = _CONTEXT_FIELDS if run.get("method") == "contexts" else _RUN_FIELDS
@@ -37,9 +37,9 @@ def check_runs(runs: Sequence[Record]) -> None:
                 shown = f"{name} = {value!r:.60}" if name in run else f"no {name!r}"
                 raise ValueError(f"{at}{shown}: not the record of a run; take the line out")
         key = tuple(run[name] for name in KEY)
-        if key in seen:
-            raise ValueError(f"{at}the run of line {seen[key]} again; take one of them out")
-        seen[key] = number
+        if key in lines:
+            raise ValueError(f"{at}the run of line {lines[key]} again; take one of them out")
+        lines[key] = number
 
 
 class Store:
@@ -82,21 +82,21 @@ class Store:
         ValueError if its settings differ.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        found, _ = self.read()
-        if found is None:
+        earlier, _ = self.read()
+        if earlier is None:
             self.append(header)
             return
         for name in ("settings", "pair"):
-            self._check_same(name, found.get(name), header[name])
+            self._check_same(name, earlier.get(name), header[name])
 
-    def _check_same(self, name: str, found: Any, ours: Record) -> None:
-        if not isinstance(found, dict):
+    def _check_same(self, name: str, earlier: Any, ours: Record) -> None:
+        if not isinstance(earlier, dict):
             raise ValueError(f"{self.path}, line 1: no {name!r}; give another file")
-        different = [key for key in ours if found.get(key) != ours[key]]
+        different = [key for key in ours if earlier.get(key) != ours[key]]
         if different:
             key = different[0]
             raise ValueError(
-                f"{self.path} was begun with {name} {key} = {found.get(key)!r}, not {ours[key]!r}: "
+                f"{self.path} was begun with {name} {key} = {earlier.get(key)!r}, not {ours[key]!r}: "
                 "use that, or another results file"
             )
 

@@ -43,11 +43,11 @@ def skeleton(figure: go.Figure) -> dict[str, Any]:
 def whole(figure: go.Figure) -> go.Figure:
     """The figure for a notebook: on light paper, with a legend and the light colours of the style sheet."""
     light = sheet()["light"]
-    text = re.sub(r"var\(--([a-z-]+)\)", lambda found: light[found[1]], figure.to_json())
-    found = go.Figure(json.loads(text))
+    text = re.sub(r"var\(--([a-z-]+)\)", lambda match: light[match[1]], figure.to_json())
+    resolved = go.Figure(json.loads(text))
     titles = {"linecolor": light["line"], "gridcolor": light["line"], "ticks": "outside"}
-    found.update_xaxes(**titles).update_yaxes(**titles)
-    return found.update_layout(
+    resolved.update_xaxes(**titles).update_yaxes(**titles)
+    return resolved.update_layout(
         showlegend=True,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         paper_bgcolor=light["paper"],

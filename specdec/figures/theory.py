@@ -49,7 +49,7 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
     rates = checked_acceptance(acceptance)
     ks = [*range(1, most + 1)]
     tokens = tokens_by_topology(rates, most)
-    values = {name: found[1:] for name, found in tokens.items()} | {
+    values = {name: numbers[1:] for name, numbers in tokens.items()} | {
         "Lemma 4.2: upper bound": [_finite(theory.lemma_bound(rates, k)) for k in ks],
         "k": [float(k) if k <= max(tokens["optimal"]) else None for k in ks],
     }
@@ -57,10 +57,10 @@ def tokens_against_k(acceptance: Rates, most: int = 64, vocab_size: int | None =
         bounds = [_finite(theory.tunstall_bound(rates, vocab_size, k)) for k in ks]
         values["Theorem 4.1: upper bound"] = bounds
     figure = labs.tokens_against_k()
-    kept = [trace for trace in figure.data if (trace.meta or trace.name) in values]
-    for trace in kept:
+    traces = [trace for trace in figure.data if (trace.meta or trace.name) in values]
+    for trace in traces:
         trace.update(x=ks, y=values[trace.meta or trace.name])
-    figure.data = kept
+    figure.data = traces
     return whole(figure)
 
 
@@ -72,10 +72,10 @@ def acceptance_by_index(rates: Mapping[str, Rates]) -> go.Figure:
     """
     figure = axes("child index", "accepted", 320, barmode="group", bargap=0.3, xaxis_dtick=1)
     figure.update_layout(yaxis_tickformat=".0%", yaxis_rangemode="tozero")
-    for method, found in rates.items():
+    for method, by_index in rates.items():
         if method not in METHODS:
             raise ValueError(f"rates: {method!r:.60} is none of {', '.join(METHODS)}")
-        values = checked_acceptance(found).tolist()
+        values = checked_acceptance(by_index).tolist()
         marker = hollow(colour(method)) if method == "ersd" else {"color": colour(method)}
         figure.add_trace(go.Bar(name=METHODS[method].name, x=[*range(len(values))], y=values, marker=marker))
     return whole(figure)
@@ -91,10 +91,10 @@ def acceptance_by_drafts(p: Rates, q: Rates, most: int = drafts.MOST) -> go.Figu
     """
     if not 1 <= most <= drafts.MOST:
         raise ValueError(f"most = {most} is not from 1 to {drafts.MOST}")
-    found = drafts.accepted(*checked_pair(p, q))
+    accepted = drafts.accepted(*checked_pair(p, q))
     figure = drafts.figure()
     for trace, name in zip(figure.data, (*drafts.OPTIMA, *drafts.RULES), strict=True):
-        trace.update(x=[*range(1, most + 1)], y=found[name][:most])
+        trace.update(x=[*range(1, most + 1)], y=accepted[name][:most])
     return whole(figure)
 
 

@@ -247,9 +247,9 @@ def tree_masks(
         visible = torch.ones_like(visible).tril()
     by_window = {}
     for window in windows:
-        seen = _windowed(depths, visible, first, columns, window)
-        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
-        by_window[window] = None if len(seen) == 1 and seen.all() else mask[None, None].to(device)
+        allowed = _windowed(depths, visible, first, columns, window)
+        mask = torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, torch.finfo(dtype).min)
+        by_window[window] = None if len(allowed) == 1 and allowed.all() else mask[None, None].to(device)
     deepest = int(depths[first:].max())  # on the CPU, so that no device is waited for
     return Masks(depths[None, first:].to(device), deepest, len(parents), by_window)
 

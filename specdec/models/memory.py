@@ -155,8 +155,8 @@ def free(where: str) -> int:
     if where == "auto":
         return free("cpu") + sum(free(f"cuda:{index}") for index in range(torch.cuda.device_count()))
     # Memory that torch has reserved but does not use is free as well.
-    kept = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
-    return torch.cuda.mem_get_info(where)[0] + kept
+    reusable = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)
+    return torch.cuda.mem_get_info(where)[0] + reusable
 
 
 def check_fits(plans: Iterable[Placement]) -> None:

@@ -160,8 +160,8 @@ def _is_length(key: str, value: Any) -> bool:
 
 
 def _first_of(names: Sequence[str], entries: dict[str, Any], default: int) -> int:
-    found = (entries.get(name) for name in names)
-    return next((value for value in found if type(value) is int and value > 0), default)
+    values = (entries.get(name) for name in names)
+    return next((value for value in values if type(value) is int and value > 0), default)
 
 
 def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
@@ -246,18 +246,18 @@ def _shorten(config: PretrainedConfig, copies: int) -> None:
     lists = {k: v for k, v in all_lists.items() if len(v) == count and k not in numbers}
     of_layers = [*lists.values(), *([i in v for i in range(count)] for v in numbers.values())]
     if of_layers:
-        kept = _of_each_kind([*of_layers, [i >= count - shared for i in range(count)]], copies)
+        layers = _of_each_kind([*of_layers, [i >= count - shared for i in range(count)]], copies)
     else:
-        kept = list(range(min(count, _period(own, count) + 1)))
+        layers = list(range(min(count, _period(own, count) + 1)))
     for k, v in own.items():
         if k in lists:
-            setattr(config, k, [v[i] for i in kept])
+            setattr(config, k, [v[i] for i in layers])
         elif k in numbers:
-            setattr(config, k, [kept.index(i) for i in v if i in kept])
+            setattr(config, k, [layers.index(i) for i in v if i in layers])
         elif k in counts:
-            setattr(config, k, min(v, len(kept)))
+            setattr(config, k, min(v, len(layers)))
     if shared:
-        config.num_kv_shared_layers = sum(i >= count - shared for i in kept)
+        config.num_kv_shared_layers = sum(i >= count - shared for i in layers)
 
 
 def _numbers(values: Sequence[Any]) -> bool:
@@ -267,8 +267,8 @@ def _numbers(values: Sequence[Any]) -> bool:
 
 def _period(own: dict[str, Any], count: int) -> int:
     """The longest period of layer kinds, where no list names the kinds."""
-    found = (v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count)
-    return max(found, default=1)
+    periods = (v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count)
+    return max(periods, default=1)
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]], copies: int) -> list[int]:

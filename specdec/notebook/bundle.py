@@ -53,12 +53,12 @@ def _visit(root: Path, name: str, order: list[str]) -> None:
 
 def _module(root: Path, name: str, numbers: dict[str, int]) -> str:
     source = _source(root, name)
-    exported = [found[1] for found in _EXPORT.findall(source)]
+    exported = [match[1] for match in _EXPORT.findall(source)]
     source = _EXPORT.sub(r"\1 \2", source)
 
-    def imported(found: re.Match[str]) -> str:
-        names = found[1].removeprefix("* as ").replace(" as ", ": ")
-        return f"const {names} = module_{numbers[_beside(name, found[2])]};\n"
+    def imported(match: re.Match[str]) -> str:
+        names = match[1].removeprefix("* as ").replace(" as ", ": ")
+        return f"const {names} = module_{numbers[_beside(name, match[2])]};\n"
 
     source = _IMPORT.sub(imported, source)
     if other := _OTHER.search(source):

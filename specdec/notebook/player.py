@@ -46,8 +46,8 @@ def page(trace: str, framed: bool = False) -> str:
 
     trace: the JSON of a `Generation`. framed: for a notebook, where the run does not start to play by itself.
     """
-    found = _filled(empty(), "trace", trace)
-    return found.replace("<body>", "<body data-framed>", 1) if framed else found
+    filled = _filled(empty(), "trace", trace)
+    return filled.replace("<body>", "<body data-framed>", 1) if framed else filled
 
 
 def _filled(page: str, name: str, text: str) -> str:

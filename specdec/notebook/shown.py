@@ -37,19 +37,19 @@ def generation(trace: str) -> Bundle:
 
 def round(trace: str) -> Bundle:
     """One target call: its tree, its drafted tokens' fates, and the new tokens. trace: the round as JSON."""
-    found = json.loads(trace)
-    nodes = {tuple(node["path"]): node for node in found["nodes"]}
+    record = json.loads(trace)
+    nodes = {tuple(node["path"]): node for node in record["nodes"]}
     labels = {path: _visible(node["text"], node["token_id"]) for path, node in nodes.items()}
-    accepted = sum(token["kind"] == "accepted" for token in found["tokens"])
-    words = f"round {found['number'] + 1}: {len(nodes)} drafted, {accepted} accepted, "
-    words += f"{len(found['tokens'])} tokens for one target call"
+    accepted = sum(token["kind"] == "accepted" for token in record["tokens"])
+    words = f"round {record['number'] + 1}: {len(nodes)} drafted, {accepted} accepted, "
+    words += f"{len(record['tokens'])} tokens for one target call"
     content = still.text(
-        "", [(_visible(token["text"], token["id"]), token["kind"]) for token in found["tokens"]]
+        "", [(_visible(token["text"], token["id"]), token["kind"]) for token in record["tokens"]]
     )
-    content += still.legend(token["kind"] for token in found["tokens"])
+    content += still.legend(token["kind"] for token in record["tokens"])
     if nodes and len(nodes) <= tree.MOST_NODES:
         content += tree.drawing([*nodes], labels, {path: node["status"] for path, node in nodes.items()})
-    plain = f"{''.join(token['text'] for token in found['tokens'])!r}, {words}"
+    plain = f"{''.join(token['text'] for token in record['tokens'])!r}, {words}"
     return {"text/plain": plain, "text/html": card(content + still.small(words))}
 
 

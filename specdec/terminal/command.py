@@ -143,19 +143,19 @@ def _summary(measured: Measured, seed: int) -> str:
 def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
     with Waiting(f"decoding with {len(METHODS)} methods"):
         generations = compared(pair, prompt, settings)
-    found = [Measured.of(generation) for generation in generations]
+    measured = [Measured.of(generation) for generation in generations]
     same_text = [generation.token_ids == generations[0].token_ids for generation in generations]
     if as_json:
-        rows = [asdict(each) | {"same_text": same} for each, same in zip(found, same_text, strict=True)]
+        rows = [asdict(each) | {"same_text": same} for each, same in zip(measured, same_text, strict=True)]
         print(json.dumps(rows))
         return
     lines = [
-        ("", [METHODS[each.method].name for each in found]),
-        ("tokens", [str(each.tokens) for each in found]),
-        ("target calls", [str(each.target_calls) for each in found]),
-        ("tokens per call", [f"{each.tokens_per_call:.2f}" for each in found]),
-        ("accepted of drafted", [f"{each.accepted}/{each.drafted}" for each in found]),
-        ("ms per token", [f"{each.ms_per_token:.1f}" for each in found]),
+        ("", [METHODS[each.method].name for each in measured]),
+        ("tokens", [str(each.tokens) for each in measured]),
+        ("target calls", [str(each.target_calls) for each in measured]),
+        ("tokens per call", [f"{each.tokens_per_call:.2f}" for each in measured]),
+        ("accepted of drafted", [f"{each.accepted}/{each.drafted}" for each in measured]),
+        ("ms per token", [f"{each.ms_per_token:.1f}" for each in measured]),
         ("text of plain decoding", ["yes" if same else "no" for same in same_text]),
     ]
     print(columns([[name, *cells] for name, cells in lines]))

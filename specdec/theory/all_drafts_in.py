@@ -81,11 +81,11 @@ class _Arrivals:
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         order = np.argsort(m)
-        found = np.empty(len(m))
+        probabilities = np.empty(len(m))
         for some, heavy in self._in_blocks(m[order]):
-            found[order[some]] = self._integral(m[order[some]], heavy)
-        found = np.where(m < self.n, 1.0, np.clip(found, 0.0, 1.0))
-        return np.where(m == self.size, 0.0, found)
+            probabilities[order[some]] = self._integral(m[order[some]], heavy)
+        probabilities = np.where(m < self.n, 1.0, np.clip(probabilities, 0.0, 1.0))
+        return np.where(m == self.size, 0.0, probabilities)
 
     def _in_blocks(self, m: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Indices into the sorted m, and the counts of heavy arrivals in their sets.

@@ -52,23 +52,25 @@ class SortedPair:
 def exact_gsd(pair: SortedPair, k: int) -> np.ndarray:
     """R [k] of Equation 3 by recursion over ordered lists of rejected tokens, one row for each list.
 
-    reached: probability of the list, all of it rejected. left: the tokens that are not in it.
+    reached: probability of the list, all of it rejected. remaining: the tokens that are not in it.
     """
     level, reached = np.zeros(1), np.ones(1)
-    left = np.ones((1, len(pair.q)), dtype=bool)
+    remaining = np.ones((1, len(pair.q)), dtype=bool)
     distribution = np.zeros(k)
     for index in range(k):
         mass = pair.survival(level)
         alive = (reached > 0) & (mass > 0)  # rejected by rounding alone: nothing is left to accept
-        next_level = level + mass / np.where(left, pair.q, 0).sum(-1)
+        next_level = level + mass / np.where(remaining, pair.q, 0).sum(-1)
         distribution[index] = (reached[alive] * (1 - pair.survival(next_level)[alive] / mass[alive])).sum()
         if index + 1 == k:
             break
         rejected = _rejection(pair, level[:, None], next_level[:, None], slice(None))
-        chances = np.where(left & alive[:, None], rejected, 0) * (reached / np.where(alive, mass, 1))[:, None]
+        chances = (
+            np.where(remaining & alive[:, None], rejected, 0) * (reached / np.where(alive, mass, 1))[:, None]
+        )
         rows, tokens = np.nonzero(chances)
-        level, reached, left = next_level[rows], chances[rows, tokens], left[rows]
-        left[np.arange(len(rows)), tokens] = False
+        level, reached, remaining = next_level[rows], chances[rows, tokens], remaining[rows]
+        remaining[np.arange(len(rows)), tokens] = False
     return distribution
 
 
@@ -76,17 +78,17 @@ def simulated_gsd(
     pair: SortedPair, k: int, samples: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard errors [k] of R (Equation 3) over sampled lists of rejected tokens."""
-    level, left = np.zeros(samples), np.ones(samples)
+    level, mass_outside = np.zeros(samples), np.ones(samples)
     rejected = np.empty((samples, 0), dtype=np.int64)
     drops = np.zeros((k, samples))
     for index in range(k):
         mass = pair.survival(level)
-        next_level = level + mass / np.maximum(left, np.finfo(float).tiny)
+        next_level = level + mass / np.maximum(mass_outside, np.finfo(float).tiny)
         drops[index] = mass - pair.survival(next_level)
         if index + 1 < k:
             tokens = _sampled_rejections(pair, level, next_level, rejected, generator.random(samples))
             rejected = np.sort(np.concatenate([rejected, tokens[:, None]], 1), 1)
-            left = _mass_left(pair.q, rejected)
+            mass_outside = _mass_left(pair.q, rejected)
             level = next_level
     return drops.mean(1), drops.std(1, ddof=1) / math.sqrt(samples)
 
@@ -100,13 +102,13 @@ def _rejection(
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
     """Mass of Q outside each sample's rejected tokens; small masses are summed anew, without cancellation."""
-    left = q.sum() - q[rejected].sum(1)
-    tiny = left < 1e-8
+    masses = q.sum() - q[rejected].sum(1)
+    tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)
-    left[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[
+    masses[tiny] = np.array([np.delete(q, tokens).sum() for tokens in lists])[
         which.ravel()
     ]  # numpy 2.0: a column
-    return left
+    return masses
 
 
 def _sampled_rejections(

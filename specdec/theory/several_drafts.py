@@ -67,10 +67,10 @@ def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bo
     return _by_pair(lambda pair: _least(pair, outside(pair.q, n)), p, q)
 
 
-def _by_pair(found: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
+def _by_pair(acceptance: Callable[[SortedPair], float], p: Distribution, q: Distribution) -> Tensor:
     p, q = checked_pair(p, q)
     rows = zip(*(x.reshape(-1, x.shape[-1]).cpu().numpy() for x in (p, q)), strict=True)
-    values = [found(SortedPair(*row)) for row in rows]
+    values = [acceptance(SortedPair(*row)) for row in rows]
     return torch.tensor(values, dtype=torch.float64, device=p.device).reshape(p.shape[:-1])
 
 

@@ -68,8 +68,8 @@ def mean_gap(model: LlamaForCausalLM, record: dict[str, Tensor], rows: Tensor) -
     ids, top, p = (record[name][rows] for name in ("ids", "top", "p"))
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(ids[:, :-1].long(), use_cache=False).logits
-    found = gap(logits.float().flatten(0, 1), top.flatten(0, 1).long(), p.flatten(0, 1).float())
-    return Gap(*(x.mean() for x in found))
+    gaps = gap(logits.float().flatten(0, 1), top.flatten(0, 1).long(), p.flatten(0, 1).float())
+    return Gap(*(x.mean() for x in gaps))
 
 
 def gap(logits: Tensor, top: Tensor, p: Tensor) -> Gap:

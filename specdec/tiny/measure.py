@@ -172,12 +172,12 @@ def block_efficiency(
     settings: dict[str, Any] = {"method": method, "topology": topology, "max_new_tokens": new_tokens}
     starts = [(opening, seed) for opening in OPENINGS for seed in range(seeds)]
     runs = [specdec.generate(pair, opening, seed=seed, **settings) for opening, seed in starts]
-    found = estimate_block_efficiency(run.rounds for run in runs)
+    efficiency = estimate_block_efficiency(run.rounds for run in runs)
     return {
-        "mean": found.value,
-        "standard_error": found.standard_error,
-        "tokens": found.tokens,
-        "calls": found.rounds,
+        "mean": efficiency.value,
+        "standard_error": efficiency.standard_error,
+        "tokens": efficiency.tokens,
+        "calls": efficiency.rounds,
     }
 
 
@@ -195,16 +195,16 @@ def sample_stories(out: Path) -> list[dict]:
 def measure_shapes(out: Path) -> None:
     """Measures the cost of untrained models with other shapes, and adds it to the pair's figures."""
     torch.set_num_threads(1)
-    found = []
+    shapes = []
     for shape in SHAPES:
         model = new_model(shape, Recipe())
         costs = {
             "milliseconds": forward_milliseconds(model.eval(), 1),
             "training": training_speed(model.train()),
         }
-        found.append(asdict(shape) | {"parameters": model.num_parameters()} | costs)
-        print(f"shapes: {found[-1]}", flush=True)
-    keep(out, shapes=found)
+        shapes.append(asdict(shape) | {"parameters": model.num_parameters()} | costs)
+        print(f"shapes: {shapes[-1]}", flush=True)
+    keep(out, shapes=shapes)
 
 
 def training_speed(model: LlamaForCausalLM, rows: int = 8, length: int = 256, repeats: int = 4) -> float:

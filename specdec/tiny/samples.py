@@ -81,7 +81,7 @@ def sample_rows(
         p = next_probabilities(model, ids[:, at : at + 1], at, cache)
         drawn = torch.multinomial(p, 1, generator=generator)[:, 0]
         ids[:, at + 1] = torch.where(given[:, at + 1] < 0, drawn, given[:, at + 1])
-        ps[:, at], tops[:, at] = (x.to(kept.dtype) for x, kept in zip(p.topk(top), (ps, tops)))
+        ps[:, at], tops[:, at] = (x.to(buffer.dtype) for x, buffer in zip(p.topk(top), (ps, tops)))
     return {"ids": ids.short(), "top": tops, "p": ps}
 
 

@@ -144,13 +144,13 @@ class Trainer:
         paths = [
             path for path in (self._checkpoint().with_suffix(".old"), self._checkpoint()) if path.exists()
         ]
-        found = {
+        states = {
             state["counters"]["step"]: state for state in (torch.load(p, weights_only=True) for p in paths)
         }
-        common = self._common(sorted(found))
+        common = self._common(sorted(states))
         if not common:
             return
-        state = found[max(common)]
+        state = states[max(common)]
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
             optimizer.load_state_dict(saved)
@@ -181,10 +181,10 @@ class Trainer:
         self.history.append(entry)
 
     def _show(self, progress: float) -> None:
-        left = self.seconds * (1 - progress) / max(progress, 1e-6) / 60
+        minutes = self.seconds * (1 - progress) / max(progress, 1e-6) / 60
         print(
             f"{self.name}: step {self.step}, {progress:.1%}, loss {sum(self.recent) / len(self.recent):.3f}, "
-            f"{self.tokens / self.seconds:,.0f} tokens/s, {left:.1f} minutes left",
+            f"{self.tokens / self.seconds:,.0f} tokens/s, {minutes:.1f} minutes left",
             flush=True,
         )
 

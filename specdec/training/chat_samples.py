@@ -61,9 +61,9 @@ def chat_record(
     cache = Cache(layers=[GrowingLayer() for _ in model.model.layers])
     for at in range(length):
         logits = next_logits(model, ids[:, at : at + 1], at, cache)
-        p, found = torch.softmax(logits, -1).topk(top)
-        tops[:, at], ps[:, at] = found, p
-        new = draw(logits, found, heat, generator)
+        p, likeliest = torch.softmax(logits, -1).topk(top)
+        tops[:, at], ps[:, at] = likeliest, p
+        new = draw(logits, likeliest, heat, generator)
         for row, queue in enumerate(given):
             if queue:
                 new[row] = queue.popleft()

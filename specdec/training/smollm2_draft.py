@@ -61,11 +61,11 @@ def train(settings: Settings) -> None:
     ids = _most_used(settings.work / "ids.pt", records, module.config.vocab_size)
     training = Training(module.get_input_embeddings().weight.detach(), ids, settings)
     training.run(records)
-    found = {
+    acceptance = {
         f"T = {heat}": training.measure(_load(settings.work / f"held-{n}.pt"), heat)
         for n, heat in enumerate((1.0, 0.7))
     }
-    print(json.dumps(found), flush=True)
+    print(json.dumps(acceptance), flush=True)
     training.write(settings.out, module.config.vocab_size)
 
 

@@ -148,7 +148,7 @@ def _completed(address: str, asked: dict[str, Any]) -> Sequence[int] | str:
     try:
         choice = json.loads(said)["choices"][0]
         listed, text = (choice.get(name) for name in ("token_ids", "tokens")), choice.get("text")
-        token_ids = next((found for found in listed if found is not None), None)
+        token_ids = next((entry for entry in listed if entry is not None), None)
         completion = text if token_ids is None or (text and not token_ids) else token_ids
         if isinstance(completion, str | list):
             return completion
@@ -228,10 +228,10 @@ def versions(name: str) -> dict[str, str]:
         "openai": (),
         "openvino": ("openvino", "openvino-genai"),
     }
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for package in packages.get(kind, (kind, "torch")):
         try:
-            found[package] = version(package)
+            result[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            result[package] = "not installed"
+    return result

@@ -89,15 +89,15 @@ def duplicates(
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
     mass, seeds = np.asarray(probabilities, dtype=float), np.arange(len(texts))
     distances = range(1, len(texts))
-    found = []
+    candidates = []
     for distance in distances:
         first = seeds[:-distance][seeds[:-distance] % (2 * distance) < distance]
         same = int((same_text[first] == same_text[first + distance]).sum())
         expected = float(mass[first].sum())
-        found.append((_log_chernoff(len(first), same, expected), distance, len(first), same, expected))
-    least, distance, count, same, expected = min(found)
+        candidates.append((_log_chernoff(len(first), same, expected), distance, len(first), same, expected))
+    least, distance, count, same, expected = min(candidates)
     p_value = min(1.0, len(distances) * math.exp(least))
-    pairs, by_chance = found[0][2], found[0][4]
+    pairs, by_chance = candidates[0][2], candidates[0][4]
     needed = bisected(
         lambda number: _log_chernoff(pairs, number, by_chance) < math.log(level / len(distances)), 0.0, pairs
     )
@@ -124,9 +124,9 @@ def of_counts(
     name: str, counts: Mapping[Outcome, int], distribution: Mapping[Outcome, float], level: float
 ) -> Evidence:
     """Test counted outcomes against a distribution; level: the probability of a false alarm."""
-    found, count = chi_square(counts, distribution), sum(counts.values())
-    smallest = detectable(count, found.degrees_of_freedom, level)
-    return Evidence(name, *found, count, smallest)
+    test, count = chi_square(counts, distribution), sum(counts.values())
+    smallest = detectable(count, test.degrees_of_freedom, level)
+    return Evidence(name, *test, count, smallest)
 
 
 def places(distribution: np.ndarray, token_ids: np.ndarray, chance: np.ndarray) -> np.ndarray:

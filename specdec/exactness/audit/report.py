@@ -45,8 +45,8 @@ class Trial:
 
     def below(self, level: float) -> set[str]:
         """Names of the tests with a smaller p-value, and "impossible" if a token without probability came."""
-        found = {each.name for each in self.evidence if each.p_value < level}
-        return found | ({"impossible"} if self.impossible else set())
+        names = {each.name for each in self.evidence if each.p_value < level}
+        return names | ({"impossible"} if self.impossible else set())
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Report:
         ]
 
     def _seeds(self) -> str:
-        again, of = self.reproduced
-        return f"  seeds: {again} of {of} gave the same tokens again"
+        again, tried = self.reproduced
+        return f"  seeds: {again} of {tried} gave the same tokens again"
 
 
 def saved(path: Path) -> dict[str, Any]:
@@ -147,12 +147,12 @@ def saved(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: there is no folder {path.parent}")
         return {}
     try:
-        found = json.loads(path.read_text())
+        report = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} can't be read as JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(report, dict):
         raise ValueError(f"{path} holds no reports by engine")
-    return found
+    return report
 
 
 def _finite(entries: list[tuple[str, Any]]) -> dict[str, Any]:

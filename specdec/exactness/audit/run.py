@@ -126,7 +126,7 @@ class _Plan:
         said = [self._decode(first_seed + number) for number in range(self.decodes)]
         chance = np.random.default_rng(first_seed + self.decodes).random((self.decodes, self.most))
         outcomes, longer = Counter(map(self._outcome, said)), 0
-        found: list[evidence.Evidence | evidence.Duplicates] = [
+        results: list[evidence.Evidence | evidence.Duplicates] = [
             evidence.of_counts("first tokens", outcomes, self.joint, self.level)
         ]
         impossible = sum(number for outcome, number in outcomes.items() if outcome not in self.joint)
@@ -142,13 +142,15 @@ class _Plan:
             said = [self.distribution.judged(each, self.most) for each in tokens]
             impossible = int((numbers == 1).any(1).sum())
             longer = sum(len(each) > self.most for each in tokens)
-            found.append(evidence.uniformity("every token", numbers, self.level))
+            results.append(evidence.uniformity("every token", numbers, self.level))
             for first, name in enumerate(("a token and the next", "a token and the next, shifted")):
                 pairs = evidence.neighbours(numbers, first)
-                found.append(evidence.independence(name, pairs, self.level))
-        found.append(evidence.independence("a seed and the next", evidence.consecutive(numbers), self.level))
-        found.append(evidence.duplicates("seeds with the same text", said, mass, self.level))
-        return Trial(first_seed, self.decodes, tuple(found), impossible, self._deviations(outcomes), longer)
+                results.append(evidence.independence(name, pairs, self.level))
+        results.append(
+            evidence.independence("a seed and the next", evidence.consecutive(numbers), self.level)
+        )
+        results.append(evidence.duplicates("seeds with the same text", said, mass, self.level))
+        return Trial(first_seed, self.decodes, tuple(results), impossible, self._deviations(outcomes), longer)
 
     def reproduced(self, first_seed: int) -> int:
         """How many of the first seeds give the same text again."""

@@ -50,10 +50,10 @@ class _Traced(nn.Module):
     ) -> tuple[Tensor, ...]:
         cache = _Past(past)
         places = torch.arange(attention_mask.shape[1])[None, None, None]
-        seen = (places <= position_ids[:, None, :, None]) & (attention_mask[:, None, None] > 0)
+        allowed = (places <= position_ids[:, None, :, None]) & (attention_mask[:, None, None] > 0)
         output = self.model(
             input_ids=input_ids,
-            attention_mask=seen,
+            attention_mask=allowed,
             position_ids=position_ids,
             past_key_values=cache,
             use_cache=True,
