@@ -54,7 +54,8 @@ def simple_ersd(x: Text, Q: np.ndarray, P: np.ndarray, e: np.ndarray) -> Text:
 def optimal_tree(k: int, R: Callable[[Path], float], vocab_size: int) -> set[Path]:
     """Algorithm 3, the optimal tree τ*: k + 1 paths, the root () included.
 
-    R(j): the probability that the node j is accepted, never larger than its parent's or an earlier sibling's.
+    R(j): the probability that node j is accepted. It is never larger than its parent's or an earlier
+    sibling's.
     """
     tree: set[Path] = {()}
     C: list[tuple[float, Path]] = [(-R((0,)), (0,))]  # a heap has its smallest item first
@@ -156,14 +157,14 @@ def arrivals(e: np.ndarray, p: np.ndarray) -> list[int]:
 def residual(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """The residual distribution max(P - Q, 0), normalised, [|Ω|] (Section 2).
 
-    Corrected: where it is zero everywhere (P and Q are equal up to rounding), P stays.
+    Corrected: where max(P - Q, 0) is zero everywhere (P and Q are equal up to rounding), P is returned.
     """
     P_residual = np.maximum(P - Q, 0)
     return P_residual / P_residual.sum() if P_residual.sum() > 0 else P
 
 
 def without(Q: np.ndarray, token: int) -> np.ndarray:
-    """Q given that it does not draw this token, [|Ω|] (Algorithm 4); all zero where it has no other."""
+    """Q given that it does not draw this token, [|Ω|] (Algorithm 4); all zero if Q has no other token."""
     Q = Q.copy()  # the draft's own stays as it is
     Q[token] = 0
     return Q / Q.sum() if Q.sum() > 0 else Q

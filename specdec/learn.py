@@ -41,8 +41,7 @@ class Samples(NamedTuple):
     """Positions of texts: the features of each stage [n, WIDTH, features], and which children were accepted.
 
     accepted: bool [n, WIDTH], true for at most one child. offered: bool [n, WIDTH], false for children beyond
-    the
-    number of tokens with q > 0.
+    the number of tokens with q > 0.
     """
 
     stages: dict[str, Tensor]

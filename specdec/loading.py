@@ -33,18 +33,20 @@ def load_pair(
     draft_dtype: str | None = None,
     report: Report = silent,
 ) -> ModelPair:
-    """Load a pair from hub ids, local folders or GGUF files, or a pair of ours by its name.
+    """Loads a pair from hub ids, local folders or GGUF files, or one of our pairs by its name.
 
-    "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), "stories" the embedded pair. Without
-    arguments it is the first where its weights are installed, else the second.
+    "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), and "stories" is the embedded pair.
+    Without arguments it is "smollm2" if its weights are installed, else "stories". A target without a draft
+    decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and never remote
+    code.
 
-    device: `auto` (a GPU where there is one, spread by accelerate over several where needed), `cpu`,
-    `cuda`, `cuda:1`. dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`,
-    `float16`. draft_device, draft_dtype: those of the draft, by default the target's; `int8` rounds its
-    matrices, which changes no law and not ERSD's text. Only safetensors
-    are loaded, and never remote code. A target without a draft decodes autoregressively. report: is
-    told how far loading is (`models.source.Progress`), and may raise to end it. ValueError names what is
-    missing or does not fit; it is raised before weights are fetched or read where the memory is too small.
+    device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
+    dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`, `float16`.
+    draft_device, draft_dtype: those of the draft, by default the target's. `int8` rounds the draft's
+    matrices, which changes neither the distribution of texts nor ERSD's text.
+    report: is called with the progress (`models.source.Progress`), and may raise to end loading. ValueError
+    names what is missing or does not fit. If memory is too small, it is raised before weights are fetched or
+    read.
     """
     if not callable(report):
         raise ValueError(f"report = {report!r} can't be called with a Progress")
@@ -78,7 +80,7 @@ def load_pair(
 
 
 def load_told(target: str | None, draft: str | None, **options: Any) -> ModelPair:
-    """`load_pair` for a command: says how far it is where it takes long, in place of transformers' bars."""
+    """`load_pair` for a command: prints the progress of long loads, in place of transformers' bars."""
     with Waiting("loading the models") as waiting:
 
         def told(progress: Progress) -> None:

@@ -50,11 +50,11 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
 
 
 def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Algorithm:
-    """How `optimal_topology` solves this vector for k tokens.
+    """The algorithm by which `optimal_topology` solves this vector for k tokens.
 
-    "greedy": Algorithm 3, exact because the vector does not increase anywhere. "dynamic program": exact
-    for every vector, up to k² · len(acceptance) = 10⁹ (a second or two). "pooled": Algorithm 3 with runs
-    of siblings that increase taken at their mean; not exact.
+    "greedy": Algorithm 3, which is exact because the vector does not increase anywhere.
+    "dynamic program": exact for every vector, used up to k² · len(acceptance) = 10⁹ (a second or two).
+    "pooled": Algorithm 3, where each run of increasing siblings is replaced by its mean; not exact.
     """
     vector = checked_acceptance(acceptance)
     if np.all(np.diff(vector) <= 0):
@@ -181,7 +181,10 @@ def _checked_probability(acceptance: Callable[[Path], float], path: Path) -> flo
 
 
 def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
-    """The topology of rows in which parents, and earlier siblings, come before the others."""
+    """The topology of these rows, in level order.
+
+    Parents and earlier siblings must come first in the input.
+    """
     parent, child = np.array(parents), np.array(child_indices)
     # rows of all children in one flat list, parent by parent: a list for each would be slow at large k
     starts = np.concatenate([[0], np.bincount(parent[1:], minlength=len(parent)).cumsum()])

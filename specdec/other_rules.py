@@ -33,7 +33,7 @@ def traversal(
 ) -> Text:
     """Traversal verification (Weng et al., "Traversal Verification for Speculative Tree Decoding", 2025).
 
-    Beside the paper. e, U: the race and the test of each node by its path. u samples the last token. Leaves
+    Not in the paper. e, U: the race and the test of each node by its path. u samples the last token. Leaves
     come first: a leaf is accepted with its whole path, or deleted, which changes its parent's P and Q.
     """
     x_draft = draft(x, Q, tau, e)
@@ -67,7 +67,7 @@ def block(
 ) -> Text:
     """Block verification of a sequence (Sun et al., 2024).
 
-    Beside the paper. U: [k + 1], the test of each number of accepted tokens. u samples the token after them.
+    Not in the paper. U: [k + 1], the test of each number of accepted tokens. u samples the token after them.
     """
     x_draft = draft(x, Q, {(0,) * depth for depth in range(k + 1)}, e)
     w: float = 1
@@ -100,7 +100,7 @@ def specinfer(
 ) -> Text:
     """SpecInfer's multi-step speculative sampling (Miao et al., "SpecInfer", 2023).
 
-    Beside the paper: Algorithm 4 with children drawn independently; Q therefore stays after rejections.
+    Not in the paper. It is Algorithm 4 with independent children, so that Q stays after rejections.
     e, again: the noise of the draws, see `independent`. U[d][i]: the test of draw i at depth d.
     """
 
@@ -126,7 +126,7 @@ def spectr(
 ) -> Text:
     """SpecTr's k-SEQ (Sun et al., "SpecTr: Fast Speculative Decoding via Optimal Transport", 2023).
 
-    Beside the paper. Arguments as in `specinfer`. One threshold ρ for all n draws of a node.
+    Not in the paper. Arguments as in `specinfer`. One threshold ρ for all n draws of a node.
     """
 
     def decide(p: np.ndarray, q: np.ndarray, tokens: Sequence[int], U: Sequence[float], u: float) -> Choice:
@@ -145,7 +145,7 @@ def spectr(
 
 
 def threshold(P: np.ndarray, Q: np.ndarray, n: int) -> float:
-    """ρ of k-SEQ for n draws (SpecTr, beside the paper): 1 - (1 - β)^n = ρβ with β = Σ min(Q, P/ρ).
+    """ρ of k-SEQ for n draws (SpecTr, not in the paper): 1 - (1 - β)^n = ρβ with β = Σ min(Q, P/ρ).
 
     By bisection, its upper end: the rule is lossless for any ρ from the root up.
     """
@@ -168,7 +168,7 @@ def _independently(
     U: Sequence[Sequence[float]],
     u: Sequence[float],
 ) -> Text:
-    """Verify a tree of independent draws from the root down, node by node; equal draws are one node."""
+    """Verifies a tree of independent draws node by node from the root down. Equal draws are one node."""
     y: Text = ()
     j: Path = ()
     while True:

@@ -33,11 +33,11 @@ class Pair(Protocol):
 
     @property
     def arithmetic(self) -> str:
-        """How logits are computed here."""
+        """A description of how logits are computed here."""
 
     @property
     def chats(self) -> bool:
-        """Whether there is a chat template."""
+        """Whether the tokenizer has a chat template."""
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt."""
@@ -85,7 +85,7 @@ class ModelPair:
 
     @property
     def drafting(self) -> Model:
-        """The draft; ValueError where there is none."""
+        """The draft; ValueError if there is none."""
         if self.draft is None:
             raise ValueError("this pair has no draft model")
         return self.draft
@@ -169,9 +169,9 @@ class ModelPair:
         return tokens
 
     def _tokens(self, scored: int) -> int:
-        """Ids up to the tokenizer's largest, and to the largest that ends a text: their ids may have gaps.
+        """The number of token ids: up to the tokenizer's largest id and the largest id that ends a text.
 
-        Tokens that were only added to the tokenizer may lie beyond the ids that the target scores.
+        Tokens that were only added to the tokenizer may have ids that the target does not score.
         """
         ids = self.tokenizer.get_vocab()
         added = self.tokenizer.get_added_vocab()
@@ -220,7 +220,7 @@ def _check_tokenizer(tokenizer: Any | None) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A value in one short line, for messages."""
+    """A value in one short line, for error messages."""
     return " ".join(repr(value).split())[:80]
 
 
@@ -245,7 +245,7 @@ def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:
 
 
 def _ids(where: str, ids: Any) -> list[int]:
-    """One id or several as a list; negative ones stand for none."""
+    """One id or several ids as a list, without negative ones, which stand for none."""
     several = [] if ids is None else list(ids) if isinstance(ids, list | tuple) else [ids]
     numbers = [integer(each) for each in several]
     if None in numbers:

@@ -34,7 +34,7 @@ def private_folder(name: str) -> Path | None:
 
 
 def make_private(folder: Path) -> None:
-    """Take other users' permissions from all that was written to a folder, whatever the process's umask."""
+    """Removes other users' permissions from all files in a folder, whatever the process's umask."""
     for path in folder.rglob("*"):
         try:
             path.chmod(path.stat().st_mode & ~(stat.S_IRWXG | stat.S_IRWXO))
@@ -43,7 +43,7 @@ def make_private(folder: Path) -> None:
 
 
 def _checked_folder(name: str) -> Path:
-    """`private_folder`, with an OSError that says what is wrong."""
+    """`private_folder`, but an OSError says why there is none."""
     base = os.environ.get(VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     base = Path(base)
     base.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -35,8 +35,7 @@ class Sampling:
     top_k: keep the k most probable tokens; 0 or None keeps all.
     top_p: keep the most probable tokens until their mass reaches p; 1.0 or None keeps all.
     Tokens with the same probability as the last token that is kept are kept too. ValueError names a value out
-    of
-    range.
+    of range.
     """
 
     temperature: float = 1.0
@@ -88,8 +87,7 @@ def log_weights(logits: Tensor, sampling: Sampling, vocab_size: int | None = Non
     """`log_probs` without its normalisation, which no race needs: faster, and without checks.
 
     A softmax of these weights gives exactly `log_probs`, because both divide by the temperature in the same
-    way.
-    None for top-k and top-p, which need the probabilities.
+    way. None for top-k and top-p, which need the probabilities.
     """
     return _tempered(_shared(logits, vocab_size), sampling.temperature) if sampling.keeps_all else None
 

@@ -76,8 +76,8 @@ class IndexCounts(NamedTuple):
 def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     """Counts by child index for rounds on this tree, which may be cut near the end of a text.
 
-    If q has too few tokens for a child of the tree, as with top-p, the node counts as one that reached this
-    child and did not accept it. Such a child is never accepted, and being rare does not raise its rate.
+    If q has too few tokens for a child of the tree, as with top-p, its parent counts as a node that reached
+    this child and did not accept it. A child that is rarely offered therefore has no higher rate.
     """
     wanted: dict[Path, int] = {(): len(topology.children[0])}
     wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
@@ -146,9 +146,9 @@ def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
 def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:
     """R by child index from counts of nodes that `reached` each child and of those that `accepted` it.
 
-    R(i) is the product of the chances of passing the earlier children by and of accepting this one. So R sums
-    to at most one also where some indices were reached on other trees, or oftener, than others; rates over
-    different counts, accepted / offered, need not. It may increase somewhere, by chance or truly.
+    R(i) is the probability of rejecting all earlier children times the probability of accepting this one. So
+    R sums to at most one, even if some indices were counted on other trees or more often than others. Plain
+    quotients accepted / offered may sum to more. R may increase at some index, by chance or truly.
     """
     rates, passed = [], 1.0
     for taken, count in zip(accepted, reached, strict=True):

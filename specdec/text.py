@@ -26,10 +26,9 @@ class TextStream:
     text is not a prefix of the whole; the pieces then start at the first difference. No token id raises.
 
     Three things are held back: an unfinished character; a run of byte tokens (`<0xC3>`), because one invalid
-    byte
-    turns the whole run into replacement characters; and characters that the tokenizer's clean-up of spaces
-    may
-    join. Only a window of the last tokens is decoded, so that a token costs the same in a text of any length.
+    byte turns the whole run into replacement characters; and characters that the tokenizer's clean-up of
+    spaces may join. Only a window of the last tokens is decoded, so that a token costs the same in a text of
+    any length.
     """
 
     def __init__(self, tokenizer: Any | None, prompt_ids: Sequence[int] = ()):
@@ -80,10 +79,8 @@ class TextStream:
         """Shortens the window if the shorter window's text goes on like the longer one's.
 
         It does if both texts end alike. A shorter window may begin inside a character. Up to three bytes of
-        that
-        character are left in it, and each of them is decoded as a character of its own. From the fourth
-        character on
-        both texts are therefore the same.
+        that character are left in it, and each of them is decoded as a character of its own. From the fourth
+        character on both texts are therefore the same.
         """
         for count in _doubled(_CONTEXT, len(self._window)):
             recent = self._window[-count:]
@@ -238,8 +235,7 @@ def chat_text(tokenizer: Any, message: str) -> str:
     """The text that a chat model reads for the user's `message`, up to the point where its answer begins.
 
     ValueError if the tokenizer has no chat template, or if the template fails or gives no valid text. (A
-    template
-    is a program that comes with the model.)
+    template is a program that comes with the model.)
     """
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError("this pair's tokenizer has no chat template; use the prompt as it is")

@@ -38,8 +38,7 @@ class Timed(NamedTuple):
     """The times of several runs.
 
     cpu_seconds: processor time of all threads. first: seconds until every run had its first round. ends:
-    seconds
-    until the end of each run. tokens: of all runs.
+    seconds until the end of each run. tokens: of all runs.
     """
 
     seconds: float

@@ -75,8 +75,7 @@ def synthetic_pair(
     """A pair without a tokenizer, and the acceptance that it reached (GSD's, of the first drafted token).
 
     draft_dtype: the target's by default; `ROUNDED` as for `load_pair`. ValueError if the target can't contain
-    the
-    draft, or if the acceptance can't be reached.
+    the draft, or if the acceptance can't be reached.
     """
     _check(preset)
     torch.manual_seed(seed)

@@ -37,7 +37,7 @@ def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
 
 
 def of_children(log_q: Tensor, children: Tensor) -> Tensor:
-    """log q of the drafted tokens int64 [n, up to WIDTH]: itself, and minus that of the likeliest token."""
+    """log q of the drafted tokens [n, up to WIDTH], int64, and log q minus the largest log q."""
     drafted = _padded(log_q.gather(-1, children), _FLOOR)
     return torch.stack([drafted, drafted - _largest(log_q, 1)], -1).float()
 

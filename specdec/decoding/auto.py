@@ -59,7 +59,7 @@ _T = TypeVar("_T")
 
 
 def finished(steps: Generator[object, None, _T]) -> _T:
-    """Take all the steps; returns their result."""
+    """Runs a generator to its end and returns its result."""
     while True:
         try:
             next(steps)
@@ -68,7 +68,7 @@ def finished(steps: Generator[object, None, _T]) -> _T:
 
 
 def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
-    """The target, and the draft where it drafts; ValueError where they can't decode speculatively."""
+    """The target, and the draft if it drafts. ValueError if they can't decode speculatively."""
     method, drafter = settings.method, settings.drafter
     if pair.draft is None and drafter is None:
         raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
@@ -87,8 +87,8 @@ def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[
     at_once: runs that are decoded together (`batch`), rounded up to a power of two. More runs make a drafted
     token more expensive, so that the tree is smaller.
 
-    The choice depends on how long forwards took. A seed gives the same text again under ERSD, and under GSD
-    where the tree is the same, which `Generation.paths` tells.
+    The choice depends on measured times, so it may differ between two runs. Under ERSD, a seed gives the same
+    text for every tree. Under GSD it does so on the same tree, which `Generation.paths` records.
     """
     at_once = 1 << (at_once - 1).bit_length()
     key = (settings.method, settings.sampling, settings.draft_sampling, at_once)
@@ -114,7 +114,10 @@ class Measurement:
 
 
 def measured_as(method: Method) -> Method:
-    """The method whose acceptance grows its trees: GSD where its own depends on the rest of the tree."""
+    """The method whose acceptance is measured for this method's trees.
+
+    It is GSD for a method whose acceptance depends on the rest of the tree.
+    """
     return method if METHODS[among("method", method, METHODS)].by_index else "gsd"
 
 
@@ -168,7 +171,7 @@ def _measured(rounds: Sequence[Round], topology: Topology) -> Measurement:
 
 
 def _remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add an entry and forget the oldest: visitors choose more temperatures than a server has memory for."""
+    """Adds an entry and removes the oldest ones, since visitors may choose any number of temperatures."""
     entries[key] = value
     for oldest in list(entries)[:-_REMEMBERED]:
         entries.pop(oldest, None)  # another visitor's run may have done so in between
@@ -177,7 +180,7 @@ def _remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
 def _trial_rounds(
     pair: ModelPair, settings: RunSettings, prompts: Sequence[Sequence[int]]
 ) -> Iterator[Round]:
-    """Rounds on the trial's tree, without end: a text after each prompt in turn."""
+    """Endless rounds on the trial's tree, with one text after each prompt in turn."""
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
     topology = _trial_topology(pair)
     # short enough that the trial tree fits behind it in both contexts
@@ -213,5 +216,5 @@ def _only_sequences(pair: ModelPair) -> bool:
 
 
 def _most_tokens(pair: ModelPair) -> int:
-    """Tokens of the largest forward worth measuring; it must fit into both contexts."""
+    """Tokens of the largest forward that is measured. It must fit into the contexts of both models."""
     return min(1 + max(_SIZES), pair.target.context_length, pair.drafting.context_length)

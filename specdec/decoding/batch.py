@@ -202,8 +202,8 @@ def generate_many(
 
     settings: those of `stream`; each is one value for all runs, or a list with a value for each.
     seeds: one for each run; None draws them.
-    at_once: maximum number of runs decoded together, all by default. Others join when a run ends.
-    ValueError as in `stream`, or if a list differs in length from `prompts`. An error of one run ends all.
+    at_once: maximum number of runs decoded together, all by default. Others join when a run ends. ValueError
+    as in `stream`, or if a list differs in length from `prompts`. An error of one run ends all.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Iterable):
         raise ValueError(f"prompts = {prompts!r:.60} is no list of prompts")

@@ -22,15 +22,15 @@ class Clock:
         self._ends: list[float | torch.cuda.Event] = [self._began]
 
     def launched(self) -> None:
-        """The lap ends with the work that is launched by now."""
+        """Ends the lap at the completion of all work launched so far."""
         self._ends.append(time.perf_counter() if self._cuda is None else self._event())
 
     def lap(self) -> None:
-        """The lap ends here."""
+        """Ends the lap now."""
         self._ends.append(time.perf_counter())
 
     def seconds(self) -> list[float]:
-        """Of each lap; waits for launched work that isn't done."""
+        """The seconds of each lap. It waits until all launched work is done."""
         times = [self._time(end) for end in self._ends]
         return [max(after - before, 0.0) for before, after in pairwise(times)]
 

@@ -35,7 +35,7 @@ class ForwardCost:
         self._seconds = np.maximum.accumulate([undisturbed(seconds_by_count[n]) for n in self._counts])
 
     def seconds(self, count: int) -> float:
-        """Of a forward over this many tokens."""
+        """Seconds of a forward over this many tokens."""
         return float(np.interp(count, self._counts, self._seconds))
 
 
@@ -55,19 +55,19 @@ class RoundCost:
 
     @classmethod
     def of(cls, draft: float, rest: float, forwards: Sequence[ForwardCost], tree: Topology) -> RoundCost:
-        """Of one run, from the seconds that its rounds on this tree took to draft and for the rest."""
+        """The cost of a run's round, from its seconds for drafting and for the rest on this tree."""
         of_target, of_draft = forwards
         cost = cls(of_target, of_draft, rest)
         # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
         return replace(cost, level=max(draft - cost._draft_forwards(tree), 0) / tree.depth)
 
     def together(self, forwards: Sequence[ForwardCost], runs: int) -> RoundCost:
-        """Of this many runs at once, whose forwards cost this."""
+        """The cost of a round of this many runs at once. forwards: the costs of their common forwards."""
         target, draft = forwards
         return replace(self, target=target, draft=draft, runs=runs)
 
     def seconds(self, topology: Topology) -> float:
-        """Of a round of all runs on this tree."""
+        """Seconds of a round of all runs on this tree."""
         ours = self.level * topology.depth + self.rest
         forwards = self._draft_forwards(topology) + self.target.seconds(1 + topology.num_draft_tokens)
         return forwards + self.runs * ours
@@ -128,5 +128,5 @@ def _answered(requests: Sequence[Request]) -> torch.Tensor:
 
 
 def undisturbed(seconds: Sequence[float]) -> float:
-    """The lower quartile: other work on the machine only adds to the time."""
+    """The lower quartile of the times, because other work on the machine only adds to them."""
     return float(np.quantile(seconds, 0.25))

@@ -26,7 +26,7 @@ LEADING = 8
 def drafted_nodes(
     drafted: Drafted, verdict: Verdict, texts: TokenTexts, log_p: Sequence[Tensor] | None
 ) -> tuple[Node, ...]:
-    """The records of the drafted nodes; with their probabilities where log_p is given."""
+    """The records of the drafted nodes, with probabilities if log_p is given."""
     topology, token_ids, log_q, _ = drafted
     statuses = _statuses(topology, verdict)
     nodes = []
@@ -99,7 +99,7 @@ class _Raced:
 def _leading(
     p: _Raced, q: _Raced | None, log_e: np.ndarray, also: Sequence[int], texts: TokenTexts
 ) -> tuple[Arrival, ...]:
-    """The first arrivals under P and under Q, and the tokens of `also`, in the order of arrival under P."""
+    """The first arrivals under P and under Q, and the tokens in `also`, in order of arrival under P."""
     token_ids = sorted({*p.first, *(() if q is None else q.first), *also})
     at = np.array(token_ids)
     exponentials, log_p, times_p = (values[at].tolist() for values in (log_e, p.log_p, p.times))
@@ -136,8 +136,8 @@ def _arrival(
 def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
     """The status of each row.
 
-    Rejected: the children of a verified node that were not accepted, tested or not, and other nodes that were
-    tested in vain. A path that ended with an accepted end-of-sequence token was not verified below it.
+    Rejected are all children of a verified node that were not accepted, tested or not, and all other nodes
+    that failed a test. Below an accepted end-of-sequence token nothing was verified.
     """
     statuses: list[Status] = ["unvisited"] * len(topology.parents)
     verified = (0, *verdict.rows) if verdict.token_id is not None else (0, *verdict.rows[:-1])
@@ -155,7 +155,7 @@ def _statuses(topology: Topology, verdict: Verdict) -> list[Status]:
 
 
 def _deciding(topology: Topology, verdict: Verdict) -> list[int]:
-    """By row, the deepest row above it that is the root or accepted."""
+    """For each row, the deepest row above it that is accepted, or the root."""
     accepted, deciding = {0, *verdict.rows}, [0]
     for parent in topology.parents[1:]:
         deciding.append(parent if parent in accepted else deciding[parent])
@@ -174,5 +174,5 @@ def _probability(log_p: Tensor, token_id: int) -> float:
 
 
 def _time(log_time: float) -> float | None:
-    """The arrival time; None where it is infinite, or too large for a float."""
+    """The arrival time; None if it is infinite or too large for a float."""
     return math.exp(log_time) if log_time < _LARGEST else None

@@ -55,7 +55,7 @@ class RunSettings(NamedTuple):
 
 
 def verifier_of(method: Method) -> Verifier:
-    """The method's verifier; ValueError where there is no such method."""
+    """The method's verifier; ValueError for an unknown method."""
     return METHODS[among("method", method, METHODS)].verify
 
 
@@ -96,7 +96,7 @@ class Engine:
         return kind(self.pair.drafting, size, sampling, topology)
 
     def rounds(self) -> Iterator[Round]:
-        """The prefill, and round by round to the end of the text."""
+        """Prefills the prompt, then yields round after round until the text ends."""
         self.prefill()
         finish, number = None, 0
         while finish is None:
@@ -105,7 +105,7 @@ class Engine:
             yield round
 
     def prefill(self) -> None:
-        """The prompt without its last token, which is the root of the first round."""
+        """Processes the prompt without its last token, which is the root of the first round's tree."""
         answered_alone(self.prefilling())
 
     @torch.inference_mode()
@@ -115,7 +115,10 @@ class Engine:
         return answered_alone(self.decoding(number))
 
     def prefilling(self, most: Callable[[], int] | None = None) -> Requesting[None]:
-        """`prefill` as requests, the draft's first. most: gives the most tokens of the next piece."""
+        """`prefill` as a generator of requests, first the draft's, then the target's.
+
+        most: function that gives the maximum tokens of the next piece of the prompt.
+        """
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
         while prefix:
@@ -128,7 +131,7 @@ class Engine:
         (self.prefill_seconds,) = clock.seconds()
 
     def decoding(self, number: int) -> Requesting[Round]:
-        """`round` as requests: the draft's forwards level by level, then one of the target's."""
+        """`round` as a generator of requests: the draft's forwards by level, then one of the target's."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
@@ -158,7 +161,10 @@ class Engine:
         )
 
     def _room(self) -> int:
-        """Deepest tree that fits: a round emits up to depth + 1 tokens, and the draft scores depth - 1."""
+        """The depth of the deepest tree that fits into both contexts.
+
+        A round emits up to depth + 1 tokens, and the draft scores depth - 1.
+        """
         length = len(self.text_ids)
         return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)
 
@@ -169,7 +175,7 @@ class Engine:
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
 
     def _until_eos(self, drafted: Drafted, verdict: Verdict) -> Verdict:
-        """The verdict cut after an accepted end-of-sequence token."""
+        """The verdict without what follows an accepted end-of-sequence token."""
         for i, row in enumerate(verdict.rows):
             if drafted.token_ids[row] in self.pair.eos_ids:
                 return verdict._replace(rows=verdict.rows[: i + 1], token_id=None)

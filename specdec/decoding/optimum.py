@@ -14,9 +14,9 @@ One draft takes less than 1 ms at 150,000 tokens."""
 
 
 def optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
-    """The most that any rule can accept of the position after this row, or None: see `trace.Step`.
+    """The highest probability with which any rule can accept a child of this row; see `trace.Step`.
 
-    log_p: [vocabulary].
+    None where it is not defined. log_p: [vocabulary].
     """
     log_q, replacement = drafted.log_q[row], bool(drafted.draws)
     drafts = drafted.draws[row] if replacement else drafted.topology.children[row]

@@ -101,12 +101,13 @@ def measure_acceptance(
     top_k: int = 0,
     top_p: float = 1.0,
 ) -> np.ndarray:
-    """Acceptance by child index [up to 8] of a pair: what `optimal_topology` takes.
+    """Acceptance by child index [up to 8] of a pair, as `optimal_topology` takes it.
 
-    Estimated from about 250 tokens decoded after the prompt, by default after a few fixed ones, which gives
-    the same to every caller; once per pair, method, sampling and prompt. It may increase somewhere, by chance
-    or truly. Under traversal verification, SpecInfer and SpecTr a child's acceptance depends on the rest of
-    its tree: they have GSD's, from which better trees grow than from their own. ValueError as in `stream`.
+    It is estimated once per pair, method, sampling and prompt, from about 250 tokens that are decoded after
+    the prompt. Without a prompt a few fixed ones are used, which gives every caller the same result. The
+    rates may increase at some index, by chance or truly. Under traversal verification, SpecInfer and SpecTr,
+    a child's acceptance depends on the rest of its tree. For these methods the result is GSD's acceptance,
+    from which better trees grow than from their own. ValueError as in `stream`.
     """
     settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
@@ -151,7 +152,10 @@ class Run(Iterator[Round]):
         return next(self._iterator)
 
     def begin(self) -> Engine:
-        """The caches and the noise of a run that has not begun; the caller advances it from now on."""
+        """Creates the caches and the noise of a run that has not begun.
+
+        From now on the caller advances it.
+        """
         if self.begun:
             raise ValueError("the run has begun already, and only one can advance it; start another one")
         self.begun = True

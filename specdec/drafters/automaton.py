@@ -37,7 +37,10 @@ class SuffixAutomaton:
         self.empty = self.whole = Occurring(0)
 
     def follow(self, text_ids: Sequence[int]) -> None:
-        """Become the automaton of this text, which may extend the one before or be another one."""
+        """Makes this the automaton of the given text.
+
+        If the text extends the previous one, only new tokens are added.
+        """
         if list(text_ids[: len(self.text)]) != self.text:
             self._begin()
         for token_id in text_ids[len(self.text) :]:
@@ -57,7 +60,10 @@ class SuffixAutomaton:
 
 
 def _of_length(state: Occurring, token_id: int) -> Occurring:
-    """The state whose longest string is that of `state` and this token; split off where it is missing."""
+    """The state whose longest string is that of `state` plus this token.
+
+    It is split off from another state if it does not exist.
+    """
     longer = state.next[token_id]
     if longer.length == state.length + 1:
         return longer

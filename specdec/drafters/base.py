@@ -24,12 +24,12 @@ class Drafter(Protocol):
 
     @property
     def session(self) -> Session | None:
-        """See `Drafter`."""
+        """The draft model's session, which takes in the prompt; None without a model."""
         ...
 
     @property
     def context_length(self) -> int:
-        """See `Drafter`."""
+        """The most tokens of a text after which it can draft."""
         ...
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
@@ -51,12 +51,12 @@ class NoDrafter:
     context_length = UNLIMITED
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:  # noqa: ARG002
-        """The root alone."""
+        """The tree with the root alone."""
         yield from ()
         return only_root(text_ids)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Nothing was drafted."""
+        """Does nothing, because nothing was drafted."""
 
 
 def only_root(text_ids: Sequence[int]) -> Drafted:

@@ -29,7 +29,7 @@ class ContextDrafter(DraftSession):
         self.acceptance, self.k = tree.acceptance, tree.k
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
-        """As in `Drafter`: a tree of at most k nodes."""
+        """Drafts a tree of at most k nodes; see `Drafter.draft`."""
         if not depth:
             return only_root(text_ids)
         root = Branch(text_ids[-1])
@@ -41,7 +41,7 @@ class ContextDrafter(DraftSession):
     def _grow_ersd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Plan a tree, score and race its unseen nodes, and plan again until no node of it is unseen."""
+        """Plans a tree, scores and races its new nodes, and plans again until the tree has no new node."""
         unscored = [root]
         while True:
             self._raced_ersd(unscored, logits, noise)
@@ -61,7 +61,7 @@ class ContextDrafter(DraftSession):
     def _grow_gsd(
         self, root: Branch, logits: Tensor, depth: int, noise: PositionNoise
     ) -> Requesting[list[Branch]]:
-        """Level by level: decide the child counts, then look at the race and the uniforms."""
+        """Grows level by level: first decides the child counts, then looks at the race and the uniforms."""
         level = [root]
         taken: list[Branch] = []
         for above in range(depth):
@@ -93,7 +93,7 @@ class ContextDrafter(DraftSession):
         )
 
     def _log_q(self, nodes: list[Branch], logits: Tensor) -> Tensor:
-        """log q [n, vocabulary] of nodes that the draft has scored; each keeps its row."""
+        """log q [n, vocabulary] of nodes that the draft has scored; each node also stores its row."""
         log_q = log_probs(logits, self.sampling, self.vocab_size)
         for node, row in zip(nodes, log_q, strict=True):
             node.log_q = row
@@ -103,7 +103,7 @@ class ContextDrafter(DraftSession):
         return self.score(nodes, [node.token_id for node in nodes], [node.parent for node in nodes])
 
     def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:
-        """The taken nodes in level order."""
+        """The tree of these nodes, in level order."""
         taken_ids, order, parents = {id(node) for node in taken}, [root], [-1]
         for row, node in enumerate(order):  # grows while it is read: breadth first
             children = [child for child in node.children or () if id(child) in taken_ids]

@@ -24,7 +24,10 @@ class IndependentDrafter(ModelDrafter):
     _draws: dict[Node, list[int]]  # tokens of each node's draws
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
-        """As in `Drafter`, with draws that may be equal: `Drafted.draws` has all of them."""
+        """Drafts a tree from independent draws; see `Drafter.draft`.
+
+        `Drafted.draws` holds equal draws too.
+        """
         self._draws = {}
         drafted = yield from super().draft(text_ids, depth, noise)
         topology, draws = drafted.topology, []

@@ -35,7 +35,10 @@ class DraftSession:
         self._lag = self._scored = 0
 
     def score_root(self, text_ids: Sequence[int], root: Hashable = 0) -> Requesting[Tensor]:
-        """Score what the cache lacks; returns the logits [1, vocabulary or more] of what follows the root."""
+        """Scores the tokens that the cache lacks.
+
+        Returns the logits [1, vocabulary or more] after the root.
+        """
         lag = text_ids[self.session.length :]
         self._lag = self._scored = len(lag)
         self._numbers = {root: len(lag) - 1}
@@ -52,11 +55,14 @@ class DraftSession:
         return self._forward(token_ids, above)
 
     def rename(self, rows: Mapping[Any, int]) -> None:
-        """Call the scored nodes by these rows from now on; a node without a row is forgotten."""
+        """Names the scored nodes by these rows from now on, and forgets nodes without a row."""
         self._numbers = {rows[node]: n for node, n in self._numbers.items() if node in rows}
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit the lag and the accepted rows that were scored; an accepted leaf was not."""
+        """Commits the tokens that the draft lagged behind, and the accepted rows that it scored.
+
+        An accepted leaf was not scored.
+        """
         scored = [self._numbers[row] for row in rows if row in self._numbers]
         self.session.commit([*range(self._lag), *scored])
         self._numbers, self._lag = {}, 0
@@ -75,7 +81,7 @@ class ModelDrafter(DraftSession):
         self._limited = cache(topology.limited)
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
-        """As in `Drafter`: asks for one forward of each level with children."""
+        """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
         topology = self._limited(depth)
         if not topology.num_draft_tokens:
             return only_root(text_ids)
@@ -124,7 +130,7 @@ class ModelDrafter(DraftSession):
         logits: dict[int, Tensor],
         known: dict[int, Tensor],
     ) -> Drafted:
-        """Leave out the nodes that q had no support for. All arguments are by row of the topology."""
+        """The drafted tree without the nodes beyond q's support. All arguments are by row of the topology."""
         rows = sorted(tokens)
         if len(rows) < len(topology.parents):
             topology = topology.subset(rows[1:])

@@ -25,7 +25,10 @@ class NGram:
         return NGram(self.shortest)
 
     def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
-        """At most one continuation, as long as the topology is deep; it may repeat its own beginning."""
+        """At most one continuation, as long as the topology is deep.
+
+        If the text's end is reached while copying, copying goes on with the copied tokens.
+        """
         self._index.follow(text_ids)
         match = self._index.whole.shorter
         if match is None or match.length < self.shortest:

@@ -50,7 +50,7 @@ class Estimator(Protocol):
 
 
 def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
-    """The drafter, a function as its `propose`; ValueError where it has neither of the methods."""
+    """The drafter; a function becomes an object with `propose`. ValueError if both methods are missing."""
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     if drafter is None or any(callable(getattr(drafter, name, None)) for name in ("propose", "law")):
@@ -71,7 +71,7 @@ def drafter_name(drafter: Proposer | Estimator) -> str:
 
 
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology: Topology) -> Drafter:
-    """One run's drafter from a checked user's drafter; ValueError names a `new_run` that gives none."""
+    """The drafter of one run, from a checked user's drafter. ValueError if `new_run` returns no drafter."""
     name = drafter_name(drafter)
     own = checked_drafter(drafter.new_run() if hasattr(drafter, "new_run") else drafter)
     if own is None:
@@ -91,7 +91,7 @@ class ProposedDrafter:
         self.vocab_size, self.sampling, self.topology = vocab_size, sampling, topology
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
-        """As in `Drafter`. ValueError names a proposal that does not fit."""
+        """Drafts a tree from the proposals; see `Drafter.draft`. ValueError names an invalid proposal."""
         yield from ()  # it needs no forward
         topology = self.topology.limited(depth)
         if not topology.num_draft_tokens:
@@ -105,7 +105,7 @@ class ProposedDrafter:
         return Drafted(topology, token_ids, [log_q.get(row) for row in (0, *rows)])
 
     def commit(self, rows: Sequence[int]) -> None:
-        """There is no cache."""
+        """Does nothing, because there is no cache."""
 
     def _tokens(
         self,
@@ -113,7 +113,10 @@ class ProposedDrafter:
         topology: Topology,
         noise: PositionNoise,  # noqa: ARG002
     ) -> tuple[dict[int, int], dict[int, Tensor]]:
-        """Token, and log q of inner nodes, by row; equal beginnings of continuations share rows."""
+        """The token of each row, and log q of rows with children.
+
+        Continuations share their common beginnings.
+        """
         proposed = self.user.propose(tuple(text_ids), topology)
         if isinstance(proposed, str) or not isinstance(proposed, Iterable):
             raise ValueError(f"{self.name}: propose() gave {proposed!r:.60}, and no list of continuations")
@@ -178,7 +181,7 @@ class EstimatedDrafter(ProposedDrafter):
 
 
 def _child(topology: Topology, tokens: Mapping[int, int], row: int, token_id: int, where: str) -> int:
-    """The row's child with this token, or the first without one."""
+    """The row's child with this token; without one, its first child that has no token yet."""
     children = topology.children[row]
     for child in children:
         if tokens.get(child, token_id) == token_id:

@@ -27,7 +27,7 @@ class Suffix:
         return Suffix(self.shortest)
 
     def law(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:
-        """Weights of the next token after text and drafted tokens; none where no suffix occurred before."""
+        """Weights of the token after the text and these drafted tokens; empty for an unknown suffix."""
         self._index.follow(text_ids)
         state, length = self._longest(drafted_ids)
         weights: dict[int, float] = {}

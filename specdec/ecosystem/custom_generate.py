@@ -157,7 +157,7 @@ def _draft(
 
 
 def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
-    """Tokens that end a text."""
+    """The tokens that end a text."""
     listed = [each.eos_token_id for each in criteria if hasattr(each, "eos_token_id")]
     return frozenset(token_id for ids in listed for token_id in torch.as_tensor(ids).flatten().tolist())
 

@@ -89,9 +89,9 @@ def check_processors(
 
 
 def _check_memory(processor: Any, input_ids: Tensor, width: int, eos_ids: frozenset[int]) -> None:
-    """Ask about the prompts and a continuation of them, twice; answers and state must be the same both times.
+    """Asks the processor twice about the prompts and a continuation; answers and state must be equal.
 
-    A processor may set itself up, or store an answer by its text, when it is first asked.
+    On its first use, a processor may initialise itself or store an answer for a text.
     """
 
     def ask() -> tuple[list[Tensor], Any]:
@@ -229,7 +229,7 @@ class _ProcessedSession:
         return torch.stack([self._processed(process, path, row) for path, row in new])
 
     def commit(self, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes, and drop all others."""
+        """Commits these pending nodes and drops all others."""
         self._session.commit(nodes)
         if self._model.scored is not None:
             self._model.scored += [self._raw[node].clone() for node in nodes]

@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
 
 def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: int, seed: int) -> list[Plan]:
-    """Runs of all kinds, of `tokens` tokens on average."""
+    """Runs with all methods, trees and samplings, of `tokens` tokens on average."""
     random = Random(seed)
     result = []
     for number in range(runs):
@@ -86,7 +86,10 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
 
 
 def compared(pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None) -> Found:
-    """What differs. spoil: breaks the batch before each step, to see that it is noticed."""
+    """Decodes runs together and alone, and counts the differences.
+
+    spoil: damages the batch before each step, to test that the damage is noticed.
+    """
     runs, most = _decoded(pair, planned, spoil)
     tokens, different = 0, []
     for plan, run in zip(planned, runs, strict=True):
@@ -105,7 +108,7 @@ def compared(pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], 
 def _decoded(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None
 ) -> tuple[list[Run], int]:
-    """The runs at their ends, and how many there were at once."""
+    """The runs after they have ended, and the largest number that were decoded at once."""
     company, step, most = Batch(pair), 0, 0
     runs = [stream(pair, plan.prompt, **plan.settings) for plan in planned]
     waiting, leaving = dict(zip(runs, planned, strict=True)), dict(zip(runs, planned, strict=True))
@@ -125,7 +128,7 @@ def _decoded(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compare and print. ValueError: a user's mistake."""
+    """Compares and prints. ValueError is a user's mistake."""
     parser = Parser(prog="python -m specdec.exactness.batched", description=__doc__)
     parser.add_argument("--runs", type=int, default=40, help="in one batch (default: 40)")
     parser.add_argument("--tokens", type=int, default=360, help="of a run on average (default: 360)")

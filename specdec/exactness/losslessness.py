@@ -108,7 +108,7 @@ class Check:
         self.accepting += round.tokens[0].kind == "accepted"
 
     def chi_square(self) -> ChiSquare:
-        """Test the decodes so far against the distribution."""
+        """Tests the outcomes of the decodes so far against the target's distribution, by Pearson's χ²."""
         return chi_square(self.counts, self.distribution)
 
 
@@ -141,8 +141,8 @@ def _next_token(model: Model, text_ids: list[int]) -> list[float]:
 def chi_square(counts: Mapping[Any, int], distribution: Mapping[Any, float]) -> ChiSquare:
     """Pearson's test of counted outcomes against a distribution.
 
-    Outcomes with fewer than 5 expected counts are pooled into a cell of their own, or into the last cell if
-    they do not reach 5 together. The p-value is 0 if an outcome came that has no probability.
+    Outcomes with fewer than 5 expected counts are pooled in one cell, or in the last cell if they do not
+    reach 5 together. The p-value is 0 if an outcome of probability 0 was counted.
 
     The χ² approximation understates small p-values. A statistic whose p-value is stated as 2e-7 is up to 8
     times as likely if all cells expect 5 counts, and twice as likely if they expect 14. For 1e-9 these

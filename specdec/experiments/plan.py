@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def count(self) -> int:
-        """The number of runs that every point needs, estimated from the finished ones."""
+        """The number of runs that each point needs, estimated from the finished runs."""
         return self.run_count(self.planned)
 
     def finished_runs(self, item: Planned) -> list[Record]:

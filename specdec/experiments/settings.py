@@ -33,8 +33,7 @@ class Settings:
     max_new_tokens: most tokens of one text.
     positions: contexts per prompt at which acceptance by index is computed exactly; 0 for none.
     sequence, batch, specinfer, optimal: the k of each strategy, in rising order. The largest sequence and
-    batch
-    run first; their acceptance by index determines the optimal trees.
+    batch run first; their acceptance by index determines the optimal trees.
     ValueError names a setting that does not fit.
     """
 

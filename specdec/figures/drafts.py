@@ -20,9 +20,9 @@ OPTIMA = {
 
 
 def accepted(p: Tensor, q: Tensor) -> dict[str, list[float]]:
-    """Probability that one of n drafts is accepted, for n = 1 to `MOST`.
+    """Name -> probability that one of n drafts is accepted, for n = 1 to `MOST`.
 
-    The names are those of `RULES` and `OPTIMA`. p and q are the target's and the draft's distribution.
+    Names: the keys of `RULES` and `OPTIMA`. p and q: the target's and the draft's distribution.
     """
     counts = range(1, MOST + 1)
     return {

@@ -2,8 +2,8 @@
 
 The page gets the traces, their marks and the axes. Its scripts fill in the numbers and pass the figure to
 `Plotly.react`. A colour is a name from `assets/shared/colours.css`, which the browser resolves when it draws.
-The same figure therefore fits a light and a dark page. `whole` resolves the names for a notebook. Traces
-that belong together share one `legendgroup`, whose name stands in the legend.
+The same figure therefore fits a light and a dark page. `whole` resolves the names for a notebook. Traces that
+belong together share one `legendgroup`, whose name stands in the legend.
 """
 
 from __future__ import annotations

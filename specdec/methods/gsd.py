@@ -14,10 +14,10 @@ from specdec.race import Noise
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     """Greedy speculative decoding (Algorithm 4 of the paper, corrected): a `Verifier`.
 
-    At each node the children x are tried in order: accept when u < p[x] / q[x]; on rejection p becomes
-    the residual and q is renormalised without x. All rejected: emit a sample of the residual; at a
-    leaf: a sample of p. Children drafted without probabilities have q = 1: p is sampled once, and the child
-    with that token is accepted. The noise must be independent of the race of the drafting.
+    At each node the children x are tested in order. A child is accepted if u < p[x] / q[x]. On a rejection p
+    becomes the residual, and q is renormalised without x. If all are rejected, a sample of the residual is
+    emitted; at a leaf, a sample of p. Children drafted without probabilities have q = 1: p is sampled once,
+    and the child with that token is accepted. The noise must be independent of the drafting race.
     """
     return one_by_one(drafted, log_p, noise, Residual)
 
@@ -28,7 +28,10 @@ def one_by_one(
     noise: Noise,
     residual: Callable[[Tensor, Tensor | None], Residual],
 ) -> Verdict:
-    """The tests of Algorithm 4 at each node, one child after the other. residual: makes a node's state."""
+    """Tests the children of each node one after the other, as Algorithm 4 does.
+
+    residual: creates the state of P and Q at a node.
+    """
     topology, token_ids, log_q, _ = drafted
 
     def decide(row: int) -> Decision:
@@ -47,6 +50,6 @@ def one_by_one(
 
 
 def _sampled_once(token_id: int, candidates: Sequence[int], token_ids: Sequence[int]) -> Decision:
-    """Accept the candidate with this token, a sample of p, or emit the token where there is none."""
+    """Accepts the candidate with this token, a sample of p; if there is none, emits the token."""
     child = next((child for child in candidates if token_ids[child] == token_id), None)
     return Decision(child, token_id if child is None else None)

@@ -48,7 +48,7 @@ class Residual:
         self._log_scale = 0.0
 
     def probabilities(self, token_id: int) -> tuple[float, float]:
-        """p and q of this token now."""
+        """The present p and q of this token."""
         log_q = float(self.log_q[token_id])
         p = max(math.exp(self.log_p[token_id]) - math.exp(log_q + self.log_level), 0.0) / self.sums[-1]
         return p, math.exp(log_q - self.log_rest)
@@ -74,7 +74,7 @@ class Residual:
         return excess
 
     def subtract_draft(self, more: bool, weight: float) -> float:
-        """P becomes max(P - Q, 0), normalised: λ grows by S / c. Arguments and result as in `reject`."""
+        """Replaces P by max(P - Q, 0), normalised: λ grows by S / c. Arguments and result as in `reject`."""
         before, log_weight = self.sums[-1], math.log(weight)
         log_growth = math.log(before) - self.log_rest - log_weight
         growth = math.exp(min(log_growth + self._log_scale, _MOST_LOG))
@@ -90,7 +90,7 @@ class Residual:
         return weight / before * self.sums[-1]
 
     def remove_from_draft(self, token_id: int) -> None:
-        """Q is renormalised without this token, which was drafted from it as it was."""
+        """Renormalises Q without this token, which was drafted from Q as it was before."""
         before = math.exp(self.log_rest) if len(self.rejected) > 1 else _running(self._q_parts)[-1]
         rest = before - math.exp(self.log_q[token_id])
         if rest > _LEAST_REST:
@@ -103,7 +103,7 @@ class Residual:
             self._q_parts, self._log_scale = parts_of(self.log_q, self.log_rest), self.log_rest
 
     def replace(self, weights: Sequence[Tensor]) -> bool:
-        """P becomes these weights, by parts; False, and P stays, where they are all zero."""
+        """Replaces P by these weights, given in parts. If all are zero, P stays and the result is False."""
         sums = _running(weights)
         if sums[-1] > 0:
             self.weights, self.sums = weights, sums
@@ -138,6 +138,9 @@ def _running(weights: Sequence[Tensor]) -> list[float]:
 
 
 def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
-    """The first of these running sums above `limit`; where rounding leaves none, the last that adds any."""
+    """Index of the first running sum above `limit`.
+
+    If rounding leaves none, the last index that adds mass.
+    """
     first = bisect_right(sums, limit)
     return first if first < len(sums) else bisect_left(sums, sums[-1])

@@ -17,7 +17,7 @@ from specdec.race import Noise
 
 
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """SpecInfer's rule, beside the paper: GSD's with the rejected tokens left in q. A `Verifier`.
+    """SpecInfer's rule (not in the paper): GSD, but rejected tokens stay in q. A `Verifier`.
 
     At each node draw x is accepted when u < p[x] / q[x]; on rejection p becomes the residual max(p - q, 0). A
     draw of a rejected token is rejected again, since p has nothing left there, and p loses q once more.
@@ -29,4 +29,4 @@ class ResidualOfDraws(Residual):
     """As `Residual`, but q stays whole: an independent draw may be a token that was rejected before."""
 
     def remove_from_draft(self, token_id: int) -> None:
-        """Nothing: q stays."""
+        """Does nothing: q keeps the token."""

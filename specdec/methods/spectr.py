@@ -29,7 +29,7 @@ def verify(
     noise: Noise,
     threshold: Callable[[Parts, Parts, int], float] | None = None,
 ) -> Verdict:
-    """k-SEQ, beside the paper: a `Verifier`. threshold: gives ρ, by default `k_seq_threshold`.
+    """k-SEQ (not in the paper): a `Verifier`. threshold: function that gives ρ.
 
     At a node with n draws each of them, x, is accepted when u < p[x] / (ρ q[x]), in the order in which they
     were drawn. With β = Σ min(q, p / ρ), all are rejected with probability (1 - β)^n; then a sample of
@@ -57,9 +57,10 @@ def verify(
 
 
 def k_seq_threshold(p: Parts, q: Parts, n: int) -> float:
-    """ρ of n draws, beside the paper: 1 - (1 - β)^n = ρβ with β = Σ min(q, p / ρ), from 1 to n.
+    """ρ for n draws, from 1 to n: the root of 1 - (1 - β)^n = ρβ with β = Σ min(q, p / ρ).
 
-    By regula falsi in its Illinois form, with a dozen sums over the vocabulary. Never below the root.
+    The rule is not in the paper. The root is found by regula falsi in its Illinois form, with about a dozen
+    sums over the vocabulary. The result is never below the root, and the rule is lossless for any such ρ.
     """
     low, high = 1.0, float(n)
     at_low, at_high = (_excess(p, q, rho, n) for rho in (low, high))
@@ -94,7 +95,7 @@ def _any_of(beta: float, n: int) -> float:
 
 
 def _rest(p: Parts, q: Parts, rho: float, n: int) -> list[Tensor]:
-    """What n rejections leave of p."""
+    """The distribution that remains of p after n rejections, unnormalised."""
     beta = _overlap(p, q, rho)
     accepted = _any_of(beta, n) / beta if beta > 0 else float(n)
     return [(a - accepted * torch.minimum(b, a / rho)).clamp_min_(0) for a, b in zip(p, q, strict=True)]

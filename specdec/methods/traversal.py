@@ -35,7 +35,7 @@ class Node:
 
 
 def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
-    """Traversal verification, beside the paper, of a tree drafted without replacement: a `Verifier`.
+    """Traversal verification of a tree drafted without replacement (not in the paper): a `Verifier`.
 
     All of the noise, and that of the drafting, must be of this round and this node alone (`RoundNoise`): many
     nodes of one depth may be looked at, and positions that are not reached.
@@ -50,7 +50,7 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
 
 
 def leaves_first(remaining: Remaining, noise: Noise) -> Verdict:
-    """The loop of `verify`."""
+    """The loop of `verify`, which tests leaves first."""
     topology, attempts = remaining.drafted.topology, list[Attempt]()
     while (leaf := remaining.first_leaf()).row:  # the root is accepted without a test
         *parent, child_index = topology.path(leaf.row)
@@ -73,21 +73,21 @@ class Remaining:
         self._residuals: dict[int, Residual] = {}
 
     def first_leaf(self) -> Node:
-        """The end of the path, after lengthening it as far as children remain."""
+        """The first remaining leaf below the path's end; the path then leads to it."""
         # below a weight of 0 all weights are 0: nothing there needs to be looked at
         while (node := self.path[-1]).weight > 0 and node.deleted < len(self._children(node)):
             self.path.append(self.next_child(node))
         return node
 
     def residual(self, node: Node) -> Residual:
-        """P and Q after this node, as its deleted children leave them; made when it is first needed."""
+        """P and Q at this node after the deletion of some children, computed on first use."""
         row = node.row
         if row not in self._residuals:
             self._residuals[row] = Residual(self.log_p[row], self.drafted.log_q[row])
         return self._residuals[row]
 
     def delete(self, leaf: Node) -> None:
-        """Delete the end of the path; its parent goes on with what that leaves of it."""
+        """Deletes the leaf at the path's end and updates its parent's P, Q and weight."""
         assert self.path.pop() is leaf
         node = self.path[-1]
         node.deleted += 1
@@ -97,7 +97,7 @@ class Remaining:
         node.weight = rest / (rest + 1 - node.weight) if rest else float(node.row == 0)
 
     def next_child(self, node: Node) -> Node:
-        """The first child of the node that is not deleted."""
+        """The first child of the node that has not been deleted."""
         child = self._children(node)[node.deleted]
         p, q = self.residual(node).probabilities(self.drafted.token_ids[child])
         weight = min(node.weight * p / q, 1.0) if q > 0 else float(p > 0)

@@ -29,7 +29,10 @@ class Drafted(NamedTuple):
     draws: Sequence[Sequence[int]] = ()
 
     def candidates(self, row: int) -> Sequence[int]:
-        """The children of this row in the order of their tests, one that was drawn twice there twice."""
+        """The children of this row in the order of their tests.
+
+        A child that was drawn twice is listed twice.
+        """
         return self.draws[row] if self.draws else self.topology.children[row]
 
 
@@ -74,9 +77,9 @@ class Decision(NamedTuple):
 
 
 def descend(topology: Topology, decide: Callable[[int], Decision], kind: Kind) -> Verdict:
-    """The loop of Algorithms 4 and 5: from the root to accepted children until there is none.
+    """The loop of Algorithms 4 and 5: goes from the root to accepted children until none is accepted.
 
-    decide: the decision at a row. kind: of a token that is emitted where there were children.
+    decide: makes the decision at a row. kind: the kind of the last token if it replaces rejected children.
     """
     row = 0
     rows: list[int] = []

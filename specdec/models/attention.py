@@ -67,7 +67,7 @@ class _TextAttention:
         self._into = text.kv[:, :, text.places].unbind()
 
     def __call__(self, layer: int, qkv: Tensor) -> Tensor:
-        """As `Attention`, for this text alone."""
+        """Attention of this text alone; see `Attention`."""
         heads, n = self._heads, qkv.shape[1]
         queries, new = qkv[: heads.queries], qkv[heads.queries :]
         self._into[layer].copy_(new)

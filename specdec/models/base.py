@@ -32,7 +32,7 @@ class Session(Protocol):
 
     @property
     def length(self) -> int:
-        """Committed tokens."""
+        """Number of committed tokens."""
         ...
 
     def prefill(self, token_ids: Sequence[int]) -> None:
@@ -83,7 +83,7 @@ class SessionKind:
     decoder: Callable[[PreTrainedModel], LeanDecoder | CompiledDecoder] | None = None
 
     def on(self, model: PreparedModel) -> PreparedModel:
-        """The model with this kind of session; raises what building its decoder raises."""
+        """The model with this kind of session. Raises the errors of building its decoder."""
         return replace(model, kind=self, decoder=self.decoder and self.decoder(model.module))
 
 
@@ -110,7 +110,7 @@ class PreparedModel:
 
     @property
     def capability(self) -> Capability:
-        """What its sessions can score."""
+        """The shapes that its sessions can score: trees, sequences or single tokens."""
         return self.kind.capability
 
     def session(self) -> Session:
@@ -118,6 +118,6 @@ class PreparedModel:
         return self.kind.open(self)
 
     def check_room(self, position: int) -> None:
-        """ValueError where a position lies beyond the context."""
+        """ValueError if a position lies beyond the model's context."""
         if position >= self.context_length:
             raise ValueError(f"{self.name} has a context of {self.context_length} tokens, which is full")

@@ -36,12 +36,15 @@ class _Part(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """n, new nodes."""
+        """n, the number of new nodes."""
         return len(self.request.token_ids)
 
 
 def answers(requests: Sequence[Request]) -> list[Answer]:
-    """The answers to requests of different sessions, in their order. A request that fails has its error."""
+    """The answers to requests of different sessions, in order.
+
+    The answer to a failed request is its error.
+    """
     result: list[Answer] = [None] * len(requests)
     shared: dict[tuple[type, PreparedModel], list[int]] = {}
     for number, request in enumerate(requests):
@@ -67,7 +70,7 @@ def _alone(request: Request) -> Answer:
 
 @torch.inference_mode()
 def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result: list[Answer]) -> None:
-    """Answer the requests with these numbers, all of sessions of one model."""
+    """Answers the requests with these numbers in one forward. All must belong to sessions of one model."""
     parts = []
     # Requests for logits come first: theirs are the first rows.
     for number in sorted(numbers, key=lambda number: requests[number].parents is None):
@@ -87,7 +90,10 @@ def _answer_together(requests: Sequence[Request], numbers: Sequence[int], result
 
 
 def _logits(parts: Sequence[_Part]) -> Sequence[Answer]:
-    """Of each part [n, vocabulary], None for a piece of a text; where all at once fails, one by one."""
+    """The logits of each part [n, vocabulary], None for a piece of a prompt.
+
+    If the common forward fails, each part gets a forward of its own.
+    """
     if not parts:
         return []
     try:

@@ -29,9 +29,9 @@ LARGEST_STACK = 1 << 28
 
 
 def _moved(prefix: int, nodes: Sequence[int]) -> tuple[int, list[int]]:
-    """Where committed nodes go: the first place, and the places of the nodes that have to move there.
+    """The first place to which committed nodes must be moved, and the present places of those nodes.
 
-    Nodes that are numbered 0, 1, ... lie right behind the prefix already.
+    Nodes that are numbered 0, 1, ... lie directly behind the prefix already.
     """
     in_place = next((i for i, node in enumerate(nodes) if i != node), len(nodes))
     return prefix + in_place, [prefix + node for node in nodes[in_place:]]
@@ -49,7 +49,7 @@ class StackedCache:
         self._chunk = chunk
 
     def reserved(self, used: int, end: int) -> Tensor:
-        """The places of the first `end` tokens, of which `used` are filled; the buffer grows if need be."""
+        """The places of the first `end` tokens, of which `used` are filled; the buffer grows if necessary."""
         if end > self.buffer.shape[2]:
             layers, heads, _, size = self.buffer.shape
             larger = self.buffer.new_empty(layers, heads, end + self._chunk, size)
@@ -58,14 +58,14 @@ class StackedCache:
         return self.buffer[:, :, :end]
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
-        """Move these pending nodes to the end of a prefix of so many tokens."""
+        """Moves these pending nodes to the end of a prefix of `prefix` tokens."""
         first, rows = _moved(prefix, nodes)
         if rows:
             indices = upload(rows, self.buffer.device)
             self.buffer[:, :, first : first + len(rows)] = self.buffer.index_select(2, indices)
 
     def commit_all(self, length: int) -> None:
-        """Do nothing: tokens behind the prefix are overwritten."""
+        """Does nothing, because tokens behind the prefix are overwritten."""
 
 
 class BufferLayer(DynamicLayer):
@@ -86,7 +86,7 @@ class BufferLayer(DynamicLayer):
         self.moved = False
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Take over dtype and device from the first keys and values; `update` makes the room."""
+        """Takes dtype and device from the first keys and values. `update` allocates the buffer."""
         self.dtype, self.device = key_states.dtype, key_states.device
         self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
         self.is_initialized = True
@@ -107,7 +107,7 @@ class BufferLayer(DynamicLayer):
         return self.keys[:, :, start:end], self.values[:, :, start:end]
 
     def get_seq_length(self) -> int:
-        """Tokens held, committed and pending."""
+        """Number of tokens held, committed and pending."""
         return self.used
 
     def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
@@ -147,14 +147,14 @@ class TreeCache(Cache):
         self._stacks: list[Tensor] = []
 
     def commit(self, prefix: int, nodes: Sequence[int]) -> None:
-        """Commit these pending nodes after a prefix of so many tokens, and drop all others."""
+        """Commits these pending nodes after a prefix of `prefix` tokens, and drops all others."""
         first, rows = _moved(prefix, nodes)
         if rows:
             self._gather(first, rows)
         self.commit_all(prefix + len(nodes))
 
     def commit_all(self, length: int) -> None:
-        """Let the prefix be the first `length` tokens, and nothing be pending."""
+        """Makes the first `length` tokens the prefix; no node is pending afterwards."""
         for layer in self.layers:
             layer.committed = layer.used = length
 
@@ -271,7 +271,7 @@ def _depths_and_ancestors(parents: Sequence[int]) -> tuple[Tensor, Tensor]:
 
 
 def _windowed(depths: Tensor, visible: Tensor, first: int, columns: int, window: int | None) -> Tensor:
-    """Bool [n, prefix columns + m]: what the nodes from `first` on see through a window."""
+    """Bool [n, prefix columns + m]: the tokens that each node from `first` on may attend to in a window."""
     if window is None:
         return visible[first:]
     # A node is depth + 1 positions behind the last prefix token; positions `window` behind are hidden.

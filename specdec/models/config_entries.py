@@ -35,7 +35,7 @@ _IMPLEMENTATIONS = ("attn_implementation", "experts_implementation")
 
 
 def check_entries(entries: Any, name: str) -> None:
-    """ValueError where entries of a config.json are not believable, or lead to other code or files.
+    """ValueError if entries of a config.json have impossible sizes or lead to other code or files.
 
     name: the model's name in messages.
     """
@@ -88,7 +88,7 @@ def check_quantisation(config: Any, name: str) -> None:
 
 
 def _all_entries(entries: Any) -> Iterator[tuple[str, Any]]:
-    """Keys and values, those of the parts of a composite model too."""
+    """All keys and values, including those of the parts of a composite model."""
     if not isinstance(entries, Mapping):
         return
     for key, value in entries.items():

@@ -66,15 +66,18 @@ class HFModel:
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens.
 
-        ValueError where the module's weights have other shapes now, or the module can't be run any more. The
-        model then stays as it was, and serves again when its module is as it was.
+        ValueError if the module's weights have changed their shapes, or if the module can't be run any more.
+        The model then stays as it was. It works again when its module has been restored.
         """
         self._follow_weights()
         return self._prepared.session()
 
     @property
     def arithmetic(self) -> str:
-        """How its logits are computed: where it is the same on the same machine, so is every bit of them."""
+        """A description of how logits are computed.
+
+        Where it is equal on one machine, logits are equal bit for bit.
+        """
         if isinstance(self.decoder, CompiledDecoder):
             return f"compiled forward, {self.decoder.kind} weights, float32 sums, cpu"
         forward = "transformers' forward" if self.decoder is None else "lean forward"
@@ -82,9 +85,9 @@ class HFModel:
         return f"{forward}{packed}, {str(self.dtype).removeprefix('torch.')}, {self.device.type}"
 
     def to(self, device: str | torch.device) -> HFModel:
-        """Move to another device, without a new check.
+        """Moves the model to another device without a new check.
 
-        For GPUs that are lent only while something runs: nothing can be checked on them before.
+        This serves GPUs that are lent only while something runs, on which nothing can be checked before.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))

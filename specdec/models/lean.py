@@ -123,7 +123,7 @@ class LeanDecoder:
 
 
 def _norm(module: Any, pack: bool) -> Project:
-    """RMSNorm in as few operations."""
+    """An RMSNorm with as few operations as possible."""
     weight, eps = module.weight, module.variance_epsilon
     if weight.dtype == torch.float64:
         return module  # which rounds to float32 on the way

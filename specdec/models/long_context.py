@@ -72,12 +72,12 @@ class LongContextCheck:
 
     @property
     def missing(self) -> str | None:
-        """Why there is no copy; None where there is one, or none was needed."""
+        """Why there is no copy; None if there is one or none was needed."""
         return self._verdicts.get("copy")
 
     @property
     def shortfall(self) -> int:
-        """Tokens that a text must stay below the stated context."""
+        """The number of tokens by which a text must be shorter than the stated context."""
         if "shortfall" not in self._verdicts:
             self._verdicts["shortfall"] = 0 if self._copy is None else self._copy.shortfall
         return self._verdicts["shortfall"]
@@ -122,7 +122,7 @@ def _small_copy(original: PreTrainedModel) -> SmallCopy:
 
 
 def _shortfall(plain: PlainForwards, context: int) -> int:
-    """Tokens that a context lacks: RoBERTa's positions begin after that of the padding."""
+    """The number of tokens that a context lacks. RoBERTa's positions start after that of the padding."""
     if context > LONGEST_TRIED:
         return 0
     for missing in range(MOST_SHORTFALL):
@@ -159,7 +159,7 @@ def _verdicts_of(module: PreTrainedModel) -> dict[str, Any]:
 
 
 def _strides(capability: Capability, end: int) -> Iterator[ScriptedForward]:
-    """Forwards from the first token to the end of a text of so many tokens, none beyond."""
+    """A script of forwards from the first token to the end of a text of `end` tokens."""
     length = 0
     for step in cycle(STRIDES[capability]):
         if length + len(step.parents) > end:

@@ -62,7 +62,7 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all parts, in bytes."""
         return sum(self)
 
 
@@ -76,7 +76,7 @@ class Placement(NamedTuple):
 
     @property
     def need(self) -> Need:
-        """Its memory there."""
+        """The memory that the model needs at this place."""
         return need_of(self.shape, self.dtype, on_cpu=place(self.device) == "cpu")
 
 
@@ -160,7 +160,7 @@ def free(where: str) -> int:
 
 
 def check_fits(plans: Iterable[Placement]) -> None:
-    """Raise ValueError where these models, together, need more memory than is free, and say how much."""
+    """ValueError, with the amounts, if these models together need more memory than is free."""
     at: dict[str, list[Placement]] = {}
     for plan in plans:
         at.setdefault(place(plan.device), []).append(plan)
@@ -174,7 +174,7 @@ def check_fits(plans: Iterable[Placement]) -> None:
 
 
 def gigabytes(number: int) -> str:
-    """Bytes in GB of 10^9, as sellers of memory count."""
+    """A number of bytes in GB of 10^9 bytes, as text."""
     return f"{number / 1e9:,.1f} GB" if number >= 1e8 else f"{number / 1e6:,.0f} MB"
 
 
@@ -202,7 +202,7 @@ def _cached_per_layer(config: PreTrainedConfig) -> int:
 
 
 def _container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that this process's container may still take; endless without a limit."""
+    """Bytes that this process's container may still use; infinite without a limit."""
     for folder, limit, used, given_back in _CGROUPS:
         try:
             most = (root / folder / limit).read_text().strip()

@@ -26,7 +26,7 @@ class PartialHead(nn.Linear):
 
 
 def spread(logits: Tensor, head: nn.Module) -> Tensor:
-    """Logits over the whole vocabulary of those [..., n] that an output layer's weights give."""
+    """Logits over the whole vocabulary, from logits [..., n] over the ids of an output layer."""
     if not isinstance(head, PartialHead):
         return logits
     full = logits.new_full((*logits.shape[:-1], head.vocab_size), -torch.inf)
@@ -35,7 +35,7 @@ def spread(logits: Tensor, head: nn.Module) -> Tensor:
 
 
 def linear_of(head: nn.Linear) -> nn.Linear:
-    """The weights of an output layer as an ordinary layer, whose logits `spread` takes."""
+    """The output layer as an ordinary linear layer; `spread` takes its logits."""
     if not isinstance(head, PartialHead):
         return head
     linear = nn.Linear(head.weight.shape[1], head.weight.shape[0], bias=False, device="meta")

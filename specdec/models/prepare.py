@@ -28,9 +28,9 @@ CHECKED = 20
 
 
 def prepare(module: PreTrainedModel, name: str) -> PreparedModel:
-    """Check a module and choose its kind of session.
+    """Checks a module and chooses its kind of session.
 
-    ValueError, with its name, where it can't be run as a causal language model.
+    ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
         check_sound(module)
@@ -38,7 +38,7 @@ def prepare(module: PreTrainedModel, name: str) -> PreparedModel:
 
 
 def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | None:
-    """The model with this kind of session and a new decoder from its weights; None where none fits."""
+    """The model with this kind of session and a new decoder from its weights; None if none fits."""
     try:
         return kind.on(model)
     except Exception as error:  # parts that were put into a module may lack anything
@@ -66,7 +66,10 @@ class _Search:
         )
 
     def best(self) -> PreparedModel:
-        """The model with the best kind of session, and a warning where it was not checked on longer texts."""
+        """The model with the best kind of session.
+
+        A warning follows if that was not checked on longer texts.
+        """
         model = self._best()
         if self._long.missing is None:
             return model
@@ -89,7 +92,7 @@ class _Search:
         return self._token_by_token(f"scoring several tokens at once, it {fault}")
 
     def _own_forward(self) -> PreparedModel | None:
-        """The model on a forward of ours; None where none fits."""
+        """The model with one of our own forwards; None if none fits."""
         if type(self._model.module) not in KNOWN:
             return None
         kinds = [LEAN]
@@ -104,7 +107,7 @@ class _Search:
         return None
 
     def _first(self, kinds: Iterable[SessionKind]) -> tuple[PreparedModel | None, str]:
-        """The model with the first of these kinds that is right, else what is wrong with the first of all."""
+        """The model with the first kind that passes; if none passes, the fault of the first kind."""
         faults = []
         for kind in kinds:
             model = kind.on(self._model)

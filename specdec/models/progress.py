@@ -22,4 +22,4 @@ Report = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Report nothing."""
+    """Ignores the progress."""

@@ -89,9 +89,10 @@ class PlainForwards:
         self._rows: dict[Line, Tensor] = {}
 
     def last_rows(self, lines: Sequence[Line]) -> Tensor:
-        """Logits [lines, vocabulary] of what follows each line, float32 or wider.
+        """Logits [lines, vocabulary] after each line, float32 or wider.
 
-        Lines of one length are one forward: another length may mean another rotary embedding for all tokens.
+        Only lines of one length share a forward, because the length may change the rotary embedding of all
+        tokens.
         """
         new = sorted({line for line in lines if line not in self._rows}, key=len)
         for _, same in groupby(new, key=len):
@@ -139,7 +140,7 @@ class PlainForwards:
 
 
 def _check_telling(logits: Tensor, kind: str) -> None:
-    """ValueError where logits [tokens, vocabulary] are NaN or infinite, or are the same for all tokens."""
+    """ValueError if logits [tokens, vocabulary] are NaN or infinite, or are the same for all tokens."""
     if not logits.isfinite().all():
         raise ValueError(
             f"{kind} gives logits that are not numbers, but NaN or infinity: its weights or config are broken"
@@ -173,9 +174,9 @@ def session_error(session: Session, plain: PlainForwards, script: Script, prefix
 
 
 def relative_error(have: Tensor, want: Tensor) -> float:
-    """Largest difference, relative to the largest distance of a logit from its row's mean.
+    """The largest difference, relative to the largest distance of a logit from its row's mean.
 
-    Tokens that a model never scores, whose logits are -inf, must be the same ones.
+    Both must have -inf at the same tokens, those that the model never scores.
     """
     have, scored = have.to(want.device), want > -torch.inf
     if not torch.equal(have > -torch.inf, scored):

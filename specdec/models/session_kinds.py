@@ -38,20 +38,26 @@ PLAIN = SessionKind("plain", "ar", PlainSession)
 
 
 def tree_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
-    """Sessions with the masks of a configuration, then without its windows, which some models ignore."""
+    """Kinds of tree sessions: first with the configuration's masks, then with masks without windows.
+
+    Some models ignore the windows that their configuration states.
+    """
     for name in layouts(config):
         open_tree = partial(_tree, name)
         yield SessionKind(f"tree, {name}", "tree", open_tree, partial(open_tree, ancestors_only=False))
 
 
 def sequence_kinds(config: PretrainedConfig) -> Iterator[SessionKind]:
-    """Sessions with the model's own masks, over a cache that is cut at windows, then over a whole one."""
+    """Kinds of sequence sessions with the model's own masks.
+
+    The first has a cache that is cut at windows, the second a whole cache.
+    """
     for name in layouts(config):
         yield SessionKind(f"sequence, {name}", "sequence", partial(_sequence, name))
 
 
 def layouts(config: PretrainedConfig) -> dict[str, Layout]:
-    """Masks that a model may want, by name, the likeliest first."""
+    """The masks that a model may need, by name, the most probable first."""
     window = getattr(config, "sliding_window", None)
     layer_types = getattr(config, "layer_types", None)
     if layer_types is None:
@@ -68,7 +74,7 @@ def layouts(config: PretrainedConfig) -> dict[str, Layout]:
 
 
 def switch_length(config: PretrainedConfig) -> int | None:
-    """Tokens up to which the short factors of a longrope embedding hold; None without one or with several."""
+    """Tokens up to which a longrope embedding uses its short factors; None without one or with several."""
     switches = {rope["original_max_position_embeddings"] for rope in _longropes(config)}
     return switches.pop() if len(switches) == 1 else None
 

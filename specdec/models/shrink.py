@@ -122,7 +122,7 @@ def small_model(
 
 @torch.inference_mode()
 def _random(kind: type[PreTrainedModel], config: PretrainedConfig) -> PreTrainedModel:
-    """A model with random weights that has run; the random state is left alone."""
+    """A model with random weights that was run once. The global random state stays as it was."""
     if (count := _num_parameters(kind, config)) > MOST_PARAMETERS:
         raise ValueError(f"a small copy of it would have {count:,} parameters")
     with torch.random.fork_rng(devices=[]):
@@ -144,7 +144,7 @@ def _num_parameters(kind: type[PreTrainedModel], config: PretrainedConfig) -> in
 
 
 def _enlarge(model: PreTrainedModel) -> None:
-    """Random matrices of unit gain; a state space model's own parameters have scales of their own."""
+    """Gives matrices random values of unit gain. A state space model's own parameters keep their scales."""
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
             gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
@@ -165,7 +165,7 @@ def _first_of(names: Sequence[str], entries: dict[str, Any], default: int) -> in
 
 
 def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
-    """The configuration and those within it."""
+    """The configuration and all configurations in it."""
     yield config
     for value in vars(config).values():
         if isinstance(value, PretrainedConfig):
@@ -173,7 +173,10 @@ def _parts(config: PretrainedConfig) -> Iterator[PretrainedConfig]:
 
 
 def _entries(holder: Any, deep: bool = True) -> Iterator[tuple[Any, str, Any]]:
-    """(holder, key, value) of a configuration and the dictionaries in it; deep: and configurations in it."""
+    """(holder, key, value) for a configuration and the dictionaries in it.
+
+    deep: also for configurations in it.
+    """
     items = vars(holder) if isinstance(holder, PretrainedConfig) else holder
     for key, value in list(items.items()):
         if isinstance(value, dict):
@@ -206,7 +209,10 @@ def _narrow(config: PretrainedConfig, heads: int) -> None:
 
 
 def _narrowed(key: str, value: int, factor: int, experts: int, tied: bool) -> int:
-    """An integer made small, by its name. tied: a width that follows from another one."""
+    """A small value for an integer with this name.
+
+    tied: whether it is a width that follows from another one.
+    """
     kind = _kind(key)
     if kind == "head":
         return max(1, value // factor)
@@ -234,7 +240,7 @@ def _factor(own: dict[str, Any], heads: int) -> int:
 
 
 def _shorten(config: PretrainedConfig, copies: int) -> None:
-    """Keep `copies` layers of each kind, by the lists with an entry for each layer."""
+    """Keeps `copies` layers of each kind and shortens all lists with an entry for each layer."""
     own = dict(vars(config))
     counts = {k: v for k, v in own.items() if _kind(k) == "layers" and type(v) is int and v > 0}
     count = next(iter(counts.values()), 0)
@@ -272,8 +278,10 @@ def _period(own: dict[str, Any], count: int) -> int:
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]], copies: int) -> list[int]:
-    """The first `copies` layers of each kind, at least two layers. lists: each with an entry for each
-    layer."""
+    """The first `copies` layers of each kind, at least two in all.
+
+    lists: each has an entry for each layer.
+    """
     rows: dict[str, list[int]] = {}
     for i, row in enumerate(zip(*lists, strict=True)):
         rows.setdefault(repr(row), []).append(i)

@@ -74,7 +74,7 @@ def _read(index: Path, name: str) -> Any:
 
 
 def _check_lies_in(folder: Path, file: str, name: str) -> None:
-    """Links may lead to the blobs of the same model in the hub's cache, but to no other place."""
+    """ValueError if a file is missing, or links to a place outside the folder and the model's hub cache."""
     home, path = folder.resolve(), (folder / file).resolve()
     if not path.is_file():
         raise ValueError(f"{name!r} lacks {file}, in which some of its weights should be")

@@ -44,7 +44,7 @@ class Weights:
     @classmethod
     @torch.inference_mode()
     def of(cls, module: nn.Module) -> Weights:
-        """Describe the present weights."""
+        """A description of the module's present weights."""
         tensors, parts = list(module.parameters()), list(module.modules())
         every = [*tensors, *module.buffers()]
         return cls(
@@ -68,7 +68,10 @@ class Weights:
 
     @property
     def offloaded(self) -> bool:
-        """Whether some weights are on "meta" and are loaded for each forward: their state always differs."""
+        """Whether some weights are on "meta" and loaded for each forward.
+
+        Such weights always count as changed.
+        """
         return any(device.type == "meta" for _, device in self.kinds)
 
     def same_kind(self, other: Weights) -> bool:
@@ -76,7 +79,7 @@ class Weights:
         return (self.kinds, self.modules) == (other.kinds, other.modules)
 
     def same(self, other: Weights) -> bool:
-        """Whether nothing has changed."""
+        """Whether the weights are unchanged."""
         if (self.kinds, self.modules, self.state) != (other.kinds, other.modules, other.state):
             return False
         return all(torch.equal(a, b) for a, b in zip(self.sample, other.sample, strict=True))
@@ -135,6 +138,6 @@ def _version(tensor: Tensor) -> int:
 
 
 def _some(tensor: Tensor) -> Tensor:
-    """A copy of a few numbers, spread over the tensor."""
+    """A copy of a few numbers at even distances in the tensor."""
     flat = tensor.detach().reshape(-1) if tensor.is_contiguous() else tensor.detach().flatten()[:_SAMPLE]
     return flat[:: max(1, len(flat) // _SAMPLE)].clone()

@@ -22,8 +22,7 @@ def bundled(root: Path, start: str) -> str:
     """The module `start` in the folder `root`, with all that it imports, as the body of one script.
 
     Its exports become names of the script. ValueError for an import or export of an unsupported form: names
-    and
-    whole modules can be imported; functions, classes and constants can be exported.
+    and whole modules can be imported; functions, classes and constants can be exported.
     """
     order = modules(root, start)
     numbers = {name: number for number, name in enumerate(order)}

@@ -32,5 +32,5 @@ def style() -> str:
 
 
 def card(content: str) -> str:
-    """Puts HTML on a card."""
+    """Wraps HTML in the element of a card."""
     return f'{style()}<div class="specdec">{content}</div>'

@@ -51,7 +51,7 @@ def uniform(seed: int, position: int, index: int, stream: int = Stream.ACCEPT) -
 
 
 def checked_seed(seed: int) -> int:
-    """The seed as int; ValueError where it is not an integer from 0 to 2**64 - 1. Beside the paper."""
+    """The seed as int; ValueError if it is not an integer from 0 to 2**64 - 1. (Not in the paper.)"""
     number = integer(seed)
     if number is None or not 0 <= number <= MASK:
         raise ValueError(f"seed = {seed!r} is not an integer from 0 to 2**64 - 1")
@@ -61,6 +61,6 @@ def checked_seed(seed: int) -> int:
 def derived_seed(seed: int, number: int) -> int:
     """The seed of prompt `number` of a list, so that the prompts of a list do not share races.
 
-    Beside the paper, which draws anew wherever it draws.
+    This is not in the paper, which draws new randomness wherever it draws.
     """
     return mix(mix(seed) + (number + 1) * GOLDEN) >> 1

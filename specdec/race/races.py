@@ -41,7 +41,7 @@ class Arrivals(Protocol):
 
     @property
     def takes_weights(self) -> bool:
-        """See `Arrivals`."""
+        """Whether unnormalised log-weights may replace log q; see `Arrivals`."""
         ...
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
@@ -148,7 +148,7 @@ def log_arrival_times(log_p: Tensor, log_e: Tensor) -> Tensor:
 
 
 def _first_few(times: np.ndarray, count: int) -> list[int]:
-    """The first `count` arrivals of one race, none after a NaN. Changes its times, [vocabulary].
+    """The first `count` arrivals of one race; a NaN ends the list. Changes its argument, times [vocabulary].
 
     One search for each arrival takes a fraction of the time of torch's topk.
     """

@@ -73,7 +73,7 @@ class SparseRace:
     def _with_likely(
         self, log_p: np.ndarray, early: np.ndarray, log_reach: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and log times of all tokens that can arrive until `log_reach`, and of some that can't."""
+        """Tokens and log times: of all tokens that can arrive until `log_reach`, and of some others."""
         likely = np.flatnonzero(log_p > self._log_least - log_reach - _SLACK)
         log_e = log_exponential(splitmix.at(self.key, likely))
         late = log_e >= self._log_least  # the others are among the early ones

@@ -62,7 +62,7 @@ def blocks(keys: Sequence[int], count: int) -> Iterator[tuple[slice, slice, np.n
 
 
 def below(key: int, count: int, limit: int) -> np.ndarray:
-    """The indices from 0 to count - 1 whose number is below limit / 2**COARSE, on a CPU; int64, in order.
+    """The indices from 0 to count - 1 whose number is below limit / 2**COARSE, in order, on a CPU; int64.
 
     limit: an integer from 0 to 2**COARSE - 1.
     """
@@ -76,7 +76,7 @@ def below(key: int, count: int, limit: int) -> np.ndarray:
 
 
 def at(key: int, indices: np.ndarray) -> np.ndarray:
-    """The numbers of this key at `indices`, float64, on a CPU."""
+    """The numbers of this key at these indices, as float64, on a CPU."""
     states = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(key)
     return _to_unit(_mixed(states))
 

@@ -35,15 +35,18 @@ Outside = Callable[[np.ndarray], np.ndarray]
 
 
 def outside_of_draws(q: np.ndarray, n: int) -> Outside:
-    """The probabilities for n independent draws from q [tokens]; beside the paper."""
+    """Pr(some draft is outside H) for every m, where drafts are n independent draws from q [tokens].
+
+    This is not in the paper.
+    """
     rest = _mass_above(q)
     return lambda m: 1 - (1 - np.minimum(rest[m], 1.0)) ** n
 
 
 def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
-    """The probabilities for the first n arrivals of a race under q > 0 [tokens]; beside the paper.
+    """Pr(some draft is outside H) for every m; drafts are the first n arrivals of a race under q [tokens].
 
-    All tokens are drafted if there are at most n.
+    q > 0. If there are at most n tokens, all are drafted. This is not in the paper.
     """
     if n == 1:
         return outside_of_draws(q, n)
@@ -53,7 +56,10 @@ def outside_of_arrivals(q: np.ndarray, n: int) -> Outside:
 
 
 def _mass_above(q: np.ndarray) -> np.ndarray:
-    """Q of all but the first m tokens, [tokens + 1]; summed from the end, which keeps small tails exact."""
+    """Q of all tokens but the first m, [tokens + 1].
+
+    It is summed from the end, which keeps small tails exact.
+    """
     return np.append(np.cumsum(q[::-1])[::-1], 0.0)
 
 
@@ -120,7 +126,7 @@ class _Arrivals:
 
 
 def _times(q: np.ndarray, n: int, step: float) -> np.ndarray:
-    """The grid [times]: n arrivals are all but impossible at its start and all but certain at its end."""
+    """The grid [times]. At its start n arrivals are almost impossible, and at its end almost certain."""
     first = (math.lgamma(n + 1) + math.log(_ERROR / 100)) / n  # Pr[N(t) >= n] <= t^n / n!
     counts, edges = np.histogram(np.log(q), bins=1024)
     rates, counts = np.exp(edges[:-1][counts > 0]), counts[counts > 0]

@@ -37,9 +37,8 @@ def expected_tokens(acceptance_by_index: Distribution | Callable[[Path], float],
     """Expected tokens per round: 1 + Σ over drafted nodes of R(path), the sum of Equation 5.
 
     acceptance_by_index: [n], where R(path) is the product of R over the path's child indices, and 0 for an
-    index
-    of n or more; or a callable path -> R(path). ValueError if a value is no probability or their sum exceeds
-    1.
+    index of n or more; or a callable path -> R(path). ValueError if a value is no probability or their sum
+    exceeds 1.
     """
     return math.fsum(node_acceptance(acceptance_by_index, topology))
 
@@ -86,11 +85,9 @@ def tunstall_bound(acceptance_by_index: Distribution, vocab_size: int, k: int) -
     """(log|Ω| + log(k + 1)) / H[R] (Theorem 4.1): no tree of k drafted tokens yields more a round.
 
     acceptance_by_index: R(i) [n], summing to at most 1. What R misses to 1 counts as one more outcome. That
-    can
-    only lower the entropy, so the result is still an upper bound. It is infinite if H[R] is 0. ValueError if
-    R is
-    no acceptance by index or has more indices than there are tokens, or if k or vocab_size is no positive
-    integer.
+    can only lower the entropy, so the result is still an upper bound. It is infinite if H[R] is 0. ValueError
+    if R is no acceptance by index or has more indices than there are tokens, or if k or vocab_size is no
+    positive integer.
     """
     rates = _rates_of_tokens(acceptance_by_index, vocab_size, k)
     return _ratio(math.log2(vocab_size) + math.log2(k + 1), _entropy(rates))
@@ -108,11 +105,9 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
     d is the number of child indices in the optimal tree of k tokens, and p_res = 1 - Σ_{i<d} R(i).
     m: any integer from `smallest_lemma_m` up; ValueError if it is smaller. None gives the smallest bound over
-    all
-    m, including the limit 1 / p_res.
+    all m, including the limit 1 / p_res.
     An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
-    the
-    sorted R, so the bound still holds.
+    the sorted R, so the bound still holds.
     """
     rates, residual = _used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
@@ -147,8 +142,7 @@ def pfr_entropy_bound(kl: Bits) -> Bits:
     """D_KL + log(D_KL + 1) + 4 bits: upper bound of the Poisson functional representation's index entropy.
 
     Equation 9. kl: D_KL[P || Q] in bits, a number or a tensor. The entropy of ERSD's index is never larger,
-    so the
-    bound holds for it too.
+    so the bound holds for it too.
     """
     return _entropy_bound(kl, PFR_CONSTANT)
 

@@ -55,7 +55,7 @@ def entropy_of_rates(rates: Sequence[float] | np.ndarray) -> float:
 def channel_simulation_divergence(p: Distribution, q: Distribution) -> Tensor:
     """D_CS[P || Q] = -∫ w(h) log w(h) dh in bits, w(h) = Q(p/q >= h) (Goc and Flamich, 2024).
 
-    Beside the paper, refining Equations 7 and 8: D_KL <= D_CS <= H <= D_CS + log(e + 1), where H is the
+    Not in the paper; it refines Equations 7 and 8: D_KL <= D_CS <= H <= D_CS + log(e + 1), where H is the
     entropy of greedy rejection sampling's index, with replacement. Infinite if p has a token that q lacks.
     """
     p, q = checked_pair(p, q)

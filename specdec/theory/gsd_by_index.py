@@ -101,7 +101,7 @@ def _rejection(
 
 
 def _mass_left(q: np.ndarray, rejected: np.ndarray) -> np.ndarray:
-    """Mass of Q outside each sample's rejected tokens; small masses are summed anew, without cancellation."""
+    """Mass of Q outside each sample's rejected tokens. Tiny masses are summed again to avoid cancellation."""
     masses = q.sum() - q[rejected].sum(1)
     tiny = masses < 1e-8
     lists, which = np.unique(rejected[tiny], axis=0, return_inverse=True)

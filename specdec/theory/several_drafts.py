@@ -1,6 +1,6 @@
 """Acceptance of one position with n drafts: by SpecInfer, by SpecTr, and by the best rule possible.
 
-Beside the paper. SpecInfer and SpecTr use independent draws. The most that any rule can accept is known for
+This is not in the paper. SpecInfer and SpecTr use independent draws. The most that any rule can accept is known for
 these, and for drafts without replacement, as GSD, ERSD and traversal verification have them.
 """
 
@@ -28,9 +28,9 @@ _TOLERANCE = 1e-10
 def specinfer_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Probability that SpecInfer's rule accepts one of n independent draws from q, [...].
 
-    Beside the paper (Miao et al., "SpecInfer", 2023). All draws are rejected with probability Σ max(P - λQ,
-    0), where λ grows by this sum at each rejection. For n = 1 it is 1 - D_TV, as for GSD. ValueError if p or
-    q is no distribution, or n < 1.
+    The rule is not in the paper (Miao et al., "SpecInfer", 2023). All draws are rejected with probability Σ
+    max(P - λQ, 0), where λ grows by this sum at each rejection. For n = 1 the result is 1 - D_TV, as for GSD.
+    ValueError if p or q is no distribution, or n < 1.
     """
     p, q = checked_pair(p, q)
     level, rejected = torch.zeros_like(p[..., :1]), torch.ones_like(p[..., :1])
@@ -43,19 +43,21 @@ def specinfer_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
 def spectr_acceptance(p: Distribution, q: Distribution, n: int) -> Tensor:
     """Probability that SpecTr's k-SEQ accepts one of n independent draws from q: 1 - (1 - β)^n, [...].
 
-    Beside the paper (Sun et al., "SpecTr", 2023). β = Σ min(Q, P/ρ) with the ρ of `methods.spectr`, where
-    1 - (1 - β)^n = ρβ. 1 - D_TV for n = 1. ValueError where p or q is no distribution, n < 1.
+    The rule is not in the paper (Sun et al., "SpecTr", 2023). β = Σ min(Q, P/ρ), and ρ is the solution of 1 -
+    (1 - β)^n = ρβ, as in `methods.spectr`. For n = 1 the result is 1 - D_TV. ValueError if p or q is no
+    distribution, or n < 1.
     """
     n = whole("n", n, 1, MAX_DRAFT_TOKENS)
     return _by_pair(lambda pair: _k_seq(pair, n), p, q)
 
 
 def optimal_acceptance(p: Distribution, q: Distribution, n: int, replacement: bool = False) -> Tensor:
-    """The most that any lossless rule can accept of one position with n drafts from q, [...].
+    """The highest acceptance of one position that any lossless rule can reach with n drafts from q, [...].
 
-    Beside the paper: the minimum over sets H of tokens of P(H) + Pr(some draft is not in H) (Khisti et al.,
-    "Multi-draft speculative sampling: canonical decomposition and theoretical limits", 2024; Hu et al.,
-    "Towards optimal multi-draft speculative decoding", 2025). Sets that grow in the order of p/q are enough.
+    It is the minimum over sets H of tokens of P(H) + Pr(some draft is not in H). This is not in the paper
+    (Khisti et al., "Multi-draft speculative sampling: canonical decomposition and theoretical limits", 2024;
+    Hu et al., "Towards optimal multi-draft speculative decoding", 2025). Sets that grow in the order of p/q
+    are enough.
     replacement: drafts are independent draws from q; by default they are the first n arrivals of a race.
 
     Exact to 1e-9 at any vocabulary size. ValueError if p or q is no distribution, or n < 1.
@@ -75,7 +77,7 @@ def _by_pair(acceptance: Callable[[SortedPair], float], p: Distribution, q: Dist
 
 
 def _k_seq(pair: SortedPair, n: int) -> float:
-    """1 - (1 - β)^n at the root ρ, by bisection."""
+    """1 - (1 - β)^n at the solution ρ, which is found by bisection."""
     low, high, rejected = 1.0, float(n), 1.0
     for _ in range(_HALVINGS):
         rho = (low + high) / 2

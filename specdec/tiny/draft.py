@@ -19,7 +19,7 @@ class Gap(NamedTuple):
 
     kl: Tensor  # KL divergence from the target, nats
     tv: Tensor  # total variation: GSD's probability of rejecting the first draft
-    race: Tensor  # ERSD's probability of rejecting the first draft
+    race: Tensor  # ERSD's probability of rejecting the first draft probability of rejecting the first draft
 
 
 def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget) -> None:
@@ -77,8 +77,7 @@ def gap(logits: Tensor, top: Tensor, p: Tensor) -> Gap:
 
     logits: the draft's [positions, vocabulary].
     top, p: the target's most probable tokens and their probabilities, [positions, top]. All other tokens
-    count as
-    one outcome.
+    count as one outcome.
     """
     p = with_rest(p).clamp(min=1e-7)
     q = with_rest(logits.softmax(-1).gather(-1, top)).clamp(min=1e-7)
@@ -95,8 +94,7 @@ def race_agreement(p: Tensor, q: Tensor) -> Tensor:
     """ERSD's acceptance of the first drafted token, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), in O(n log n).
 
     It is differentiable. With tokens sorted by falling p/q, the maximum is p_j/p_i for j before i and q_j/q_i
-    from
-    i on.
+    from i on.
     """
     order = (p / q).argsort(-1, descending=True)
     p, q = p.gather(-1, order), q.gather(-1, order)

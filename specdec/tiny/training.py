@@ -34,8 +34,7 @@ class Trainer:
     """Trains one model. `run` continues from the last checkpoint in `folder`.
 
     rank, world: the number of this process, and how many there are. Muon updates the matrices in the layers,
-    and
-    AdamW all other parameters.
+    and AdamW all other parameters.
     """
 
     def __init__(

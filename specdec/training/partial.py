@@ -28,8 +28,7 @@ def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int, se
     """An untrained draft that scores these ids only.
 
     embedding: the target's, [vocabulary, its width]. Input and output start from the principal directions of
-    the
-    embedding, and each block starts as the identity.
+    the embedding, and each block starts as the identity.
     """
     torch.manual_seed(seed)
     config = LlamaConfig(

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Audit the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
+    """Audits the engines. Returns 1 if a difference was found, and 2 if an engine could not be audited.
 
-    ValueError: a user's mistake.
+    ValueError is a user's mistake.
     """
     asked = _parser().parse_args(arguments)
     if asked.json:

@@ -107,8 +107,7 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
 
     The result is the answer's token ids if it has any: `token_ids` (vLLM with return_token_ids) or `tokens`
     (llama.cpp with return_tokens). Otherwise it is the text; an empty list beside a text does not count as
-    token
-    ids. ConnectionError with the server's words if it refuses or gives another answer.
+    token ids. ConnectionError with the server's words if it refuses or gives another answer.
     """
 
     def sample(

@@ -163,7 +163,10 @@ def neighbours(numbers: np.ndarray, first: int) -> np.ndarray:
 
 
 def consecutive(numbers: np.ndarray) -> np.ndarray:
-    """Pairs [n, 2] of one place under a seed and under the next; each decode is in one pair at most."""
+    """Pairs [n, 2] of the same place under one seed and under the next.
+
+    Each decode is in at most one pair.
+    """
     even = numbers[: len(numbers) // 2 * 2]
     return np.stack([even[::2].ravel(), even[1::2].ravel()], 1)
 

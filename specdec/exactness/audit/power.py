@@ -47,7 +47,10 @@ def shifted_engine(distribution: TargetDistribution, shift: float) -> Sample:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Audit the engine many times, with other seeds, and print the verdicts. ValueError: a user's mistake."""
+    """Audits the engine many times, with other seeds, and prints the verdicts.
+
+    ValueError is a user's mistake.
+    """
     parser = Parser(prog="python -m specdec.exactness.audit.power", description=__doc__)
     parser.add_argument("--shift", type=float, default=0.05, help="total variation (default: 0.05)")
     parser.add_argument("--decodes", type=int, default=2000, help="of an audit's run (default: 2000)")

@@ -44,7 +44,7 @@ class Trial:
     longer: int = 0
 
     def below(self, level: float) -> set[str]:
-        """Names of the tests with a smaller p-value, and "impossible" if a token without probability came."""
+        """Names of the tests with a smaller p-value, and "impossible" if a token of probability 0 came."""
         names = {each.name for each in self.evidence if each.p_value < level}
         return names | ({"impossible"} if self.impossible else set())
 
@@ -92,7 +92,10 @@ class Report:
         return asdict(self, dict_factory=_finite) | {"verdict": self.verdict}
 
     def save(self, path: Path) -> None:
-        """Put it into a file of reports by engine, in the place of an older one. ValueError as `saved`."""
+        """Writes the report to a file of reports by engine, and replaces an older one.
+
+        ValueError as `saved`.
+        """
         known = saved(path) | {self.engine: self.to_json()}
         write_json(path, dict(sorted(known.items())))
 

@@ -115,8 +115,7 @@ def _llama3(theta: float, factors: torch.Tensor) -> dict[str, Any]:
     """The rotary embedding of Llama 3.1 and 3.2.
 
     factors: [head size / 2], the divisors of its wavelengths in the file. BrokenFileError if they are not
-    those
-    of Llama 3.1 or 3.2.
+    those of Llama 3.1 or 3.2.
     """
     wavelengths = 2 * torch.pi * theta ** (torch.arange(len(factors)) / len(factors))
     low, high = 1.0, 4.0
@@ -184,8 +183,8 @@ def values(data: np.ndarray, tensor: Any) -> np.ndarray:
 def _halves(value: torch.Tensor, heads: int) -> torch.Tensor:
     """Reorders the rows of each head from llama.cpp's order to that of transformers.
 
-    llama.cpp rotates neighbouring rows together, and transformers rows of both halves. value: [heads x head
-    size, ...].
+    A rotary embedding rotates pairs of rows. In llama.cpp a pair is two neighbours; in transformers it is row
+    i of the first half and row i of the second half. value: [heads x head size, ...].
     """
     pairs = value.view(heads, value.shape[0] // heads // 2, 2, *value.shape[1:])
     return pairs.transpose(1, 2).reshape(value.shape)

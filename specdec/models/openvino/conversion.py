@@ -111,7 +111,10 @@ def _graph(openvino: Any, model: Any) -> Any:
 
 
 def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[int]) -> None:
-    """Make keys and values states that are reordered by beam_idx and begin as [batch, *empty]."""
+    """Makes keys and values states of the graph.
+
+    beam_idx reorders them, and they start as [batch, *empty].
+    """
     operations = import_module("openvino.opset13")
     beams = operations.parameter(openvino.PartialShape([-1]), openvino.Type.i32, name="beam_idx")
     beams.output(0).get_tensor().set_names({"beam_idx"})
@@ -135,7 +138,7 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
 
 
 def _names(count: int) -> PreTrainedTokenizerFast:
-    """A tokenizer of at least so many tokens, bytes and then their numbers, for models that have none."""
+    """A tokenizer with at least `count` tokens, bytes and then numbers, for models that have none."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merged = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
     names = [*letters, merged, *(f"<{i}>" for i in range(len(letters) + 1, count))]

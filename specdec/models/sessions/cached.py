@@ -147,7 +147,7 @@ class TreeSession(CachedSession):
         return self.score(token_ids.to(self.model.device), [self.pend(parents)], len(token_ids))
 
     def pend(self, parents: Sequence[int]) -> Any:
-        """Add pending nodes, and return what `score` needs of them; ValueError where the context is full."""
+        """Adds pending nodes. Returns the data that `score` needs; ValueError if the context is full."""
         return self._new_masks(parents)
 
     def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:

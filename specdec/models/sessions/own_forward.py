@@ -42,13 +42,13 @@ class LeanSession(TreeSession):
         self._decoder.hidden(token_ids, self._decoder.rotation(positions, end), [rows])
 
     def _causal_mask(self, first: int, end: int) -> Tensor:
-        """Additive mask [1, 1, n, end] that hides from each token those after it."""
+        """Additive mask [1, 1, n, end] that hides all later tokens from each token."""
         dtype, device = self.model.dtype, self.model.device
         lowest = torch.finfo(dtype).min
         return torch.full((1, 1, end - first, end), lowest, dtype=dtype, device=device).triu_(first + 1)
 
     def pend(self, parents: Sequence[int]) -> tuple[TextRows, Tensor]:
-        """Add pending nodes: their rows, and positions [n]; ValueError where the context is full."""
+        """Adds pending nodes. Returns their rows and positions [n]; ValueError if the context is full."""
         masks = self._new_masks(parents)
         count, end = masks.depths.shape[1], self.length + masks.pending
         kv = self._cache.reserved(end - count, end)
@@ -86,7 +86,7 @@ class CompiledSession(TreeSession):
             self._decoder.forward(piece, [rows], 0)
 
     def pend(self, parents: Sequence[int]) -> RowTable:
-        """Add pending nodes: their rows; ValueError where the context is full."""
+        """Adds pending nodes. Returns their table of rows; ValueError if the context is full."""
         first, pending = len(self._parents), self._parents + tuple(parents)
         ancestors = ancestors_of(pending, first, self._ancestors_only)
         self.model.check_room(self.length + ancestors.depth)

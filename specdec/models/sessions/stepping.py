@@ -62,7 +62,7 @@ class PlainSession:
         return self._call([*self._token_ids, token_id], use_cache=False).logits[0, -1:]
 
     def _forget(self) -> None:
-        """The pending token was dropped."""
+        """Runs when the pending token was dropped. Subclasses then reset their state."""
 
     def _call(self, token_ids: list[int], **kwargs: Any) -> Any:
         return self.model.module(input_ids=torch.tensor([token_ids], device=self.model.device), **kwargs)

@@ -82,7 +82,7 @@ class SwitchingSession:
         return self._near.forward(torch.tensor([self._token_ids[node] for node in nodes]), parents)
 
     def _forward_far(self) -> Tensor:
-        """Logits of all nodes that the far cache lacks."""
+        """Logits of all nodes that the session for long texts has not scored yet."""
         if self._far is None:
             self._far = self._open(beyond=self._switch)
         if not self._fed:
