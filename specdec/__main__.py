@@ -9,7 +9,7 @@ from specdec.waiting import Waiting
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command, from its imports on, which take seconds."""
+    """Runs the command. Its imports take seconds; Ctrl+C and errors during them are handled too."""
     with ended():
         with Waiting("starting"):
             from specdec.terminal import command

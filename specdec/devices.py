@@ -63,7 +63,7 @@ def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
 
 
 def processor() -> str:
-    """The version, instructions and threads of torch, on which the last bits of logits on a CPU depend."""
+    """The version, instructions and threads of torch. On a CPU the last bits of logits depend on them."""
     threads = usual_threads()
     return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {threads} threads"
 

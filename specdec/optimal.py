@@ -33,11 +33,13 @@ _DYNAMIC_PROGRAM_LIMIT = 10**9
 def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
     """The tree of k drafted tokens with the most expected accepted tokens: τ* of Equation 5.
 
-    acceptance: either R(i), the probability that the child with index i is the accepted one, by child
-    index (0-th order; indices beyond the vector are never accepted), or a callable giving the marginal
-    probability that the node at a path is accepted. Vectors are solved by `chosen_algorithm`, exactly
-    but for "pooled"; callables by Algorithm 3, which is exact where no node is more acceptable than its
-    parent or an earlier sibling. ValueError for an acceptance that is no such probability, or k < 1.
+    acceptance: R(i) by child index (0-th order), the probability that the child with index i is the accepted
+    one; an index beyond the vector is never accepted. Or a callable path -> probability that this node is
+    accepted.
+
+    `chosen_algorithm` solves vectors, exactly except for "pooled". Algorithm 3 solves callables. That is
+    exact if no node is more acceptable than its parent or an earlier sibling. ValueError if the acceptance is
+    no such probability, or k < 1.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     if callable(acceptance):
@@ -89,15 +91,15 @@ def dynamic_program_topology(acceptance: Sequence[float] | np.ndarray | Tensor, 
 
 
 def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tuple[list[int], list[int]]:
-    """Parents and child indices of the root and k nodes, in the order in which Algorithm 3 takes them.
+    """Parents and child indices of the root and k nodes, in the order in which Algorithm 3 takes the nodes.
 
-    Every prefix of it is a tree, the one of `optimal_topology` where the vector does not increase; ValueError
-    where it does, since the best trees of such a vector need not contain each other.
+    Each prefix of the order is the tree of `optimal_topology`. ValueError if the vector increases somewhere,
+    because the best trees of such a vector need not contain each other.
 
-    One sorted queue per child index instead of one queue of nodes, O(k log d): nodes are taken in order
-    of rising cost = -log acceptance, so the candidates that are child i of the nodes taken so far come
-    in rising order too, parent by parent. Only the head of each of these d queues is on the heap; equal
-    costs go to the smaller child index, hence siblings in order.
+    It takes O(k log d) for d child indices, with one sorted queue per child index instead of one queue of
+    nodes. Nodes are taken in order of rising cost = -log acceptance. The candidates that are child i of the
+    nodes taken so far therefore come in rising order too. Only the head of each of the d queues is on the
+    heap. Of equal costs the smaller child index comes first, so that siblings are in order.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     vector = checked_acceptance(acceptance)
@@ -121,9 +123,9 @@ def pop_order(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> tupl
 
 
 def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> np.ndarray:
-    """Expected tokens per round [k + 1] of τ* (Equation 5) for 0, 1, ..., k drafted tokens; any vector.
+    """Expected tokens per round of the optimal tree (Equation 5) for 0, 1, ..., k drafted tokens, [k + 1].
 
-    By the dynamic program, O(k² · len(acceptance)).
+    It takes any vector. The dynamic program needs O(k² · len(acceptance)) time.
     """
     k = whole("k", k, 1, MAX_DRAFT_TOKENS)
     best, _ = _tables(checked_acceptance(acceptance), k)
@@ -131,7 +133,7 @@ def most_expected_tokens(acceptance: Sequence[float] | np.ndarray | Tensor, k: i
 
 
 def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.ndarray:
-    """R of Equation 3 by child index, float64 [n], without trailing zeros; ValueError where it is none."""
+    """R of Equation 3 by child index, float64 [n], without trailing zeros; ValueError if it is invalid."""
     vector = reals(acceptance)
     if vector is None:
         raise ValueError(f"acceptance = {acceptance!r:.60} is no list of probabilities")
@@ -145,7 +147,10 @@ def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.
 
 
 def _pooled(acceptance: np.ndarray) -> np.ndarray:
-    """The nearest vector that does not increase (pool adjacent violators): means of runs that increase."""
+    """The nearest vector that does not increase: increasing runs are replaced by their means.
+
+    The method is known as pool adjacent violators.
+    """
     runs: list[tuple[float, int]] = []  # sum and length
     for rate in acceptance.tolist():
         total, length = rate, 1
@@ -200,10 +205,11 @@ def _in_level_order(parents: list[int], child_indices: list[int]) -> Topology:
 
 
 def _tables(acceptance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Best value [indices + 1, k + 1] of n nodes under children i, i + 1, ... and the size of child i.
+    """The tables of the dynamic program, [indices + 1, k + 1]: best values, and sizes of child i's subtree.
 
-    F(i, n) = max over s of R_i (1 + F(0, s - 1)) + F(i + 1, n - s), child i's subtree having s nodes;
-    a later child needs the earlier ones, so s >= 1 while there are nodes.
+    F(i, n) is the best value of n nodes under the children i, i + 1, ... of one node. With s nodes in child
+    i's subtree, F(i, n) = max over s of R_i (1 + F(0, s - 1)) + F(i + 1, n - s). A later child requires all
+    earlier ones, so s >= 1 while there are nodes.
     """
     indices = len(acceptance)
     best = np.full((indices + 1, k + 1), -math.inf)

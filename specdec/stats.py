@@ -180,10 +180,10 @@ class BlockEfficiency:
 
 
 def estimate_block_efficiency(runs: Iterable[Iterable[Round]]) -> BlockEfficiency:
-    """Block efficiency of runs, each the rounds of one text.
+    """Block efficiency of several runs, each given as the rounds of one text.
 
-    Rounds of one text depend on each other, texts do not: the error is that of a ratio of sums over
-    runs (linearised), so it stays right where rounds cluster. To take rounds of one long run as
+    Rounds of one text depend on each other; texts do not. The standard error is that of a ratio of sums over
+    runs (linearised), so it stays right if rounds are dependent. To treat the rounds of one long run as
     independent, pass each as a run of its own: `([round] for round in rounds)`. ValueError without rounds.
     """
     counts = [[len(round.tokens) for round in run] for run in runs]

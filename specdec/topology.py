@@ -56,10 +56,10 @@ class Topology:
 
     @classmethod
     def from_parents(cls, parents: Sequence[int], child_indices: Sequence[int]) -> Topology:
-        """A topology from rows: parent row and child index of each, the root's being -1 and -1.
+        """A topology from the parent row and the child index of each row; both are -1 for the root.
 
-        Rows must be in level order, the children of a node in order; checked, O(k). ValueError names the row
-        that does not fit.
+        Rows must be in level order, and the children of a node in order of their indices. This is checked in
+        O(k). ValueError names the row that does not fit.
         """
         topology = cls.__new__(cls)
         rows = integers("parents", parents), integers("child_indices", child_indices)

@@ -94,8 +94,9 @@ def _check_value(code: bytes, indices: Sequence[int]) -> int:
 def encode_elias_gamma(indices: Iterable[int]) -> str:
     """Encode each index in 2⌊log2(index + 1)⌋ + 1 bits; returns a text of 0 and 1.
 
-    This is not in the paper. The code needs no distribution, and the receiver knows an index as soon as its last bit
-    arrives. `encode_indices` is shorter over a whole message. ValueError names an entry that is no index.
+    This is not in the paper. The code needs no distribution, and the receiver knows an index as soon as its
+    last bit arrives. `encode_indices` is shorter over a whole message. ValueError names an entry that is no
+    index.
     """
     return "".join(_elias_gamma(index + 1) for index in checked_indices(indices))
 

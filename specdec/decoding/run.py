@@ -47,21 +47,25 @@ def stream(
     draft_temperature: float | None = None,
     at_once: int = 1,
 ) -> Run:
-    """Decode round by round; yields one `Round` per target call.
+    """Decodes a text round by round and yields one `Round` per target call.
 
-    prompt: text or token ids. method: one of `specdec.methods.METHODS`. topology: a `Topology`, `"auto"`
-    (measures and chooses the fastest for this pair and machine), a `ContextTree` or None for sequence(4); not
-    read by `ar`. Texts of other methods than ERSD depend on the tree, and what `auto` chooses on timings: to
-    have such a text again, give the tree of its record, `Topology(generation.paths)`, with the seed.
-    max_new_tokens: most tokens to generate; the context's end and an end-of-sequence token stop earlier.
-    seed: keys all randomness; None draws one and records it. detail: also collect the probabilities of
-    nodes and the races of every verified position, which costs time.
-    drafter: replaces the draft model; the pair then needs none: `specdec.drafters.NGram()`, `Suffix()`, a
-    function, or an object as `specdec.drafters.proposed` describes. draft_temperature: the draft's own, None
-    for the target's. Both change the speed and never the distribution; under ERSD, not even the text.
-    at_once: runs that will be decoded together (`batch`), this one included, for `"auto"`.
+    prompt: text or token ids.
+    method: one of `specdec.methods.METHODS`.
+    topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine; a
+    `ContextTree`; or None for sequence(4). `ar` ignores it. Except under ERSD, the text depends on the tree,
+    and the tree of "auto" depends on timings. To repeat such a text, pass its seed and the tree of its
+    record, `Topology(generation.paths)`.
+    max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
+    seed: determines all randomness. None draws a seed and records it.
+    detail: whether to collect the probabilities of nodes and the races of every verified position too, which
+    costs time.
+    drafter: replaces the draft model; the pair then needs none. `specdec.drafters.NGram()`, `Suffix()`, a
+    function, or an object as `specdec.drafters.proposed` describes.
+    draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
+    change the speed and never the distribution; under ERSD, not even the text.
+    at_once: runs that will be decoded together (`batch`), this one included; only "auto" uses it.
 
-    ValueError, before anything is computed, names the argument that does not fit and what would.
+    ValueError, before anything is computed, names the argument that does not fit and what would fit.
     """
     sampling = Sampling(temperature, top_k, top_p)
     settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
@@ -83,7 +87,7 @@ def generate(
     drafter: Proposer | Estimator | None = None,
     draft_temperature: float | None = None,
 ) -> Generation:
-    """Decode to the end; arguments and errors as in `stream`, detail off by default."""
+    """Decodes to the end. Arguments and errors are those of `stream`, but detail is off by default."""
     sampling = Sampling(temperature, top_k, top_p)
     settings = RunSettings(method, max_new_tokens, sampling, seed, detail, draft_temperature, drafter)
     run = Run(pair, prompt, settings, topology)
@@ -162,7 +166,7 @@ class Run(Iterator[Round]):
         return Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
 
     def close(self) -> None:
-        """End the run and free its caches; its record stays."""
+        """Ends the run and frees its caches; its record stays."""
         self._iterator.close()
 
     @property

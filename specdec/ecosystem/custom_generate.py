@@ -179,7 +179,8 @@ def _topology(
 ) -> Topology | ContextTree | str | None:
     """The tree to draft; ValueError if several arguments name one.
 
-    Without any, the draft's own generation configuration may give a number of tokens, as in transformers.
+    If no argument names one, the draft's generation configuration may give a number of tokens, as in
+    transformers.
     """
     given = {
         "topology": topology,

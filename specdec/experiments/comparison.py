@@ -206,7 +206,7 @@ class Comparison(Experiment):
 
 
 def seeds(seed: int, repeat: int, prompts: range) -> list[int]:
-    """A seed for each prompt."""
+    """One seed for each prompt, derived from `seed` and the repeat."""
     return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in prompts]
 
 

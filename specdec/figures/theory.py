@@ -83,8 +83,7 @@ def acceptance_by_drafts(p: Rates, q: Rates, most: int = drafts.MOST) -> go.Figu
     """Exact probability that one of n drafted alternatives is accepted, for n = 1 to `most`, by rule.
 
     p, q: the target's and the draft's probabilities. Two more curves show the highest acceptance that any
-    rule
-    can reach: with drafts without replacement, and with independent drafts. ValueError if p or q is no
+    rule can reach: with drafts without replacement, and with independent drafts. ValueError if p or q is no
     distribution or `most` is not from 1 to 8.
     """
     if not 1 <= most <= drafts.MOST:

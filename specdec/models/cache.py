@@ -169,7 +169,7 @@ class TreeCache(Cache):
             stack[:, :, :, first : first + len(rows)] = stack.index_select(3, indices[stack.device])
 
     def _restack(self) -> None:
-        """Put the buffers of equal layers behind one another: one gather then serves them all."""
+        """Places the buffers of equal layers one after the other, so that one gather serves them all."""
         self._stacks = []
         groups: dict[tuple, list[tuple[BufferLayer, str]]] = {}
         for layer in self.layers:
@@ -184,7 +184,7 @@ class TreeCache(Cache):
                 self._stack(members[start : start + size])
 
     def _stack(self, members: list[tuple[BufferLayer, str]]) -> None:
-        """One tensor [buffers, 1, heads, capacity, head size], of which the layers then hold views."""
+        """One tensor [buffers, 1, heads, capacity, head size]. The layers' buffers become views of it."""
         stack = torch.stack([getattr(layer, name) for layer, name in members])
         for i, (layer, name) in enumerate(members):
             setattr(layer, name, stack[i])

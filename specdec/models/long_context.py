@@ -83,7 +83,7 @@ class LongContextCheck:
         return self._verdicts["shortfall"]
 
     def fault(self, kind: SessionKind) -> str | None:
-        """What is wrong with a kind of session on longer texts, in words; None if it passes."""
+        """The fault of a kind of session on longer texts, in words; None if it passes."""
         if kind.name not in self._verdicts:
             self._verdicts[kind.name] = None if self._copy is None else _judged(kind, self._copy)
         return self._verdicts[kind.name]
@@ -135,7 +135,7 @@ def _shortfall(plain: PlainForwards, context: int) -> int:
 
 
 def _judged(kind: SessionKind, copy: SmallCopy) -> str | None:
-    """What is wrong with a kind of session on the copy's longer texts; None if it passes."""
+    """The fault of a kind of session on the copy's longer texts; None if it passes."""
     longest = max(lengths(copy.model.module.config), default=SMALL)
     end = min(copy.model.context_length, longest + ROOM)
     scripts = (SCRIPTS[kind.capability], end - BEHIND), (list(_strides(kind.capability, end)), 0)
@@ -149,7 +149,7 @@ def _judged(kind: SessionKind, copy: SmallCopy) -> str | None:
 
 
 def _verdicts_of(module: PreTrainedModel) -> dict[str, Any]:
-    """Verdicts of all models with the same small copy; of this model alone where it can have no copy."""
+    """The verdicts that models with an equal small copy share. A model without a copy has its own."""
     try:
         config = shrunken(module.config)
         text = json.dumps(config.to_dict(), sort_keys=True, default=str)

@@ -201,7 +201,7 @@ class ShortCheck:
         self.limit = min(most, max(always, 4 * plain.own_cache_error(self._prefix_length + 6)))
 
     def fault(self, model: PreparedModel) -> str | None:
-        """What is wrong with the model's kind of session, as the end of a sentence; None if it passes."""
+        """The fault of the model's kind of session, as the end of a sentence; None if it passes."""
         capability = model.capability
         scripts = (SCRIPTS[capability], self._prefix_length), (UNPREFIXED[capability], 0)
         return session_fault(model, self._plain, scripts, self.limit)
@@ -210,10 +210,10 @@ class ShortCheck:
 def session_fault(
     model: PreparedModel, plain: PlainForwards, scripts: Sequence[tuple[Script, int]], limit: float
 ) -> str | None:
-    """What is wrong with the model's sessions, as the end of a sentence; None if they pass.
+    """The fault of the model's sessions, as the end of a sentence; None if they pass.
 
     scripts: each with the length of the text that is prefilled before it. A session with a wrong mask must
-    fail the first of them.
+    fail the first script.
     """
     try:
         error = max(session_error(model.session(), plain, *script) for script in scripts)
@@ -231,7 +231,7 @@ def session_fault(
 
 
 def in_words(exception: Exception) -> str:
-    """An exception in a few words."""
+    """A short description of an exception."""
     return f"{type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
 
 

@@ -78,7 +78,7 @@ def context_length(config: PretrainedConfig) -> int:
 
 
 def lengths(config: PretrainedConfig) -> set[int]:
-    """All integers of a configuration that may be a length at which something changes, above `SMALL`."""
+    """All integers above `SMALL` in a configuration that may be lengths at which something changes."""
     return {v for _, key, v in _entries(config) if _is_length(key, v)}
 
 
@@ -209,7 +209,7 @@ def _narrow(config: PretrainedConfig, heads: int) -> None:
 
 
 def _narrowed(key: str, value: int, factor: int, experts: int, tied: bool) -> int:
-    """A small value for an integer with this name.
+    """The small value of a configuration's integer, by its name: head count, width, vocabulary, ...
 
     tied: whether it is a width that follows from another one.
     """
@@ -272,7 +272,7 @@ def _numbers(values: Sequence[Any]) -> bool:
 
 
 def _period(own: dict[str, Any], count: int) -> int:
-    """The longest period of layer kinds, where no list names the kinds."""
+    """The longest period of layer kinds, for a configuration without a list of the kinds."""
     periods = (v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count)
     return max(periods, default=1)
 

@@ -108,8 +108,7 @@ def _is_finite(weight: Tensor) -> bool:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the time of the block; then the parts that were training are set back. Threads may
-    overlap."""
+    """Sets evaluation mode inside the block, and restores training mode afterwards. Threads may overlap."""
     if not module.training and module not in _evaluated:
         yield
         return

@@ -64,7 +64,11 @@ def _mass_above(q: np.ndarray) -> np.ndarray:
 
 
 def _outside_of_two(q: np.ndarray) -> Outside:
-    """Either the first arrival is outside, or it is a token x of H and the second is: c / (1 - q_x)."""
+    """Pr(one of two arrivals is outside H) for every m.
+
+    Either the first arrival is outside H, or it is a token x of H and the second one is outside. The latter
+    has the probability c / (1 - q_x), given x.
+    """
     rest = _mass_above(q)
     others = np.concatenate([[0.0], np.cumsum(q)[:-1]]) + rest[1:]  # 1 - q without its rounding
     odds = np.concatenate([[0.0], np.cumsum(q / others)])

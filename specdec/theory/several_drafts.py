@@ -1,7 +1,7 @@
 """Acceptance of one position with n drafts: by SpecInfer, by SpecTr, and by the best rule possible.
 
-This is not in the paper. SpecInfer and SpecTr use independent draws. The most that any rule can accept is known for
-these, and for drafts without replacement, as GSD, ERSD and traversal verification have them.
+This is not in the paper. SpecInfer and SpecTr use independent draws. The highest acceptance that any rule can
+reach is known for these, and for the drafts without replacement of GSD, ERSD and traversal verification.
 """
 
 from __future__ import annotations

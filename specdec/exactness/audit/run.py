@@ -183,11 +183,11 @@ class _Plan:
         return outcome if outcome in self.joint or not self.joint[OTHER] else OTHER
 
     def _places(self, said: tuple[int, ...], chance: np.ndarray) -> tuple[np.ndarray, float]:
-        """The places [tokens] of one decode's tokens (see `evidence.places`), and the probability of its
-        outcome.
+        """The places [tokens] of one decode's tokens, and the probability of its outcome.
 
-        After the end of a short text, places are filled from `chance`. Leaving them out would bias the pairs,
-        because the text's end would then decide which pairs are tested.
+        `evidence.places` explains places. After the end of a short text, places are filled from `chance`.
+        Leaving them out would bias the pairs, because the text's end would then decide which pairs are
+        tested.
         """
         token_ids = self.distribution.judged(said, self.most)
         distribution = self.distribution.after(token_ids[:-1])  # [its tokens, vocabulary]

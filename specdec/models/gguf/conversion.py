@@ -45,9 +45,9 @@ def read_config(path: Path) -> PreTrainedConfig:
 def converted(path: Path, report: Any) -> Path:
     """The folder of a file's model, from the cache or made now.
 
-    report(done, total): called with the number of converted tensors. Several processes may ask for a folder
-    at
-    once: one converts, and the others wait. BrokenFileError if the file's content does not match its header.
+    report(done, total): called with the number of converted tensors. If several processes ask for one folder
+    at the same time, one converts and the others wait. BrokenFileError if the file's content does not match
+    its header.
     """
     from filelock import FileLock
 

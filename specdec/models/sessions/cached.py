@@ -151,10 +151,10 @@ class TreeSession(CachedSession):
         return self._new_masks(parents)
 
     def score(self, token_ids: Tensor, pended: Sequence[Any], scored: int) -> Tensor:
-        """Logits [scored, vocabulary] of the first of these nodes; their keys and values go to the cache.
+        """Logits [scored, vocabulary] of the first `scored` of these nodes. Keys and values go to the cache.
 
-        token_ids: int64 [nodes], on the model's device. pended: the value of `pend`. Sessions with a forward
-        of ours take the nodes of several sessions of one model, those of one after those of the other.
+        token_ids: int64 [nodes], on the model's device. pended: the value of `pend`. A session with one of
+        our own forwards also takes the nodes of several sessions of one model, session after session.
         """
         (masks,) = pended
         output = self.model.module(

@@ -56,7 +56,7 @@ class LeanSession(TreeSession):
         return rows, masks.depths[0] + self.length
 
     def score(self, token_ids: Tensor, pended: Sequence[tuple[TextRows, Tensor]], scored: int) -> Tensor:
-        """Logits [scored, vocabulary] of the first of these nodes, of one session or several."""
+        """Logits [scored, vocabulary] of the first `scored` nodes, of one session or several."""
         texts = [rows for rows, _ in pended]
         longest = max(rows.kv.shape[2] for rows in texts)  # a position is never beyond its place
         rotation = self._decoder.rotation(torch.cat([positions for _, positions in pended]), longest)
@@ -95,5 +95,5 @@ class CompiledSession(TreeSession):
         return tree_rows(self._cache.buffer, self.length, self.length + first, ancestors)
 
     def score(self, token_ids: Tensor, pended: Sequence[RowTable], scored: int) -> Tensor:
-        """Logits [scored, vocabulary], float32, of the first of these nodes, of one session or several."""
+        """Logits [scored, vocabulary], float32, of the first `scored` nodes, of one session or several."""
         return self._decoder.forward(token_ids, pended, scored)
