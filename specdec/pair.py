@@ -91,10 +91,10 @@ class ModelPair:
         return self.draft
 
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
-        """Token ids of a prompt; of an empty text, the token that texts begin with.
+        """Token ids of a prompt. An empty text becomes the token that texts begin with.
 
-        ValueError where the prompt is a text and there is no tokenizer, where an id is not in the vocabulary,
-        or where there is no token to start from.
+        ValueError if the prompt is a text and there is no tokenizer, if an id is not in the vocabulary, or if
+        there is no token to start from.
         """
         ids = self._encode_text(prompt) if isinstance(prompt, str) else _listed(prompt)
         ids = [_checked_id(token_id, self.vocab_size) for token_id in ids]

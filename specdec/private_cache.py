@@ -72,7 +72,7 @@ def _contents(folder: Path) -> Iterator[Path]:
 
 
 def _check_above(folder: Path) -> None:
-    """PermissionError where another user could rename what lies in this folder."""
+    """PermissionError if another user could rename files in this folder."""
     status = folder.stat()
     if status.st_uid not in (os.geteuid(), _ROOT):
         raise PermissionError(f"{folder} belongs to another user, with the number {status.st_uid}")
@@ -81,7 +81,7 @@ def _check_above(folder: Path) -> None:
 
 
 def _check_own(path: Path) -> None:
-    """PermissionError where another user may have written this file or folder of the cache."""
+    """PermissionError if another user may have written this file or folder of the cache."""
     try:
         status = path.lstat()
     except FileNotFoundError:  # another process has renamed a temporary file

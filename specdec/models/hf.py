@@ -96,7 +96,7 @@ class HFModel:
         return self
 
     def _follow_weights(self) -> None:
-        """Prepare the model again where its module has changed."""
+        """Prepares the model again if its module has changed."""
         before = self._weights
         if before.offloaded or (now := Weights.of(self.module)).same(before):
             return

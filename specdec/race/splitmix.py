@@ -87,7 +87,10 @@ def _counters(start: int, stop: int) -> np.ndarray:
 
 
 def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
-    """`mix` on uint64, in place; products wrap around. last: whether to take its last step too."""
+    """`mix` on uint64 numbers, in place; products wrap around.
+
+    last: whether to do the final step of `mix` too.
+    """
     shifted = np.empty_like(z)
     for bits, factor in zip(_SHIFTS, _FACTORS, strict=False):
         np.right_shift(z, np.uint64(bits), out=shifted)

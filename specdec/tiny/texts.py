@@ -35,7 +35,9 @@ def read_texts(corpus: Path, recipe: Recipe) -> dict[str, list[str]]:
 
 
 def split_end(documents: list[str], share: float) -> tuple[list[str], list[str]]:
-    """Split off the last documents, about `share` of the characters; a longer last one is cut at a line.
+    """Splits off the last documents, about `share` of all characters.
+
+    If the last document alone is longer than that, it is cut at the end of a line.
 
     >>> split_end(["ab", "cd"], 0.5)
     (['ab'], ['cd'])

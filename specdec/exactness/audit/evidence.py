@@ -110,7 +110,7 @@ def duplicates(
 
 
 def _log_chernoff(count: int, number: float, expected: float) -> float:
-    """Upper bound of log Pr(at least `number` of `count` independent events), `expected` being their mean."""
+    """Upper bound of log Pr(at least `number` of `count` independent events). expected: their mean number."""
     if number <= expected:
         return 0.0
     if expected <= 0:
@@ -123,7 +123,7 @@ def _log_chernoff(count: int, number: float, expected: float) -> float:
 def of_counts(
     name: str, counts: Mapping[Outcome, int], distribution: Mapping[Outcome, float], level: float
 ) -> Evidence:
-    """Test counted outcomes against a distribution; level: the probability of a false alarm."""
+    """Tests counted outcomes against a distribution. level: the probability of a false alarm."""
     test, count = chi_square(counts, distribution), sum(counts.values())
     smallest = detectable(count, test.degrees_of_freedom, level)
     return Evidence(name, *test, count, smallest)
