@@ -1,7 +1,7 @@
-// One story: the words that were typed, the target's decisions, and the drafts of the small model and n-grams.
+// One story: the typed words, the target's decisions, and the drafts of the small model and of n-grams.
 
 /**
- * What the server says to one guess, and the seconds that it took to type it.
+ * The server's answer to one guess, and the seconds that it took to type the guess.
  * @typedef {{ drafted: number, accepted: number, seconds: number }} Kept
  * @typedef {import("../types.d.ts").Token} Token
  * @typedef {{ text: string, status: import("../types.d.ts").Status, p: number | null }} Typed
@@ -33,7 +33,7 @@ export class Game {
     return this.given || this.rounds.at(-1)?.ended || this.written.length >= this.length;
   }
 
-  /** Each drafter's totals: you, the small model and n-grams, all in the same places. */
+  /** The totals of each drafter: you, the small model and n-grams, all at the same positions. */
   get totals() {
     const you = this.rounds.map(({ guess, seconds }) => ({
       drafted: guess.length,
@@ -63,7 +63,7 @@ function total(rounds) {
   };
 }
 
-/** How many tokens two texts have in common from the start on. */
+/** The number of equal tokens at the start of both texts. */
 export function shared(one, other) {
   const parted = one.findIndex((id, i) => id !== other[i]);
   return parted < 0 ? one.length : parted;

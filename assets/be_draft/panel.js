@@ -1,4 +1,4 @@
-// You are the draft: the story, the field for the next words, and the other drafters.
+// The game "You draft": the story, the field for the next words, and the other drafters.
 
 import { offer, writeAddress } from "../page/setup.js";
 import { KINDS, STATUSES } from "../shared/catalogue.js";
@@ -13,7 +13,7 @@ const HASTE = 0.25; // seconds after an answer in which a second Enter was meant
 const INVITATION = "Nothing typed yet. With nothing typed, the target writes one token alone.";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
 
-// The space before a word has no colour, so that no coloured sliver ends a line.
+// The space before a word has no colour, so that no line ends with a strip of colour.
 function tokenElement(token) {
   const element = make("span", `token ${token.kind}`);
   element.title = KINDS[token.kind];
@@ -22,7 +22,7 @@ function tokenElement(token) {
   return [token.text.slice(0, token.text.length - word.length), element];
 }
 
-// Typed words that were rejected, small above the target's own word.
+// The rejected typed words, small above the target's word.
 function lostElement({ text, status }) {
   const lost = status === "rejected";
   const element = make(lost ? "s" : "span", `token ${status}`);
@@ -93,7 +93,7 @@ class YouDraft {
     this.draw();
   }
 
-  // Asks the server; undefined if there is no valid answer or another story has begun.
+  // Asks the server. The result is undefined if there is no valid answer or another story has begun.
   async ask(name, question) {
     const { game } = this;
     this.busy = true;
@@ -162,7 +162,7 @@ class YouDraft {
     this.drawTyping();
   }
 
-  // Typed words appear after the story at once, as a draft.
+  // Typed words appear after the story immediately, as a draft.
   drawTyping() {
     const { value } = this.find(".typed");
     const typing = this.find(".typing");

@@ -1,4 +1,4 @@
-// The story in the page's address: its opening by number, its temperature and its seed.
+// The story in the page's address: the number of its opening, its temperature and its seed.
 
 import { differing, readAll } from "../page/setup_fields.js";
 

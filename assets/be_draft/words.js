@@ -36,7 +36,7 @@ function time(seconds) {
   return typical < 1 ? `${(1000 * typical).toFixed(typical < 0.01 ? 1 : 0)} ms` : `${typical.toFixed(1)} s`;
 }
 
-// Rows of the table: a name, and the cells of you, the small model and n-grams.
+// The table's rows: a name, then the cells for you, the small model and n-grams.
 /** @param {import("./game.js").Game} game */
 export function rows(game) {
   const { you, draft, ngram } = game.totals;
@@ -50,7 +50,7 @@ export function rows(game) {
   ];
 }
 
-// The story compared with that of the target alone.
+// Compares the story with the text that the target writes alone.
 /** @param {import("./game.js").Game} game */
 export function outcome(game) {
   if (!game.isOver) return "At the end of the story the target writes it once more, without you.";

@@ -1,4 +1,4 @@
-// A room over plain HTTP: what is sent to it, and its news as they come.
+// The connection to a room over plain HTTP: sends actions and receives news.
 
 const PAUSE = 300; // milliseconds between two looks of a lecturer, however fast the answers come
 const AGAIN = 1500; // until a failed request is tried again, and a little more each time
@@ -28,7 +28,7 @@ async function read(answer) {
 
 const address = (name) => new URL(`class/${name}`, document.baseURI);
 
-// What the server answers; `Refused` where it does not want to.
+// Posts to the server and returns its answer. Throws `Refused` if the server refuses.
 export async function post(name, body = {}, token = "") {
   const headers = { "content-type": "application/json", "x-class-token": token };
   return read(await fetch(address(name), { method: "POST", headers, body: JSON.stringify(body) }));
@@ -54,8 +54,8 @@ async function now({ room, token }, since, ending) {
   }
 }
 
-// Calls `seen(state)` at each news of the room until it is gone, which `gone(message)` tells; `lost(whether)` tells of a
-// server that does not answer. Returns what ends it.
+// Watches a room. Calls `seen(state)` at each change, `gone(message)` when the room has ended, and `lost(isLost)` when
+// the server stops or starts to answer. Returns a function that ends the watch.
 export function watch(who, { seen, gone, lost = (_) => {} }) {
   const ending = new AbortController();
   const asleep = () => ending.signal.aborted;
@@ -82,7 +82,7 @@ export function watch(who, { seen, gone, lost = (_) => {} }) {
   return () => ending.abort();
 }
 
-// What a browser remembers of a room, by name; a browser that keeps nothing remembers it as long as the page.
+// The browser's memory of a room, by name. If the browser stores nothing, it lasts as long as the page.
 const remembered = new Map();
 
 export function remember(name, value) {
@@ -104,5 +104,5 @@ export function recall(name) {
   }
 }
 
-// A code as it is read aloud.
+// A code in the groups in which people read it aloud.
 export const spelled = (code) => `${code.slice(0, 4)} ${code.slice(4)}`;

@@ -1,4 +1,4 @@
-// The class as the draft: its text so far, what it proposed, and how it does beside the small model.
+// The class as the draft: the text so far, the proposals, and the score beside the small model's.
 
 import { make } from "../shared/view.js";
 
@@ -6,14 +6,14 @@ function piece([text, kind]) {
   return make("span", `token ${kind}`, text);
 }
 
-// The text so far; what the last round gained stands out.
+// Draws the text so far and highlights the part that the last round added.
 export function drawText(host, { prompt, pieces, gained = 0 }) {
   const marked = pieces.map(piece);
   if (gained > 0) for (const token of marked.slice(-gained)) token.classList.add("new");
   host.replaceChildren(make("span", "prompt", prompt), ...marked);
 }
 
-// What was proposed by how many, and which of it the target kept.
+// Draws each proposal with its number of students, and marks those that the target accepted.
 export function drawProposals(host, { proposals, others }, mine = null) {
   const most = Math.max(1, ...proposals.map(([, count]) => count));
   const rows = proposals.map(([text, count, kept]) => {
@@ -37,7 +37,7 @@ export function drawProposals(host, { proposals, others }, mine = null) {
 
 export const rate = (accepted, rounds) => (accepted / Math.max(1, rounds)).toFixed(2);
 
-// Accepted tokens per target call, the class's and the small model's.
+// Draws the accepted tokens per target call of the class and of the small model.
 export function drawScores(host, { accepted, by_model: byModel, rounds }) {
   const score = (name, value) => {
     const box = make("div");

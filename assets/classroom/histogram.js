@@ -1,11 +1,11 @@
-// How a class answered: a bar for each choice, or columns over the range of a number, beside the right answer.
+// The histogram of a class's answers: a bar per choice, or columns over a range of numbers, beside the right answer.
 
 import { said } from "../lessons/question.js";
 import { make } from "../shared/view.js";
 
 const MOST_COLUMNS = 20;
 
-// Answers by column: [{ from, to, count }], the last column holds the end of the range.
+// Counts answers by column: [{ from, to, count }]. The last column includes the end of the range.
 export function columns([least, most, step], counts) {
   const steps = Math.round((most - least) / step);
   const wide = Math.ceil((steps + 1) / MOST_COLUMNS);
@@ -22,7 +22,7 @@ export function columns([least, most, step], counts) {
   return found;
 }
 
-// Where a value lies over the columns, as a share of their width: the middle of a step is that of its share.
+// The position of a value over the columns, as a fraction of their width. A step of the slider counts as its middle.
 export function placeOf([least, most, step], value) {
   const steps = Math.round((most - least) / step) + 1;
   const wide = Math.ceil(steps / MOST_COLUMNS);
@@ -32,7 +32,7 @@ export function placeOf([least, most, step], value) {
 
 export const total = (counts) => counts.reduce((sum, [, count]) => sum + count, 0);
 
-// Answers that count as right.
+// The number of right answers.
 export function right({ choices, answer, close }, counts) {
   const fits = choices ? (value) => value === answer : (value) => Math.abs(value - answer) <= close + 1e-9;
   return total(counts.filter(([value]) => fits(value)));
@@ -91,14 +91,14 @@ function drawNumbers(question, counts, mine) {
   return figure;
 }
 
-// The same for whoever does not see it.
+// The histogram in words, for screen readers.
 export function inWords(question, counts) {
   const filled = columns(question.range, counts).filter(({ count }) => count > 0);
   const told = filled.map(({ from, to, count }) => `${said(question, from)} to ${said(question, to)}: ${count}`);
   return `The class's answers: ${told.join("; ") || "none"}. Right: ${said(question, question.answer)}.`;
 }
 
-// Fills `host`; mine: this student's own answer, if there is one.
+// Draws the histogram into `host`. mine: this student's own answer, if there is one.
 export function drawHistogram(host, question, counts, mine = null) {
   const all = total(counts);
   const near = question.close > 0 ? `, at most ${question.close}${question.percent ? " points" : ""} off` : "";

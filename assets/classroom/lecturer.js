@@ -1,4 +1,4 @@
-// The lecturer's side of a room: the lesson's step leads, answers are counted, and shown beside the right one.
+// The lecturer's side of a room: the step of the lesson leads the class, and its answers are counted and shown.
 
 import * as lessons from "../lessons/panel.js";
 import { make, setText } from "../shared/view.js";
@@ -64,7 +64,7 @@ async function close() {
   if (message === null) left(null);
 }
 
-// What the lecturer does, in its order; the answer is what there is to see then.
+// Sends an action of the lecturer. Actions go out in order; the server answers with the new view.
 export function send(name, body = {}) {
   const ask = async () => {
     try {
@@ -96,7 +96,8 @@ function seen(found) {
   draw();
 }
 
-// Where the room is: also where another window of this lecturer led it. Not while this one leads on: then it was there.
+// Follows the room to its place, for another window of this lecturer may have led it. While this window still has
+// actions to send, the place is old and is ignored.
 function follow(place) {
   const isNew = place.shown !== shown.has(key(place));
   if (place.shown) shown.add(key(place));
@@ -115,7 +116,7 @@ function stepped() {
   send("step", { lesson: here.lesson, step: here.step, shown: shown.has(told) });
 }
 
-// Shows the answers to the question that is open.
+// Shows the answers to the open question.
 function reveal() {
   const { lesson, step } = lessons.place();
   send("step", { lesson, step, shown: true });
@@ -160,7 +161,7 @@ function inLesson(join) {
   };
 }
 
-// What there is to choose from, for whoever reads it from the last row.
+// Lists the choices, large enough to be read from the last row.
 function choices({ choices: texts = [] }) {
   if (texts.length === 0) return [];
   const list = make("ol", "offered");

@@ -1,4 +1,4 @@
-// The class as the draft, on the projector: the text, what was proposed, and how it does beside the small model.
+// The class as the draft, on the projector: the text, the proposals, and the score beside the small model's.
 
 import { setText } from "../shared/view.js";
 import { spelled } from "./connection.js";

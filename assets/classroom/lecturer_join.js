@@ -1,4 +1,4 @@
-// How students come into the room, for all to see: a QR code, a link and the code.
+// How students join the room, for the projector: a QR code, a link and the code.
 
 import { setText } from "../shared/view.js";
 import { spelled } from "./connection.js";
@@ -12,7 +12,7 @@ const linkOf = (room) => {
   return url;
 };
 
-// A line may end after each part of a long address.
+// A long address may break after each of its parts.
 const parts = (address) => address.split(/(?<=\/)/).flatMap((part) => [part, document.createElement("wbr")]);
 
 function drawCode(host, { size, path }) {

@@ -1,4 +1,4 @@
-// The student's page: where the lecturer is, one answer to each question, and back to what was before.
+// The student's page: shows the lecturer's step, takes one answer per question, and can show earlier steps.
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
 import { make, setText } from "../shared/view.js";
@@ -168,7 +168,7 @@ function drawProposal({ number }) {
   };
 }
 
-// Sends one answer; it counts when the server has it. The class may be at another question or word by then.
+// Sends one answer. It counts when the server has it. The class may have moved on to another question or word by then.
 async function submit(button, name, body) {
   const asked = keyOf(state);
   button.disabled = true;

@@ -6,7 +6,7 @@ import { Plot, tableOf } from "../shared/plot.js";
 import { cells, fillRows, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
-// A token's text with visible signs for spaces; the entry of all other tokens is no token.
+// Shows a token with visible signs for spaces. The entry for all other tokens is no token.
 const OTHER = "other tokens";
 const shownToken = (text) => (text === OTHER ? text : visible(text));
 
@@ -14,7 +14,7 @@ const options = (select, entries) => {
   select.replaceChildren(...entries.map(([value, name]) => Object.assign(make("option", "", name), { value })));
 };
 
-// Asks the server. An answer counts only if no newer question was asked.
+// Asks the server. An answer is dropped if a newer question was asked meanwhile.
 class Asker {
   constructor(element) {
     this.element = element;
@@ -38,7 +38,7 @@ class Asker {
   }
 }
 
-// Shows a view in the same plot each time.
+// A function that shows views in one and the same plot.
 function plotIn(host, plotly) {
   let plot = null;
   return (view) => {
@@ -48,7 +48,7 @@ function plotIn(host, plotly) {
   };
 }
 
-// Bob's text: each token above its index in bits; tokens that differ from the record are marked.
+// Draws Bob's text: each token above its index in bits. Tokens that differ from the record are marked.
 function drawReceived(host, tokens, chosen, choose) {
   fillRows(
     host,
@@ -69,7 +69,7 @@ function drawReceived(host, tokens, chosen, choose) {
   );
 }
 
-// The way of one token: the proposals that both drew, the index, and its bits.
+// Draws the transmission of one token: the proposals that both sides drew, the index, and its bits.
 function drawMessage(host, token, number, method) {
   const list = make("ol", "proposals");
   token.proposals.forEach((text, i) => {
@@ -115,7 +115,7 @@ function tokenTable(tokens) {
   };
 }
 
-// A table in which P and Q can be edited.
+// Draws a table in which P and Q can be edited.
 function drawEditor(host, names, p, q, changed) {
   const table = make("table", "editor");
   const head = make("tr");
@@ -249,7 +249,7 @@ function mountLaws(element, props, server) {
   find(".preset").addEventListener("change", () => show(presets[Number(find(".preset").value)]));
   find(".codec").addEventListener("change", ask);
   list(1);
-  // The distributions of a chosen token are one more entry of the list.
+  // The list has one more entry for the distributions of a chosen token.
   return (token, number) => {
     const name = `token ${number + 1} of the sentence: ${visible(token.text)}`;
     presets[props.presets.length] = { name, names: token.texts, p: token.p, q: token.q };

@@ -1,4 +1,4 @@
-// The codec laboratory's set-up in the page's address: the sentence, and the Tunstall code.
+// The codec laboratory's setup in the page's address: the sentence and the Tunstall code.
 
 import { differing, readAll } from "../page/setup_fields.js";
 

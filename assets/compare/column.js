@@ -1,5 +1,4 @@
-// One column of the comparison: what is chosen for it, its numbers, how its text stands beside the reference, and
-// the text.
+// One column of the comparison: its settings, its numbers, the verdict on its text, and the text.
 
 import { KINDS } from "../shared/catalogue.js";
 import { term } from "../shared/glossary.js";
@@ -14,11 +13,11 @@ const TILES = { efficiency: "tokens per target call", time: "time a token", rati
 
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };
 
-// Topology auto may find that no draft is worth its time.
+// Topology "auto" may decide that drafting does not pay.
 const undrafted = ({ asked, tree }) =>
   asked !== "ar" && tree?.num_draft_tokens === 0 ? "; drafting does not pay here" : "";
 
-// [value, note] of each tile.
+// The value and the note of each tile.
 function numbers(lane, plain) {
   const { totals } = lane ?? {};
   if (!totals?.rounds) return { efficiency: ["–", ""], time: ["–", ""], ratio: ["–", ""] };
@@ -29,15 +28,15 @@ function numbers(lane, plain) {
   };
 }
 
-// The relative speed of a finished run: [value, note].
+// The relative speed of a finished run as [value, note].
 export function compared(lane) {
   if (lane.phase !== "finished") return ["–", ""];
   const ratio = typicalSpeed(lane) / typicalSpeed(reference());
   return [ratio.toFixed(2), pace(ratio)];
 }
 
-// Tokens per second of the median round: the time a token and the relative speed are both from it, so that they agree.
-// Rounds of a run are alike; on a busy machine a few slow ones would decide.
+// Tokens per second of the median round. Both the time per token and the relative speed use it, so that they agree.
+// Rounds of a run are alike, and on a busy machine a few slow ones would dominate a mean.
 function typicalSpeed({ rounds, totals }) {
   const seconds = rounds
     .map(({ seconds: { draft, evaluate, verify } }) => draft + evaluate + verify)
@@ -45,7 +44,8 @@ function typicalSpeed({ rounds, totals }) {
   return totals.tokens / rounds.length / seconds[Math.floor(seconds.length / 2)];
 }
 
-// A token's in the median round: with the digits that the relative speed has, so that one can be seen from the other.
+// Milliseconds per token in the median round. It has as many digits as the relative speed, so that one can be derived
+// from the other.
 export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
 
 function pace(ratio) {
@@ -61,7 +61,7 @@ const EMPTY = {
 };
 
 /**
- * What is said about a column's text; what is unknown is left out.
+ * The verdict on a column's text. Unknown parts are missing.
  * @returns {{ line: string, reason?: string, change?: string, at?: number, same?: boolean, failed?: boolean }}
  */
 export function judged(column, lane) {
@@ -138,7 +138,7 @@ export class ColumnView {
     return this.text;
   }
 
-  // old: what is shown is not what the controls ask for now.
+  // old: the run shown does not have the current settings.
   draw(number, old) {
     const { column } = this;
     const name = `${number}, ${this.controls.method}`;
@@ -163,7 +163,8 @@ export class ColumnView {
     if (lane) appendText(this.prompt, state.shared.prompt);
   }
 
-  // New tokens, at the end; the text scrolls with them unless the visitor has scrolled up, and back once all are there.
+  // Appends new tokens. The text scrolls with them unless the visitor has scrolled up, and returns to the top at the
+  // end.
   append({ tokens, phase }) {
     const added = tokens.slice(this.elements.length).map(tokenElement);
     if (added.length > 0) {
@@ -199,7 +200,7 @@ export class ColumnView {
     this.elements[at]?.classList.add("lit");
   }
 
-  // Marks in the text: { at, label }, before the token with that number.
+  // Sets marks in the text: { at, label } puts a mark before token number `at`.
   mark(marks) {
     const wanted = JSON.stringify(marks);
     if (wanted === this.marked) return;
@@ -210,7 +211,7 @@ export class ColumnView {
   }
 }
 
-// One text around the place where it parts from another.
+// An excerpt of one text around the token at which it differs from another.
 function place() {
   const row = make("div");
   const text = make("dd");

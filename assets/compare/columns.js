@@ -1,5 +1,5 @@
-// Columns as text, "ersd.sequence.4.own": how the address and the examples write them, and what two that are
-// written alike have in common. A topology without k leaves it out; autoregressive decoding is "ar".
+// Columns as text, "ersd.sequence.4.own", in the notation of addresses and examples. Two columns with the same text
+// share their results. A topology without k leaves k out; autoregressive decoding is "ar".
 
 import { shortened } from "../shared/labels.js";
 
@@ -21,7 +21,7 @@ export class Columns {
 
   writtenAll = (columns) => columns.map((column) => this.written(column)).join(",");
 
-  // A list of columns; Error says which is not right and what would be.
+  // Parses a list of columns. The Error names the wrong column and says what would be right.
   parsedAll(text) {
     const columns = text.split(",").map((part) => this.parsed(part));
     if (columns.length > this.mostColumns)

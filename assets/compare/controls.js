@@ -1,4 +1,4 @@
-// What a visitor chooses for one column: method, draft, topology and k.
+// The controls of one column: method, draft, topology and k.
 
 import { make } from "../shared/view.js";
 
@@ -11,7 +11,7 @@ function select(options) {
 }
 
 export class Controls {
-  // column: changed in place as the visitor chooses; changed: called after it.
+  // column: the object that the controls change; changed: called after each change.
   constructor(column, { choices, withoutK, mostDrafted }, changed) {
     this.column = column;
     this.withoutK = withoutK;

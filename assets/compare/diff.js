@@ -1,4 +1,4 @@
-// Two texts, token by token: where they part, and what that means for the method.
+// Compares two texts token by token: where they first differ, and what that means for the method.
 
 import { INVARIANT, METHODS } from "../shared/catalogue.js";
 import { quoted } from "../shared/labels.js";
@@ -7,8 +7,8 @@ import { blockEfficiency } from "../shared/totals.js";
 const AROUND = 18; // characters shown before and after the place: both excerpts begin alike and part at the mark
 const count = (n) => `${n} token${n === 1 ? "" : "s"}`;
 
-// The first place, counted from 0, at which one run has another token than the other; -1 where there is none.
-// Of two finished runs one can also be the longer one.
+// The index of the first token in which two runs differ, or -1 if there is none so far. One of two finished runs may
+// also be longer.
 export function parting(lane, other) {
   const [a, b] = [lane.tokens, other.tokens];
   const shorter = Math.min(a.length, b.length);
@@ -19,7 +19,7 @@ export function parting(lane, other) {
 
 const named = (token) => (token ? quoted(token.text) : "the end");
 
-// { same: true, false, or null while it is not known; at; line } of a run beside the reference.
+// The verdict on a run compared with the reference: { same: true, false, or null if unknown; at; line }.
 export function verdict(lane, reference) {
   const at = parting(lane, reference);
   const length = lane.tokens.length;
@@ -32,7 +32,7 @@ export function verdict(lane, reference) {
   return { same: null, at, line: length > 0 ? `Same as autoregressive so far: ${count(length)}` : "" };
 }
 
-// Why that is so. greedy: temperature 0; dtype: the target's precision.
+// The reason for the verdict. greedy: temperature 0; dtype: the target's precision.
 export function reason(method, { same, at }, { greedy, dtype }) {
   if (same === null) return "";
   if (INVARIANT.includes(method)) return same ? kept(method, dtype) : rounded(at, dtype);
@@ -62,7 +62,7 @@ function rounded(at, dtype) {
   return `${until} A target call over several tokens rounds differently from one over a single token, until it decides a near tie. ${HOW_OFTEN}`;
 }
 
-// What a change of the column did to it: to its text and to the tokens per target call.
+// The effect of a change of the column on its text and on its tokens per target call.
 export function change(lane) {
   const { before } = lane;
   if (!before || lane.phase !== "finished") return "";
@@ -74,7 +74,7 @@ export function change(lane) {
 
 export const efficiency = ({ totals }) => blockEfficiency(totals.tokens, totals.rounds);
 
-// The place in its text: { before, token, after }.
+// The excerpt of a text at a position: { before, token, after }.
 export function around(tokens, at) {
   const text = (part) => part.map((token) => token.text).join("");
   const [before, after] = [[...text(tokens.slice(0, at))], [...text(tokens.slice(at + 1))]];

@@ -1,5 +1,5 @@
-// The comparison: several ways of decoding side by side, from one prompt and seed. A column that is changed after
-// a run is run again by itself.
+// The comparison: several methods side by side, from one prompt and seed. A column that is changed after a run is run
+// again by itself.
 
 import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
@@ -65,7 +65,7 @@ class Comparison {
     this.open();
   }
 
-  // Shows what was recorded where the set-up is that of the record.
+  // Shows the recorded comparison if the setup is that of the record.
   open() {
     const { record, columns } = this;
     const known = (column) => column.method === "ar" || record.lanes[columns.written(column)];
@@ -90,7 +90,7 @@ class Comparison {
     choose.addEventListener("change", () => this.choose(choose.value));
   }
 
-  // The tokens at one position of all texts light up together.
+  // Highlights the tokens at one position in all texts.
   light(token) {
     const at = Math.max(...this.views.map(({ elements }) => elements.indexOf(token)));
     for (const view of this.views) view.light(at);
@@ -119,7 +119,7 @@ class Comparison {
     this.find(".add").focus();
   }
 
-  // A view for each column; those that are there stay.
+  // Makes a view for each column and keeps the existing views.
   fill() {
     const there = new Map(this.views.map((view) => [view.column, view]));
     this.views = state.columns.map((column) => there.get(column) ?? this.newView(column));
@@ -131,7 +131,7 @@ class Comparison {
     return new ColumnView(column, this.props, { changed: () => this.follow(), remove: () => this.remove(column) });
   }
 
-  // All columns anew.
+  // Runs all columns again.
   run() {
     if (!mayBegin()) return;
     this.start(
@@ -156,7 +156,7 @@ class Comparison {
     return mayBegin() && reference()?.phase === "finished" && this.shared.fits(state.shared);
   }
 
-  // Columns that were changed are run again, once the visitor lets go.
+  // Runs the changed columns again once the visitor pauses.
   follow() {
     this.drawSoon();
     clearTimeout(this.timer);
@@ -204,7 +204,7 @@ class Comparison {
       tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
   }
 
-  // Where the texts part: in each column, and in autoregressive ones for all others.
+  // Marks the tokens at which the texts differ: in each column its own, and in autoregressive columns all of them.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
     const ofOthers = places.flatMap(({ same, at }, i) => (same === false ? [{ at, label: `≠ ${i + 1}` }] : []));
@@ -214,7 +214,7 @@ class Comparison {
     });
   }
 
-  // The set-up as the address has it; components/page/setup.py says how.
+  // The setup in the notation of the address, described in components/page/setup.py.
   get() {
     return differing({ ...this.shared.values, columns: this.columns.writtenAll(state.columns) }, this.fields);
   }

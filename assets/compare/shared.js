@@ -1,6 +1,6 @@
-// What all columns go on from: prompt, seed, length and temperature.
+// The settings that all columns share: prompt, seed, length and temperature.
 
-// As the address has them; their defaults are the form's own.
+// The fields in the notation of the address. Their defaults are those of the form.
 export const fieldsOf = (shared, mostTokens) => ({
   prompt: { kind: "text", default: shared.values.prompt },
   seed: { kind: "number", default: shared.values.seed, least: 0, most: Number.MAX_SAFE_INTEGER, whole: true },
@@ -32,12 +32,12 @@ export class Shared {
     for (const name of NAMES) this.inputs[name].value = values[name] ?? "";
   }
 
-  // An empty seed was drawn.
+  // The seed that was drawn for an empty field.
   drawn(seed) {
     if (this.inputs.seed.value === "") this.inputs.seed.valueAsNumber = seed;
   }
 
-  // Whether a run went on from what the form says now.
+  // Whether a run has the shared settings of the form.
   fits(run) {
     return run !== null && JSON.stringify(this.values) === JSON.stringify(run);
   }

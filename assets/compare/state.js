@@ -1,5 +1,4 @@
-// What the comparison knows: the columns that are wanted, and the run of each: autoregressive decoding (the
-// reference) and whatever is compared with it.
+// The state of the comparison: the chosen columns and their runs. The run of autoregressive decoding is the reference.
 
 import { observable } from "../shared/observable.js";
 import { Totals } from "../shared/totals.js";
@@ -26,20 +25,21 @@ const updates = new Updates(state, apply, notify);
 export const isActive = () => ["waiting", "running"].includes(state.phase);
 export const mayBegin = () => !isActive() && state.phase !== "stopping";
 
-// asked: what the column asked for. before: its run until something of it was changed.
+// asked: the settings of the column. before: its run before the settings were changed.
 const newLane = (asked, before) => ({ asked, before, phase: "waiting", message: "", tree: null, ...nothing() });
 const nothing = () => ({ rounds: [], tokens: [], totals: new Totals() });
 
-// The run that a column shows; autoregressive ones show the reference.
+// The run that a column shows. Autoregressive columns show the reference.
 export const laneOf = (column) => state.lanes.get(column.method === "ar" ? REFERENCE : column.id);
 export const reference = () => state.lanes.get(REFERENCE);
 
-// Columns whose run is not what they ask for; `written` says what a column asks for.
+// The columns whose run has other settings than the column. `written` gives a column's settings as text.
 export function stale(written) {
   return state.columns.filter((column) => column.method !== "ar" && laneOf(column)?.asked !== written(column));
 }
 
-// What was decoded before, while nothing else is there: { shared, models, lanes }, lanes by what a column asks for.
+// Shows a recorded comparison { shared, models, lanes } while there is no run. The keys of `lanes` are the columns'
+// settings.
 export function showRecorded({ shared, models, lanes }, written) {
   if (state.phase !== "idle") return;
   const decoded = (name, asked) => {
@@ -61,7 +61,7 @@ export function forgetRecorded() {
   notify();
 }
 
-// Columns are to be run: all of them after the reference, or some of them beside the one that is there.
+// Begins to run columns: all of them after the reference, or some of them beside the existing reference.
 export function begin(shared, columns, written, anew) {
   if (anew) {
     state.lanes.clear();
@@ -78,7 +78,7 @@ export function begin(shared, columns, written, anew) {
   notify();
 }
 
-// Gradio cancels whatever runs once it hears of the stop, so nothing may begin before it has: `stopped`.
+// Gradio cancels whatever is running when it learns of the stop. No run may begin before that: `stopped`.
 export function stop() {
   if (isActive()) end("stopping");
   notify();
@@ -89,13 +89,13 @@ export function stopped() {
   notify();
 }
 
-// The server is through. If its last update does not come, the visitor must know.
+// The server has ended the stream. If the last update is missing, the visitor gets a message.
 export const ended = () =>
   updates.ended(isActive, () =>
     breakOff("The comparison broke off: the server refused it or the connection was lost. Try again."),
   );
 
-// Nothing more comes; what came stays.
+// Ends the run with a message. The updates so far stay.
 export function breakOff(message) {
   state.message = message;
   end("error");
@@ -107,7 +107,7 @@ function end(phase) {
   for (const lane of state.lanes.values()) if (!["finished", "failed"].includes(lane.phase)) lane.phase = "stopped";
 }
 
-// Takes one update (JSON text); those of a run that was stopped come too late.
+// Takes one update (JSON text). Updates of a stopped run are ignored.
 export function receive(text, server) {
   if (!text || !isActive()) return;
   const update = JSON.parse(text);

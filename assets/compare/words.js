@@ -1,4 +1,4 @@
-// How the comparison stands, in words, and its numbers as rows of a table.
+// The state of the comparison in words, and its numbers as rows of a table.
 
 import { place } from "../shared/waiting.js";
 import { compared, judged, milliseconds } from "./column.js";
@@ -43,7 +43,7 @@ const STATUS = {
 
 export const status = (views) => STATUS[state.phase](views);
 
-// What a screen reader hears: how it begins and how it ended, not every token.
+// The text for screen readers: the start and the end of a run, not every token.
 export function summary(views) {
   if (isActive()) return state.phase === "waiting" ? "Waiting for the model …" : "Running …";
   if (state.phase !== "done") return "";
@@ -55,7 +55,7 @@ export function summary(views) {
   return `Done. ${views.map(column).join(" ")}`;
 }
 
-// Autoregressive decoding is measured even where no column shows it.
+// Autoregressive decoding is measured even if no column shows it.
 export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";

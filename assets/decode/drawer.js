@@ -1,4 +1,4 @@
-// The drawer with everything that can be set besides prompt and method. It opens without scripts; Escape closes it.
+// The drawer with all settings except prompt and method. It opens without scripts; Escape closes it.
 
 import { make } from "../shared/view.js";
 import { setPrompt } from "./fields.js";
@@ -13,7 +13,7 @@ export function mountDrawer(element) {
   });
 }
 
-// Prompts to try, under the field.
+// Example prompts under the field.
 export function mountPrompts(element) {
   element.addEventListener("click", ({ target }) => {
     const { prompt } = target.closest("button")?.dataset ?? {};
@@ -21,8 +21,8 @@ export function mountPrompts(element) {
   });
 }
 
-// Three methods are in sight; a button brings the others, and so does one of them that is chosen. Gradio may draw the row
-// anew, then without the button.
+// Shows three methods and a button for the others. A chosen hidden method shows all of them too. If Gradio draws the
+// row again, the button is added again.
 function mountMethods() {
   const method = document.getElementById("method");
   if (!method) return void setTimeout(mountMethods, 200);

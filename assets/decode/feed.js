@@ -1,4 +1,4 @@
-// How the run stands, and the message when something was wrong with it.
+// The state of the run in words, and the message if it failed.
 
 import { onFields } from "../page/setup.js";
 import { isExpecting, state, subscribe } from "../shared/store.js";
@@ -42,7 +42,7 @@ function reason() {
   return finish ? ` (${FINISH[finish]})` : "";
 }
 
-// A finished run does not rest on its last round, and says so.
+// A finished run that is not shown at its last round says so.
 function resting() {
   const { round } = state.selected;
   return state.follow && round < state.rounds.length - 1
@@ -50,7 +50,7 @@ function resting() {
     : "";
 }
 
-// A visitor's own run is played from its first round on as soon as that is there.
+// Plays a visitor's own run from its first round as soon as that round has arrived.
 function playOwn() {
   let run = null;
   subscribe(() => {
@@ -72,7 +72,7 @@ export function mountFeed(element) {
     document.body.toggleAttribute("data-lanes", passed() !== null);
     const words = narration() || changedWords();
     setText(status, isPlaying() || state.phase !== "error" ? words || STATUS[state.phase]() : "");
-    // A screen reader hears how a run starts and ends, not every token or second.
+    // A screen reader announces the start and the end of a run, not every token or second.
     status.setAttribute("aria-live", state.phase === "running" || state.place ? "off" : "polite");
     setText(error, state.message);
     error.hidden = state.message === "";

@@ -1,4 +1,4 @@
-// The fields that a run is begun with: a recorded run sets them, and what was changed since a run is told.
+// The form's fields. A recorded run sets them, and the page names the fields that were changed afterwards.
 
 import { decode, onFields, openedWith } from "../page/setup.js";
 import { state, subscribe } from "../shared/store.js";
@@ -10,7 +10,7 @@ const ASIDE = ["tree", "baseline"]; // the tree follows from the others, and pla
 let shown = null; // the fields of the run that is shown
 let own = null; // those of the visitor's own run, while a recorded one is shown
 
-// A tree as an address has it: the number of children of each node in level order.
+// A tree in the notation of addresses: the number of children of each node in level order.
 function written(paths) {
   const ordered = [[], ...paths].sort((a, b) => a.length - b.length);
   const children = (path) =>
@@ -19,8 +19,8 @@ function written(paths) {
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
-// Sets the fields as a recorded run has them, but those that the address gave. isFirst: of the run that the page opens
-// with, whose fields are the defaults.
+// Sets the fields to those of a recorded run, except the fields that the address set. isFirst: the run is the one that
+// the page opens with, whose fields are the defaults.
 export function adopt(setup, isFirst) {
   const values = {
     prompt: setup.prompt,
@@ -41,7 +41,7 @@ export function adopt(setup, isFirst) {
 }
 let first = true; // run: nobody has chosen another one yet
 
-// The visitor's own run is shown again.
+// Restores the fields of the visitor's own run.
 export function readopt() {
   if (own) decode.assign(own, false);
   shown = own;
@@ -49,7 +49,7 @@ export function readopt() {
 
 export const setPrompt = (prompt) => decode?.assign({ prompt }, false);
 
-// Names of the fields that differ from those of the run that is shown.
+// The names of the fields that differ from those of the run that is shown.
 function changed() {
   const now = decode?.now();
   if (!now || !shown || state.rounds.length === 0) return [];
@@ -57,7 +57,7 @@ function changed() {
   return Object.keys(shown).filter((name) => !ASIDE.includes(name) && !isSame(name));
 }
 
-// What a visitor reads of them; empty where nothing was changed.
+// The changed fields in words, or an empty text.
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
   if (names.length === 0 || !["idle", "done", "stopped", "error"].includes(state.phase)) return "";

@@ -1,11 +1,11 @@
-// The visitor's last own run, kept over a reload of the page: in this browser's tab and nowhere else.
+// The visitor's last own run, stored across a reload of the page, only in this browser tab.
 
 import { state, subscribe } from "../shared/store.js";
 
 const NAME = "specdec.run";
 const MOST = 2_000_000; // characters; browsers give five to ten million to a site
 
-// The run that a reload left behind; null where there is none, or where the page was opened anew.
+// The stored run after a reload. null if there is none or the page was opened anew.
 export function keptRun() {
   const [navigation] = performance.getEntriesByType("navigation");
   if (/** @type {PerformanceNavigationTiming} */ (navigation)?.type !== "reload") return null;

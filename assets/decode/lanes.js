@@ -1,5 +1,5 @@
-// Two lanes on one clock, plain decoding and this run: a block is a call of the large model, its width is the time that it
-// took with the guesses before it, its ticks are the tokens that it yielded.
+// Two lanes with a common time axis: plain decoding and this run. A block is a call of the large model. Its width is
+// the time of the call with the guesses before it; its ticks are the tokens that it yielded.
 
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
@@ -17,7 +17,7 @@ const AHEAD = 1.5; // the lanes have room for a plain lane so much longer than t
 
 const calls = (n) => `${n} call${n === 1 ? "" : "s"}`;
 
-// One lane: all its blocks are drawn, and a mask shows those that are over.
+// One lane. All blocks are drawn at once, and a mask reveals the past ones.
 class Lane {
   blocks = []; // { x, width, guess, tokens } of each, in pixels
 
@@ -41,7 +41,7 @@ class Lane {
     this.track.append(this.svg);
   }
 
-  // seconds: of each block; guesses: the part of it that the small model took; tokens: that it yielded.
+  // seconds: the time of each block; guesses: the small model's part of it; tokens: the tokens that it yielded.
   layout({ seconds, guesses, tokens }, scale) {
     let at = 0;
     this.blocks = seconds.map((length, i) => {
@@ -60,7 +60,7 @@ class Lane {
     setAll(this.tick, { d: this.blocks.map(ticks).join("") });
   }
 
-  // end: pixels that are over; here: the block that the other panels show, if any.
+  // end: pixels that are in the past; here: the block of the selected round, if any.
   show(end, here) {
     const { blocks } = this;
     const late = blocks.findIndex(({ x, width }) => x + width > end + 1e-6);
@@ -79,7 +79,7 @@ function box(x, width) {
   return `M${x.toFixed(2)} 0h${length}v${HEIGHT}h-${length}z`;
 }
 
-// The blocks of the run: a round's guesses take the same part of its time in every repeat.
+// The blocks of the run. The guesses of a round have the same share of its time in every repeat.
 function ofRun(seconds) {
   const part = (round) => round.seconds.draft / Math.max(decodingSeconds(round), 1e-12);
   return {
@@ -91,7 +91,7 @@ function ofRun(seconds) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-// What the two lanes say, in one sentence: fewer calls, longer ones, and so the speed.
+// The comparison of the two lanes in one sentence: fewer calls, longer calls, and the resulting speed.
 function account(seconds) {
   const { rounds, baseline, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
@@ -108,7 +108,7 @@ function account(seconds) {
   return `${each}, and each takes ${longer.toFixed(1)} times as long as a plain one: ${speedWords(found)}.`;
 }
 
-// ERSD and plain decoding give the same text with the same seed: whether they did.
+// Says whether ERSD and plain decoding wrote the same text from the same seed.
 function drawVerdict(chip) {
   const { rounds, baseline, setup } = state;
   const promised = INVARIANT.includes(setup.method) && setup.method !== "ar";
@@ -155,7 +155,7 @@ class LanesView {
     if (passed() === null) onceDrawn(() => this.align());
   }
 
-  // Pixels for a second; the blocks are laid out anew where they or it changed.
+  // Sets the pixels per second. The blocks are laid out again when they or the scale change.
   layout(seconds, width) {
     const { baseline, phase, recorded, setup } = state;
     const isPlain = setup.method === "ar";
@@ -170,7 +170,7 @@ class LanesView {
     return scale;
   }
 
-  // The text of plain decoding so far.
+  // Writes the text of plain decoding so far.
   write(rounds) {
     if (this.baseline !== state.baseline || rounds < this.written) {
       this.text.replaceChildren();
@@ -184,7 +184,7 @@ class LanesView {
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  // Both texts scroll together.
+  // Scrolls both texts together.
   align() {
     const { text, story } = this;
     const share = story.scrollTop / Math.max(1, story.scrollHeight - story.clientHeight);
@@ -192,7 +192,7 @@ class LanesView {
   }
 }
 
-// Measured seconds at the moment that is shown: all of them where nothing is hidden.
+// The measured time of the current moment. If nothing is hidden, it is the end of the run.
 function moment(seconds) {
   if (passed() !== null) return passed();
   if (!state.veiled) return Infinity;

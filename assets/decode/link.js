@@ -1,4 +1,4 @@
-// What belongs together lights up together: a token, its node, its race bar, its rows of the statistics.
+// Linked highlighting: a token, its node, its race bar and its rows of the statistics light up together.
 
 /** @import { Lit, Node, Round } from "../types.d.ts" */
 
@@ -6,7 +6,7 @@ import { light, onLight } from "../shared/store.js";
 
 export const pathKey = (path) => path.join(".");
 
-// Of a drafted node.
+// The highlight of a drafted node.
 /**
  * @param {Round} round
  * @param {Node} node
@@ -22,7 +22,7 @@ export function ofNode(round, node) {
   };
 }
 
-// Of the token that a round emitted at a step; its node where it was drafted.
+// The highlight of the token that a round emitted at a step, with its node if it was drafted.
 /**
  * @param {Round} round
  * @param {number} step
@@ -38,7 +38,7 @@ export function ofToken(round, step) {
   return { round: round.number, path: pathKey([...parent, "last"]), token_id: token.id, index: null, kind: token.kind };
 }
 
-// Whether what is lit is, or contains, this one: same place, or same row of the statistics.
+// Whether two highlights match: one contains the other, or both belong to one row of the statistics.
 /**
  * @param {Lit | null} lit
  * @param {Lit | null} what
@@ -50,12 +50,13 @@ export function matches(lit, what) {
   return lit.index === what.index && what.index !== null;
 }
 
-// Lights up what `find(element)` says while the pointer is on it; Up and Down go through `items()`.
+// Highlights what `find(element)` returns while the pointer is on it. The arrow keys Up and Down move through
+// `items()`.
 export function mountLight(element, find, items) {
   element.addEventListener("pointerover", (event) => light(find(event.target)));
-  // A press on a part focuses the whole, which stands for nothing: the part stays lit.
+  // Pressing a part focuses the whole drawing, which has no highlight of its own. The part stays highlighted.
   element.addEventListener("focusin", (event) => find(event.target) && light(find(event.target)));
-  // A finger leaves with every tap: what it tapped stays lit until something else is.
+  // A finger leaves after every tap. The tapped part stays highlighted until another one is.
   element.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && light(null));
   element.addEventListener("focusout", () => light(null));
   let at = -1;
@@ -70,7 +71,7 @@ export function mountLight(element, find, items) {
   });
 }
 
-// Marks what is lit among `elements(lit)`; `of(element)` says what an element is.
+// Marks the highlighted elements among `elements(lit)`. `of(element)` returns an element's highlight.
 export function mountMarks(elements, of, fits = matches) {
   let marked = [];
   const draw = (lit) => {

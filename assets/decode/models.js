@@ -1,4 +1,4 @@
-// Which models the server uses, and how far another pair is. Names are what people typed: only ever text.
+// The server's models and the progress of a load. Names were typed by people, so they are only inserted as text.
 
 import { state as run, subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
@@ -79,8 +79,8 @@ function draw(element, state) {
   error.hidden = error.textContent === "";
 }
 
-// Looks at a load until it ends, past Gradio's queue of events: who watches takes nobody's place. ended is called
-// then, so that Gradio's own parts are drawn anew.
+// Asks for the state of a load until it ends, without Gradio's queue, so that watching takes no place in it. Then
+// `ended` is called, and Gradio updates its own components.
 class Watch {
   constructor(server, draw, ended) {
     this.server = server;
@@ -122,13 +122,13 @@ class Watch {
   }
 }
 
-// The part that is always there: in a closed accordion no script runs.
+// The part that is always mounted, because no script runs in a closed accordion.
 export function mountLoads(element, props, server, trigger) {
   const watch = new Watch(server, show, () => trigger("submit"));
   see = (news) => watch.see(news);
   window.specdec.models = { cancel: (key) => watch.cancel(key) };
   receive(props.value);
-  // Somebody else loaded another pair: the visitor's own run is the first to tell.
+  // If somebody else loaded another pair, the visitor's own run is the first to show it.
   subscribe(() => {
     if (run.recorded || !run.setup?.models || state === null) return;
     const used = JSON.stringify(run.setup.models.map(({ name }) => name));

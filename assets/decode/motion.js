@@ -1,5 +1,5 @@
-// Motion that tells who does what: the draft comes into its tree, what is kept goes from there into the text, a race
-// is run. A quarter of a second each, and nothing where little motion is asked for or rounds go by quickly.
+// Animations: the draft enters its tree, accepted tokens fly into the text, a race is run. Each takes a quarter of a
+// second. There are none if the visitor prefers reduced motion or rounds pass quickly.
 
 import { state } from "../shared/store.js";
 import { passed as playedSeconds } from "./player.js";
@@ -8,8 +8,8 @@ const TOOK = 250; // milliseconds
 const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let [seen, last, enough] = [null, 0, false];
 
-// Whether there is time to watch how a selection comes about: nobody moved on within the same quarter of a second, and
-// no rounds were passed over, as they are where several arrive with one update.
+// Whether there is time to animate a selection: it did not change within the last quarter of a second and skipped no
+// rounds, as happens when one update brings several.
 export function timely(selected) {
   if (selected !== seen) {
     const now = performance.now();
@@ -32,19 +32,19 @@ export function enter(element) {
 
 let running = []; // the bars of a race
 
-// The bars stand at their length: another race is drawn.
+// Ends the race's animation at once, because another race is drawn.
 export function settle() {
   for (const animation of running) animation.cancel();
   running = [];
 }
 
-// All runners start together and run as long: the winner is the one that gets to the finish line.
+// All bars start together and grow for the same time. Only the winner's reaches the finish line.
 export function run(bars) {
   const times = { duration: 2 * TOOK, easing: "linear" };
   running = bars.map((element) => element.animate([{ transform: "scaleX(0)" }, { transform: "none" }], times));
 }
 
-// A copy of a word flies from one place on the screen to another.
+// Moves a copy of a word from one place on the screen to another.
 export function fly(text, from, to) {
   if (from.width === 0 || to.width === 0) return;
   const copy = document.createElement("span");

@@ -1,4 +1,4 @@
-// A saved page: the same panels, one run, no server.
+// A saved page: the same panels with one run and no server.
 
 import { METHODS } from "../shared/catalogue.js";
 import { mountGlossary } from "../shared/glossary.js";

@@ -1,4 +1,4 @@
-// What is told of a run, a sentence for each moment: guessed, checked, replaced.
+// The explanation of a run, one sentence per moment: guessed, checked, replaced.
 
 import { visible } from "../shared/labels.js";
 import { decisionsOf, explain, lastDecision, seek, state } from "../shared/store.js";
@@ -14,7 +14,7 @@ function accepted(round) {
   return tokens.length === 0 ? "none of them" : quoted(tokens.map(({ text }) => text).join(""));
 }
 
-// How a round ends, in words.
+// The end of a round in words.
 function end(round) {
   const { tokens } = state.rounds[round];
   const { kind, text } = tokens.at(-1);
@@ -25,7 +25,7 @@ function end(round) {
   return `Where no guess is right, the large model writes its own ${own}: ${gain}.`;
 }
 
-// The moments of one round. move(round, decision): brings it into sight.
+// The moments of one round. move(round, decision) shows the decision on the page.
 function moments(round, move, seconds) {
   const before = decisionsOf(round).findLastIndex(({ kind }) => kind === "accepted");
   const { nodes } = state.rounds[round];
@@ -47,7 +47,7 @@ function moments(round, move, seconds) {
   ];
 }
 
-// For who opens the page: both lanes, then the round with most to see.
+// The story for a new visitor: both lanes, then the most instructive round.
 export function story() {
   const { recorded, rounds } = state;
   const round = recorded?.round ?? 0;
@@ -55,7 +55,7 @@ export function story() {
   return [{ seconds: LANES, words: state.baseline.length > 0 ? BOTH : "" }, ...moments(round, explain, [3, 3.4, 3.4])];
 }
 
-// For who pressed Generate: its first round, then the whole run.
+// The story after Generate: the first round, then the whole run.
 export function ownStory() {
   return state.rounds[0].nodes.length === 0
     ? [{}]

@@ -1,4 +1,4 @@
-// How much a run accepted of the most that any rule can.
+// The accepted share of a run, relative to the most that any rule could accept.
 
 import { percent } from "../shared/labels.js";
 
@@ -6,7 +6,7 @@ const JOINTLY =
   "; traversal verification decides on several positions at once, so single ones may lie above their own optimum";
 const LARGE = "several drafts of so large a vocabulary, for which it takes too long to work out";
 
-// reached: the sums of `Totals`. The share of the optimum, and what it is made of.
+// The share of the optimum and its terms in words. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {
   const { positions, accepted, optimum, variance, unknown } = reached;
   if (positions > 0 && setup?.topology !== "context")

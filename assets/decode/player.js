@@ -1,5 +1,6 @@
-// The clock that plays a run, and the keys that move through it. What is played is a list of acts: a moment that is held
-// while words explain it, or the clock, on which the run and plain decoding advance as they were measured.
+// The clock that plays a run, and the keys that move through it. A play is a list of acts. An act is either a moment,
+// shown while a sentence explains it, or the clock, on which the run and plain decoding advance at their measured
+// speeds.
 
 import { durations } from "../shared/speed.js";
 import {
@@ -14,7 +15,7 @@ import {
   subscribe,
 } from "../shared/store.js";
 
-// Keys belong to whatever has the focus if it uses them itself.
+// The focused element gets the keys if it uses them itself.
 const USES_KEYS =
   "input, textarea, select, [contenteditable], [role=slider], [role=listbox], [role=radio], [role=tab], [role=dialog]";
 const USES_SPACE = "button, summary, a, label, [role=button]";
@@ -34,9 +35,9 @@ let pace = { unit: "round", perSecond: 2.5 };
 export const isPlaying = () => run !== null;
 export const narration = () => words;
 export const onPlayer = (listener) => listeners.add(listener);
-// Measured seconds into the run while the clock goes; null while it does not.
+// Measured seconds into the run while the clock runs, otherwise null.
 export const passed = () => clock?.passed ?? null;
-// How many times slower than measured the clock goes.
+// The factor by which the clock is slower than the measured run.
 export const slowness = () => (clock ? 1 / clock.rate : 1);
 
 function tell() {
@@ -45,7 +46,7 @@ function tell() {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-// Measured seconds of the run so far, of plain decoding so far, and where each round of the run ends.
+// Measured seconds of the run so far and of plain decoding so far, and the end time of each round of the run.
 function measured() {
   const { run: rounds, plain } = durations(state);
   let end = 0;
@@ -87,7 +88,7 @@ function finish() {
   rest();
 }
 
-// A frame of the clock, or a decision where each is to be seen.
+// One frame of the clock, or one decision if each is shown.
 function step() {
   if (state.run !== run) return pause();
   if (pace.unit === "decision") {
@@ -109,14 +110,14 @@ function step() {
   timer = requestAnimationFrame(step);
 }
 
-// unit: "decision" or "round"; how many of them a second.
+// Sets the speed. unit: "decision" or "round"; the number per second.
 export function setPace(wanted) {
   pace = wanted;
   if (isPlaying()) play();
 }
 
-// Plays on from where the run stands; at its end, or where a finished run rests, from the start. rest: called at the end,
-// if nobody stopped it before.
+// Plays from the current position, or from the start if the run is at its end. rest: called at the end unless the
+// visitor stopped the play.
 /** @param {(Moment | Clock)[]} wanted */
 export function play(wanted = [{}], rest = () => {}) {
   if (state.rounds.length === 0) return;
@@ -139,12 +140,12 @@ export function pause() {
   tell();
 }
 
-// To the end of what is played.
+// Jumps to the end of the play.
 export function skip() {
   if (isPlaying()) finish();
 }
 
-// Whatever the visitor does to move, the clock stops.
+// Stops the clock when the visitor moves by hand.
 export const manually = (move) => {
   if (isPlaying()) pause();
   move();
@@ -174,10 +175,10 @@ function pressed(event) {
   manually(() => move(event.shiftKey));
 }
 
-// Behind another tab the keys are not ours.
+// Keys are ignored while another tab is open.
 const onScreen = () => document.getElementById("stepper")?.offsetParent !== null;
 
-// Whoever touches what is shown wants to look at it.
+// Touching one of these pauses the play, because the visitor wants to look at it.
 const TOUCHED = ".story, .figure, .steps, .calls, #stepper input";
 
 export function mountKeys() {

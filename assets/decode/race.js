@@ -1,4 +1,4 @@
-// The race of one position: runners in their lanes and the finish line; or the tests of methods that do not race.
+// The race of one position: the candidates in their lanes and the finish line. Methods without a race show their tests.
 
 import { isEmitted } from "../shared/decisions.js";
 import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
@@ -19,8 +19,9 @@ const AFTER = 52; // pixels behind the finish line, for the times
 const STRIP = 16; // height of a test's strip
 const PER_CHARACTER = 8.4;
 
-// The runners to show: both winners and the decided token always, then the first arrivals; who arrives in neither race is
-// left out. Before the large model has decided they stand in the draft's order, which gives nothing away.
+// The candidates to show: always both winners and the decided token, then the first arrivals. A token that arrives in
+// neither race is left out. Before the large model's decision they have the draft's order, which does not reveal the
+// result.
 export function leading(step, decided, most = LANES) {
   const must = new Set(decided ? [step.winner_p, step.winner_q, step.token_id] : [step.winner_q]);
   const time = ({ arrival_p, arrival_q }) => (decided ? arrival_p : arrival_q) ?? Infinity;
@@ -49,7 +50,7 @@ function laneElement() {
   return group;
 }
 
-// A runner at the moment in which the first of its race is at the finish line.
+// A candidate at the moment when the first one reaches the finish line.
 function fillRunner([track, bar, mark, time], arrival, { x, y, finish, first, shape, shown }) {
   const display = shown ? "inline" : "none";
   const share = arrival === null ? 0 : Math.min(1, first / arrival);
@@ -104,7 +105,8 @@ class RaceView {
     this.relight(litNow());
   }
 
-  // The runners where they are when the first is at the finish line: the winner on top, as many lanes as fit.
+  // Draws the candidates at the moment when the first one reaches the finish line: the winner on top, and as many lanes
+  // as fit.
   drawRace(step, decided, width, height) {
     const room = height ?? LANES * PITCH + 20;
     const count = Math.min(LANES, Math.max(2, Math.floor((room - 20) / PITCH)));
@@ -142,7 +144,7 @@ class RaceView {
     });
   }
 
-  // A test as a strip from 0 to 1: filled as far as it accepts, with the random number u as a needle.
+  // Draws a test as a strip from 0 to 1. The accepting part is filled, and a needle shows the random number u.
   drawTests(round, step, decision, width, height) {
     const room = height ?? LANES * PITCH;
     const known =
@@ -176,13 +178,13 @@ class RaceView {
     });
   }
 
-  // The race is run: all start together, and the winner is at the line first.
+  // Animates the race: all start together, and the winner reaches the line first.
   run() {
     const bars = [...this.rows.querySelectorAll("rect.bar")].filter((bar) => bar.getAttribute("display") !== "none");
     run(bars);
   }
 
-  // The race or the tests in words, for who hears them.
+  // The race or the tests in words, for screen readers.
   get walked() {
     const decided = isEmitted(selectedDecision());
     return [...this.rows.children].map((group) => {
@@ -193,7 +195,7 @@ class RaceView {
     });
   }
 
-  // A bar stands for the drafted child with its token, or for the token that was emitted.
+  // A bar belongs to the drafted child with its token, or to the emitted token.
   what(target) {
     const row = this.meaning.get(target.closest?.(".row"));
     const round = selectedRound();
@@ -236,7 +238,7 @@ function stepButton() {
   return button;
 }
 
-// The positions decided so far; a "?" for the one in question.
+// The positions decided so far, with a "?" for the current one.
 function drawSteps(element, round, decision) {
   const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
   const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
@@ -257,7 +259,7 @@ function tell(find) {
   const [round, decision] = [selectedRound(), selectedDecision()];
   const { method } = state.setup;
   const verdict = find(".verdict");
-  // While rounds fly by, a screen reader would only stutter.
+  // While rounds pass quickly, a screen reader would announce only fragments.
   verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
   setText(verdict, sentence(round, decision, method));
   setText(find(".numbers"), numbers(round, decision));

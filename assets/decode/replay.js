@@ -1,4 +1,4 @@
-// Recorded runs: chosen from the list, named by the address (/?trace=name), or opened from a file.
+// Recorded runs: chosen from the list, named in the address (/?trace=name), or opened from a file.
 
 import { copyLink, offer, onFields, writeAddress } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
@@ -68,7 +68,7 @@ class Replay {
     this.error.hidden = message === "";
   }
 
-  // What the address says of the run that is shown: its name, and where it stands, counted from 1.
+  // The address's fields for the run that is shown: its name and the position, counted from 1.
   get fields() {
     const count = { kind: "number", default: null, least: 1, whole: true };
     return { trace: { kind: "text", default: this.entries[0]?.name ?? "" }, round: count, decision: count };
@@ -83,8 +83,8 @@ class Replay {
     return differing({ trace: state.recorded.name, ...place }, this.fields);
   }
 
-  // What a visitor sees first: the own run if the page was only loaded again, nothing beside a set-up that a link
-  // brought, else the first recorded run.
+  // The first view: the visitor's own run after a reload, no run if a link brought settings, otherwise the first
+  // recorded run.
   begin() {
     const kept = keptRun();
     const names = [...new URLSearchParams(location.search).keys()];
@@ -97,8 +97,7 @@ class Replay {
     return this.setUp({});
   }
 
-  // Opens the run that the address names, or the first one. A run that the visitor has begun meanwhile is left
-  // alone.
+  // Opens the run that the address names, or the first one. If the visitor has begun a run meanwhile, nothing changes.
   async setUp(texts) {
     const { values, messages } = readAll(texts, this.fields);
     const entry = this.entries.find(({ name }) => name === values.trace);
@@ -136,7 +135,8 @@ class Replay {
     return toRun(parse(await response.text()));
   }
 
-  // Plays by itself, unless the visitor's system asks for little motion: then it stands where there is most to see.
+  // Shows a run and plays it. If the visitor's system prefers reduced motion, it shows the most instructive moment
+  // instead.
   present(run, about, at) {
     pause();
     show(run, about);
@@ -164,7 +164,7 @@ class Replay {
     select(state.recorded.round, state.recorded.step);
   }
 
-  // The same moment of the same set-up with the other method.
+  // Shows the same moment of the same setup with the other method.
   async switchTwin() {
     const entry = this.entries.find(({ name }) => name === state.recorded.twin);
     pause();
@@ -200,7 +200,7 @@ class Replay {
     }
   }
 
-  // One line: what is to be seen, or what a link brought.
+  // One line: the subject of the run, or the settings that a link brought.
   drawWords() {
     const { recorded } = state;
     const waits = this.linked && state.run === null && state.phase === "idle";
@@ -231,7 +231,7 @@ class Replay {
   }
 }
 
-// A menu closes after a choice, by Escape, and when something else is pressed.
+// A menu closes after a choice, on Escape, and on a press elsewhere.
 function mountMenu(menu) {
   document.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);

@@ -1,9 +1,9 @@
-// What a visitor takes away: the trace, a page that plays it offline, the drawings as pictures.
+// The files that a visitor can save: the trace, an offline page, and the drawings as pictures.
 
 import { state } from "../shared/store.js";
 import { fromState, parse } from "../shared/trace.js";
 
-// player: the address of the page that plays a run, without one.
+// player: the address of the player's page without a run.
 export async function saveAs(what, player) {
   const name = `speculative-${state.setup.method}-seed-${state.setup.seed}`;
   const [panel, kind] = what.split("-");
@@ -28,11 +28,11 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-// One file with everything in it, as specdec/notebook/player.py builds it.
+// Builds a single file like specdec/notebook/player.py.
 async function offlinePage(player) {
   const response = await fetch(new URL(player, document.baseURI).href);
   if (!response.ok) throw new Error(`the server answered ${response.status}`);
-  // A script element ends at the first "</", whatever it holds: model text must not end it.
+  // A script element ends at the first "</", so model text with "</" is escaped.
   const start = 'id="trace">';
   return (await response.text()).replace(start, () => start + traceText().replaceAll("<", "\\u003c"));
 }
@@ -51,7 +51,7 @@ const LOOKS = [
   "opacity",
 ];
 
-// A copy with its looks written into it, on the page's background.
+// A copy of a drawing that includes its styles, on the page's background.
 function standalone(drawing) {
   if (!drawing) throw new Error("there is no figure yet");
   const copy = drawing.cloneNode(true);
@@ -73,7 +73,7 @@ function standalone(drawing) {
 
 const svgBlob = ({ copy }) => new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
 
-// Three pixels a point: sharp on a projector and in print.
+// Three pixels per point are sharp on a projector and in print.
 async function png(drawing) {
   const image = new Image();
   image.src = URL.createObjectURL(svgBlob(drawing));

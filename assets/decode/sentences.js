@@ -1,4 +1,4 @@
-// What was decided, and why, in one sentence with its numbers.
+// Each decision and its reason in one sentence with its numbers.
 
 /** @import { Decision, Round, Step } from "../types.d.ts" */
 
@@ -8,7 +8,7 @@ import { digits, quoted } from "../shared/labels.js";
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const key = (path) => path.join(".");
 
-// The children that were drafted at a step's node, in order.
+// The drafted children of a step's node, in order.
 /**
  * @param {Round} round
  * @param {Step} step
@@ -20,10 +20,10 @@ export function children(round, step) {
 
 const ratio = (trial) => (trial.ratio === null ? "∞" : digits(trial.ratio));
 
-// Whether the target's race decides; other rules test what was drafted.
+// Whether the target's race decides. Other rules test the drafted tokens.
 export const raced = (method) => INVARIANT.includes(method);
 
-// The text of the node that a test was about.
+// The text of the node that a test checked.
 export const tested = (round, trial) => round.nodes.find(({ path }) => key(path) === key(trial.path)).text;
 
 function trialSentence(round, step, number) {
@@ -45,7 +45,7 @@ function gsdSentence(round, step, decision) {
   return `${token}: ${rejected}: drawn from what is left (the residual).`;
 }
 
-// Of the rules whose tests are about independent draws or whole paths: they are told together.
+// The tests of rules on independent draws or whole paths. One sentence tells all of them.
 function testsSentence(round, step, decision) {
   const token = quoted(round.tokens[decision.step].text);
   if (step.kind === "bonus") return bonus(token);
@@ -88,7 +88,7 @@ function draftSentence(round, method) {
   return `${count(round.nodes.length, "token")} guessed: the first arrivals of the small model's race. ${checked}`;
 }
 
-// The numbers of what was decided: its probabilities and its arrival times.
+// The numbers of a decision: its probabilities and its arrival times.
 /**
  * @param {Round} round
  * @param {Decision} decision
@@ -110,7 +110,7 @@ export function numbers(round, decision) {
   return `p = ${digits(found.p)} · e = ${digits(found.exponential)} · e/p = ${digits(found.arrival_p)} · ${draft}`;
 }
 
-// A round so far, in one sentence.
+// The round so far in one sentence.
 /**
  * @param {Round} round
  * @param {Decision} decision

@@ -1,4 +1,4 @@
-// The run in numbers; each says what it is divided by.
+// The statistics of a run. Each number names its denominator.
 
 import { percent } from "../shared/labels.js";
 import { durations } from "../shared/speed.js";
@@ -27,7 +27,7 @@ function drawTiles(find, run) {
   setText(find(".optimum-note"), note);
 }
 
-// The bar: plain decoding's one token a call, and this run's beside it.
+// The bar: plain decoding's one token per call, and this run's tokens beside it.
 function drawAgainst(bar, run) {
   const mean = run.rounds ? run.tokens / run.rounds : 0;
   const whole = Math.max(4, Math.ceil(mean));
@@ -36,7 +36,7 @@ function drawAgainst(bar, run) {
   bar.setAttribute("aria-label", `${mean.toFixed(2)} tokens a call; plain decoding has 1`);
 }
 
-// Of the whole run, by the seconds that the lanes are drawn with.
+// The speed of the whole run, from the same times as the lanes.
 function drawSpeed(find, name, rounds, seconds, work) {
   const tokens = rounds.reduce((sum, round) => sum + round.tokens.length, 0);
   const total = seconds.reduce((sum, each) => sum + each, 0);
@@ -77,7 +77,7 @@ function drawSources(body, run) {
   });
 }
 
-// A row that stands for tokens: they light up with it, by pointer and by focus.
+// A row that stands for tokens. Pointer and focus highlight the row and its tokens together.
 function linkedRow() {
   const row = cells(3);
   row.tabIndex = 0;
@@ -136,7 +136,7 @@ function drawModels(list, models) {
   );
 }
 
-// A row lights up with every token or node that it counts.
+// A row is highlighted with every token or node that it counts.
 const ofRow = (lit, row) => (row.kind ? lit.kind === row.kind : lit.index === row.index && lit.index !== null);
 
 export function mountStatistics(element, props) {

@@ -1,4 +1,4 @@
-// Through the run by button, slider and key: play, pause, one decision or one round on or back.
+// The controls that move through a run by button, slider and key: play, pause, one decision or round forwards or back.
 
 import {
   atEnd,
@@ -29,7 +29,7 @@ function place() {
   return `round ${round + 1} of ${count}, decision ${state.decision + 1}/${decisionsOf(round).length}`;
 }
 
-// Tokens per target call so far: of the rounds that are shown whole.
+// Tokens per target call over the rounds that are completely visible.
 function mountFigure(element) {
   let [id, sum] = [null, new Totals()];
   subscribe(

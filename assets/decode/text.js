@@ -1,4 +1,4 @@
-// The text panel. It only ever appends: what is on the page is never rewritten.
+// The text panel. It only appends and never changes existing text.
 
 /** @import { Node, Round, Token } from "../types.d.ts" */
 
@@ -10,7 +10,7 @@ import { make, onceDrawn, onFrame } from "../shared/view.js";
 import { mountLanes } from "./lanes.js";
 import { mountLight, mountMarks, ofNode, ofToken } from "./link.js";
 
-// What each element of the text stands for, as link.js wants it.
+// The highlight of each element of the text, for link.js.
 const meaning = new WeakMap();
 
 /**
@@ -26,13 +26,13 @@ function tokenElement(token, round, step) {
   return element;
 }
 
-// decision: the one with which the element appears.
+// decision: the decision at which the element appears.
 function mark(element, round, step, decision, what) {
   Object.assign(element.dataset, { round: round.number, step, decision });
   meaning.set(element, what);
 }
 
-// The drafted tokens that the round's last token replaced: rejected children of the last verified node.
+// The drafted tokens that the round's last token replaced: the rejected children of the last verified node.
 /** @param {Round} round */
 function replaced(round) {
   const last = round.tokens.at(-1);
@@ -79,7 +79,7 @@ function appendRound(parent, round) {
   parent.append(group);
 }
 
-// The token that ended a round, after the likeliest of the drafted ones that it replaced; the others are counted.
+// The token that ended a round, after the likeliest drafted token that it replaced and the number of the others.
 /**
  * @param {Element} token
  * @param {Node[]} rejected
@@ -110,7 +110,7 @@ class TextView {
     this.mark();
   }
 
-  // Who pressed Generate further down sees the text grow.
+  // Scrolls to the growing text if the visitor pressed Generate further down.
   showStart() {
     const starts = state.phase === "waiting" && this.phase !== "waiting";
     this.phase = state.phase;
@@ -129,7 +129,7 @@ class TextView {
     this.hint.hidden = true;
   }
 
-  // Marks the selected round and, in it, the selected position; hides what comes later; once per selection.
+  // Marks the selected round and position, and hides what comes later, once per selection.
   mark() {
     this.tokens.classList.toggle("veiled", state.veiled);
     if (this.selected === state.selected) return;
@@ -150,7 +150,7 @@ class TextView {
     onceDrawn(() => this.keepInView(group));
   }
 
-  // Scrolls the story by whole lines, never the page.
+  // Scrolls the story by whole lines, and never the page.
   keepInView(group) {
     const [story, round] = [this.story.getBoundingClientRect(), group.getBoundingClientRect()];
     const [below, above] = [round.bottom - story.bottom, story.top - round.top];
@@ -161,7 +161,7 @@ class TextView {
   }
 }
 
-// A copied text is the run's own: with all its line ends, and without what was rejected.
+// Copying gives the text of the run itself, with all line ends and without rejected tokens.
 function copied(event) {
   const part = getSelection().getRangeAt(0).cloneContents();
   for (const element of part.querySelectorAll(".rejected")) element.remove();
@@ -180,7 +180,7 @@ export function mountText(element) {
   view.story.addEventListener("copy", copied);
   const what = (target) => meaning.get(target.closest(".token")) ?? null;
   mountLight(view.tokens, what);
-  // Of one place only its round is searched; of a row of the statistics, all of the text.
+  // A highlight of one place is searched in its round only, that of a statistics row in the whole text.
   const candidates = (lit) =>
     (lit.path === undefined ? view.tokens : view.tokens.children[lit.round])?.querySelectorAll(".token") ?? [];
   mountMarks(candidates, (element) => meaning.get(element));

@@ -49,7 +49,7 @@ export function place(round) {
   let free = 0;
   const visit = (id) => {
     const list = children.get(id) ?? [];
-    // The round's last token goes right below its parent, before the branches that lost to it.
+    // The round's last token comes right below its parent, before the rejected branches.
     if (list.length > 1 && list.at(-1) === last) rows.set(pathKey(last.path), ++free);
     list.forEach((node, i) => {
       if (!rows.has(pathKey(node.path))) rows.set(pathKey(node.path), i === 0 ? rows.get(id) : ++free);
@@ -60,7 +60,7 @@ export function place(round) {
   return { all, rows, height: free };
 }
 
-// The token that ended the round, as one more child of the last verified node; null if it was drafted.
+// The token that ended the round, as one more child of the last verified node. null if it was drafted.
 function lastToken(round) {
   const token = round.tokens.at(-1);
   if (token.kind === "accepted") return null;
@@ -70,7 +70,7 @@ function lastToken(round) {
 
 const known = (value) => (value === null || value === undefined ? "not evaluated" : digits(value));
 
-// A node in words: the same for the pointer and for a screen reader.
+// A node in words, both for the pointer and for screen readers.
 function described(node, status) {
   const name = `“\u2068${visible(node.text)}\u2069”`;
   if (status === "last") return `${name}: ${node.kind}, from the large model`;
@@ -78,7 +78,7 @@ function described(node, status) {
   return `${name}: ${word}, child index ${node.path.at(-1)}, q = ${known(node.q)}, p = ${known(node.p)}`;
 }
 
-// What is drawn of a round at a decision: nodes with their place in pixels, parents before children.
+// The nodes to draw for a round at a decision, with their positions in pixels. Parents come before children.
 export function layout(round, decision, { width, height, zoom }) {
   const { all, rows, height: lowest } = place(round);
   const depth = Math.max(1, ...all.map(({ path }) => path.length));
@@ -99,8 +99,8 @@ export function layout(round, decision, { width, height, zoom }) {
   return { root: at([]), nodes, spacing: lowest === 0 ? height : inner.y * zoom.scale, room };
 }
 
-// Labels that do not touch: what decides the round first, then in order as far as there is room. reach(node): pixels from
-// its mark to the end of its label.
+// The labels to draw, so that none overlap. First come the labels that decide the round, then the others in order.
+// reach(node): pixels from its mark to the end of its label.
 export function thinned(nodes, reach) {
   const kept = [];
   const important = (item) => STATES.indexOf(item.status);
@@ -128,14 +128,14 @@ function nodeElement() {
   return group;
 }
 
-// Leaves its parent level, and meets its child level: parallel branches stay apart however many there are.
+// An edge leaves its parent horizontally and enters its child horizontally, so parallel branches stay apart.
 function edge({ from, x, y }) {
   const [near, far] = [from.x + 0.6 * (x - from.x), from.x + 0.5 * (x - from.x)];
   const [x0, y0, x1, y1] = [from.x, from.y, x, y].map((value) => value.toFixed(1));
   return `M${x0} ${y0}C${near.toFixed(1)} ${y0} ${far.toFixed(1)} ${y1} ${x1} ${y1}`;
 }
 
-// Which of the widths an edge has: the target's own token counts as certain.
+// The index of an edge's width. The target's own token counts as certain.
 const thickness = ({ q }) => Math.min(WIDTHS.length - 1, Math.floor((q ?? 1) * WIDTHS.length));
 
 class TreeView {
@@ -209,7 +209,7 @@ class TreeView {
     return item.status === "last" ? ofToken(round, round.tokens.length - 1) : ofNode(round, item.node);
   }
 
-  // The node under the pointer or the focus, in words, below the figure.
+  // Describes the highlighted node in words below the figure.
   inspect(lit) {
     const items = [...this.nodes.children].map((group) => this.meaning.get(group));
     const found = lit?.path === undefined ? undefined : items.find((item) => item && this.isLit(lit, item));
@@ -223,7 +223,7 @@ class TreeView {
   }
 }
 
-// A click on a node selects the position at which it was decided.
+// A click on a node selects the position at which the node was decided.
 function choose(view, target) {
   const what = view.what(target);
   const round = selectedRound();
@@ -233,7 +233,7 @@ function choose(view, target) {
   if (item.node.status !== "unvisited" && depth < round.tokens.length) select(round.number, depth);
 }
 
-// A draft comes into the tree; what is kept of it goes into the text.
+// Animates a decision: the draft enters the tree, and accepted tokens fly into the text.
 function move(view, round, decision) {
   if (decision.kind === "draft") return enter(view.nodes);
   const flights = [...view.nodes.children].flatMap((group) => {
@@ -248,7 +248,7 @@ function move(view, round, decision) {
 const tokenOf = ({ number }, step) =>
   document.querySelector(`#text [data-round="${number}"][data-step="${step}"].token.accepted > .ink`);
 
-// The tree in words, for who hears it.
+// The tree in words, for screen readers.
 const walked = () => {
   const [round, decision] = [selectedRound(), selectedDecision()];
   return (round?.nodes ?? []).map(

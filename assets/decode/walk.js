@@ -1,4 +1,4 @@
-// A drawing as a list that screen readers walk through; written once the picture stands still.
+// A drawing as a list for screen readers. It is written once the picture stands still.
 
 import { subscribe } from "../shared/store.js";
 import { fillRows, make, setText } from "../shared/view.js";
@@ -7,7 +7,7 @@ import { isPlaying, onPlayer } from "./player.js";
 const STILL = 300; // milliseconds
 const MOST = 64; // entries: nobody walks further
 
-// items(): the entries as texts.
+// items(): the entries of the list as texts.
 export function mountWalk(element, label, items) {
   const list = make("ol", "visually-hidden");
   list.setAttribute("aria-label", label);

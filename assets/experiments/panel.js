@@ -1,4 +1,4 @@
-// The experiments' figures and findings: views from the server, as plain data, put on the page as text.
+// The experiments' figures and findings. The server sends plain data, and the page inserts it as text.
 
 import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
@@ -30,7 +30,7 @@ export function mount(element, props, server) {
     contents(shown);
   }
 
-  // The contents stay visible. They are no fragments of the address, which has another use for them.
+  // The contents list stays visible. Its entries do not use the address's fragment, which has another purpose.
   function contents(shown) {
     const entries = shown.map(({ id, title }) => [title, plots.get(id).element]);
     if (view.findings.length > 0) entries.push(["Findings", find(".findings")]);
