@@ -1,4 +1,4 @@
-// Mounts the panels of the page; every panel is a view of the store in store.js.
+// Mounts the panels of the page. Every panel is a view of the store (shared/store.js).
 
 import { isTeaching } from "./classroom/teaching.js";
 import { mountDrawer, mountPrompts } from "./decode/drawer.js";
@@ -35,7 +35,7 @@ const VIEWS = {
 
 const RECEIVERS = { feed: store.receive, loads: receiveLoads };
 
-// A panel that the opening does not show is the script `panel.js` of the folder of its name: it is fetched with its tab.
+// A panel that the first screen does not need is `panel.js` in a folder of its name. It is fetched when its tab opens.
 const FOLDERS = { codec_lab: "codecs", experiments_lab: "experiments", lossless: "losslessness" };
 const LATER = {
   class_bar: () => atLessons.then(() => import("./classroom/lecturer.js")).then((panel) => panel.mountClassBar),
@@ -50,19 +50,19 @@ async function later(name) {
   return panel.mount;
 }
 
-// What the server streams to a panel goes there from now on.
+// Passes on the server's updates for a panel.
 function streamed(name, run) {
   RECEIVERS[name] = run.receive;
   if (run.isActive) watchConnection(run);
 }
 
-// The bar of lessons and that of a class lie hidden until somebody looks at lessons, or a class is going on.
+// The bars of a lesson and of a class stay hidden until a lesson is opened or a class has begun.
 let toLessons;
 const atLessons = new Promise((done) => (toLessons = done));
 const asked = new URLSearchParams(location.search);
 if (asked.has("lesson") || isTeaching()) toLessons();
 
-// A link of the page to a lesson opens it here: a run goes on.
+// A link of the page to a lesson opens the lesson without a reload, so a run goes on.
 addEventListener("click", async (event) => {
   const { target, ctrlKey, metaKey, shiftKey } = event;
   const link = /** @type {Element} */ (target).closest?.('a[href^="?lesson="]');
@@ -82,7 +82,7 @@ export async function mount(name, element, props, server, trigger) {
 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 
-// The buttons' own events reach the store through this: a Gradio event can call no module.
+// The buttons' Gradio events reach the store through this object, because a Gradio event cannot call a module.
 const { begin, stop, ended, chosenTree } = store;
 window.specdec = { begin, stop, ended, chosenTree, store };
 

@@ -1,5 +1,5 @@
-// Types of the page's state; those of a run's record are written from Python. For the type checker alone:
-// nothing of this is served.
+// Types of the page's state. The types of a run's record are written from Python. Only the type checker reads them; the
+// server does not serve them.
 
 import type { Generation, Node, Round, Seconds, Timing, Token } from "./record.d.ts";
 
@@ -17,7 +17,7 @@ export interface Model {
   capability?: string;
 }
 
-/** What a run was asked for, and its models. */
+/** The settings of a run, and its models. */
 export type Setup = Omit<
   Generation,
   "target" | "draft" | "prefill_seconds" | "rounds" | "baseline" | "timings"
@@ -30,12 +30,12 @@ export type Setup = Omit<
   tree?: unknown;
 };
 
-/** A run that is known from start to end. */
+/** A complete run. */
 export interface Run {
   setup: Setup;
   rounds: Round[];
   prefillSeconds: number;
-  /** Plain decoding of the same prompt and seed; empty where it was not measured. */
+  /** Plain decoding of the same prompt and seed. It is empty if it was not measured. */
   baseline?: Round[];
   /** Repeats in which the run and plain decoding were timed in turns. */
   timings?: Timing[];
@@ -65,7 +65,7 @@ export interface State extends Run {
   follow: boolean;
 }
 
-/** What is lit on the page: a place of a round, or a row of the statistics. */
+/** A highlighted place: a place in a round, or a row of the statistics. */
 export interface Lit {
   round?: number;
   path?: string;

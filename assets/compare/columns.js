@@ -1,5 +1,5 @@
-// Columns as text, "ersd.sequence.4.own", in the notation of addresses and examples. Two columns with the same text
-// share their results. A topology without k leaves k out; autoregressive decoding is "ar".
+// Columns as text, "ersd.sequence.4.own", in the notation of addresses and examples. Columns with equal texts have
+// equal settings. A topology without k leaves k out; autoregressive decoding is "ar".
 
 import { shortened } from "../shared/labels.js";
 

@@ -1,4 +1,4 @@
-// The bar of the current lesson, which stays visible; each step opens a set-up of the page.
+// The bar of the current lesson, which is always visible. Each step opens a setup of the page.
 
 import { copyText, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
@@ -11,7 +11,7 @@ import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./step
 const PATIENCE = 60_000; // milliseconds until what is to be looked at must be there
 const SETTLED = 700; // milliseconds after which what stands above it has its height
 const BUSY = "Your own run is still going on. Stop it, then press “Show it again”.";
-// The elements in which Page Up and Page Down have another meaning.
+// These elements use Page Up and Page Down themselves.
 const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
 
 function inAddress(lesson, step) {
@@ -25,7 +25,7 @@ function inAddress(lesson, step) {
 
 const isBelow = () => matchMedia("(max-width: 1079px)").matches; // the bar covers the foot of the page
 
-// Waits until the element is drawn, then brings it into sight and frames it.
+// Waits until the element is drawn, then scrolls to it and frames it.
 let newest = null;
 function lookAt(selector) {
   for (const element of document.querySelectorAll(".lesson-look")) element.classList.remove("lesson-look");
@@ -48,7 +48,7 @@ function lookAt(selector) {
   else scrollTo(0, 0);
 }
 
-// Hides elements that would answer an open question, or that do not belong to a revealed one.
+// Hides elements that would give away an open question's answer, or that do not belong to a shown answer.
 const veil = document.createElement("style");
 function hide(selector) {
   veil.textContent = selector ? `${selector}, ${selector} * { visibility: hidden !important; }` : "";
@@ -105,7 +105,7 @@ export class Bar {
     return this.lessons[this.numberOf(this.lesson.id) + 1];
   }
 
-  // shown: with the answer, also without a prediction.
+  // shown: whether the answer is shown even without a prediction.
   open(id, step = 0, shown = false) {
     this.lesson = this.lessons[this.numberOf(id)];
     this.step = Math.min(Math.max(step, 0), lastStep(this.lesson));
@@ -161,7 +161,7 @@ export class Bar {
     else this.back();
   }
 
-  // Goes to the answer of an open question, or to the next step.
+  // Goes to the answer of an open question, or otherwise to the next step.
   advance() {
     if (this.question && !this.revealed) this.reveal();
     else this.next();
@@ -182,7 +182,7 @@ export class Bar {
     this.reveal();
   }
 
-  // Shows the answer, with the prediction if there is one; a class sees its answers together.
+  // Shows the answer, with the visitor's prediction if there is one. A class sees its answers together.
   reveal() {
     if (this.hall) return this.hall.show();
     this.shown = true;
@@ -208,7 +208,7 @@ export class Bar {
     next.classList.toggle("skip", Boolean(open)); // the answer is the main thing
   }
 
-  // A class's predictions are in its own histograms.
+  // A class's predictions are shown in its own histograms.
   summary() {
     const words = summary(this.lesson, this.outcomes());
     return this.hall ? words.slice(0, 1) : words;
@@ -238,7 +238,7 @@ export class Bar {
     this.find(".outcome").append(make("p", `verdict ${kind}`, words), make("p", "", question.why));
   }
 
-  // Each question's outcome; after a wrong prediction, a link to the step that shows the answer.
+  // The outcome of each question. A wrong prediction links to the step that shows the answer.
   results() {
     const list = make("ul", "results");
     for (const outcome of this.outcomes()) {

@@ -1,4 +1,4 @@
-// A board: a few numbers as bars, for steps without a figure in another tab, and for printed sheets.
+// A board: a few numbers as bars, for steps that have no figure in another tab, and for printed sheets.
 
 import { make } from "../shared/view.js";
 
@@ -13,8 +13,8 @@ function bar([actor, value, words], most, open) {
   return line;
 }
 
-// board: { title, rows: [{ name, bars: [[actor, value, words?]], asked? }], note }. What is asked is left open in
-// print, and hidden by the style sheet until a prediction is made.
+// board: { title, rows: [{ name, bars: [[actor, value, words?]], asked? }], note }. Print omits the bars in question;
+// the style sheet hides them until the visitor makes a prediction.
 export function drawBoard(board, { open = false } = {}) {
   const figure = make("figure", "bars");
   const most = longest(board.rows);
@@ -31,7 +31,7 @@ export function drawBoard(board, { open = false } = {}) {
   return figure;
 }
 
-// The board of forwards with times of this server: { rows: [[rows, ms]], passes, model }.
+// The board of forward passes with times of this server: { rows: [[rows, ms]], passes, model }.
 export function measuredBoard(board, { rows, passes, model }) {
   const one = rows[0][1];
   return {

@@ -1,4 +1,4 @@
-// Lesson 0's measurement on the server. A button asks for it; updates bring the place in line, then the times.
+// Lesson 0's measurement on the server. A button starts it; updates bring the place in line and then the times.
 
 import { place } from "../shared/waiting.js";
 
@@ -17,7 +17,7 @@ function set(changes) {
 
 export const begin = () => set({ waiting: true, words: "Measuring …", found: null });
 
-// The server has ended; its last update may still be on its way.
+// The server has ended the stream. Its last update may still be on its way.
 export const ended = () => setTimeout(() => state.waiting && set({ waiting: false, words: LOST }), LATE);
 
 export function receive(text) {

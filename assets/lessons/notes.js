@@ -20,7 +20,7 @@ let view = null; // the parts of the open window, by name, and the window itself
 let began = null; // { lesson, at }: the lesson that is going on, and when it was opened
 let entered = 0; // when its step was
 
-// Opens the window, or brings it to the front; false where the browser opens none.
+// Opens the window or brings it to the front. Returns false if the browser opens none.
 export function openNotes(bar) {
   const opened = window.open("", NAME, "popup,width=640,height=680");
   if (!opened) return false;
@@ -52,7 +52,7 @@ function build(opened, bar) {
 
 const named = (...names) => Object.fromEntries(names.map((name) => [name, make("p", name)]));
 
-// Call this at each step.
+// Updates the notes; the bar calls it at each step.
 export function follow(bar) {
   const id = bar.lesson?.id ?? null;
   if (id !== (began?.lesson ?? null)) began = id && { lesson: id, at: Date.now() };

@@ -1,4 +1,4 @@
-// The list of lessons in its tab, and functions that open a lesson from elsewhere.
+// The list of lessons in its tab, and the functions with which other code opens a lesson.
 
 import { offer, tell } from "../page/setup.js";
 import { misfit } from "../page/setup_fields.js";
@@ -24,8 +24,8 @@ const arrived = new Promise((done) => (arrive = done)); // the bar, with all les
 export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
 export const onStep = steps.subscribe;
 
-// Lets a class predict; the lecturer shows the answers: { isShown(lesson, step), show() }. null: the visitor
-// predicts alone again.
+// Lets a class predict instead of the visitor; the lecturer then shows the answers. hall: { isShown(lesson, step),
+// show() }, or null to let the visitor predict alone again.
 export function teach(hall) {
   if (!bar) return void arrived.then(() => teach(hall));
   bar.hall = hall;
@@ -37,7 +37,7 @@ export function refresh() {
   bar.setUp();
 }
 
-// Opens a lesson at a step from 0 on; shown: with the answer of its question.
+// Opens a lesson at a step, counted from 0. shown: show the answer of the step's question.
 export async function goTo(lesson, step = 0, shown = false) {
   await arrived;
   bar.open(lesson, step, shown);
@@ -59,7 +59,7 @@ async function fetched(address) {
   return answer.ok ? answer.json() : null;
 }
 
-// The lesson that the address names, at its step, counted from 1 there.
+// Opens the lesson and the step that the address names. The address counts steps from 1.
 function openAsked(lessons, asked) {
   const wanted = asked.get("lesson");
   if (wanted === null) return;
@@ -86,7 +86,7 @@ function card(lesson, number) {
   return item;
 }
 
-// The list of lessons, how far this visitor is, and the board of the step that is open.
+// The list of lessons, the visitor's progress, and the board of the open step.
 export async function mount(element, props, server, trigger) {
   await arrived;
   const { lessons } = bar;

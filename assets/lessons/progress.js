@@ -1,4 +1,4 @@
-// This visitor's predictions: { lesson: { question: value } }, stored in the browser if it allows that.
+// The visitor's predictions, { lesson: { question: value } }. The browser stores them if it is allowed to.
 
 import { observable } from "../shared/observable.js";
 
@@ -31,7 +31,7 @@ export function answer(lesson, question, value) {
   keep();
 }
 
-// The answers of one lesson, or of all.
+// Deletes the answers of one lesson, or of all.
 export function forget(lesson) {
   if (lesson) delete answers[lesson];
   else answers = {};

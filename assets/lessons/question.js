@@ -1,4 +1,4 @@
-// A question of a lesson: how a prediction is made, and what is said about it.
+// A question of a lesson: its inputs, and the feedback on a prediction.
 
 import { make } from "../shared/view.js";
 
@@ -7,7 +7,7 @@ const unit = ({ percent, points }) => (points ? " points" : percent ? "%" : "");
 
 export const isChoice = (question) => Boolean(question.choices);
 
-// A value in words; predictions are whole steps of the slider.
+// A value in words. Predictions are rounded to whole steps of the slider.
 export function said(question, value) {
   if (isChoice(question)) return `“${question.choices[value]}”`;
   const rounded = Number(value.toFixed(decimals(question)));
@@ -17,7 +17,7 @@ export function said(question, value) {
 export const isRight = (question, value) =>
   isChoice(question) ? value === question.answer : Math.abs(value - question.answer) <= question.close + 1e-9;
 
-// A friendly sentence: right, or the distance from the answer.
+// The feedback in one friendly sentence: right, or the distance from the answer.
 export function feedback(question, value) {
   const answer = said(question, question.answer);
   if (isRight(question, value)) {
@@ -31,10 +31,10 @@ export function feedback(question, value) {
   return `○ ${near}: you said ${said(question, value)}, it is ${answer}: ${Number(off.toFixed(decimals(question)))}${question.percent ? " points" : ""} off.`;
 }
 
-// The sentence for a visitor without a prediction.
+// The sentence for a visitor who made no prediction.
 export const known = (answer) => `It is ${answer}.`;
 
-// Places the inputs; `ready()` is called once something was chosen. Returns a function that reads the prediction.
+// Adds the inputs and calls `ready()` after a choice. Returns a function that reads the prediction.
 export function ask(host, question, given, ready) {
   host.replaceChildren();
   return isChoice(question) ? askChoice(host, question, given, ready) : askNumber(host, question, given, ready);

@@ -1,4 +1,4 @@
-// A lesson on paper: questions, a figure and room for answers; the answers are on another page.
+// A lesson on paper: questions, a figure and room for answers. The answers are on a page of their own.
 
 import { make } from "../shared/view.js";
 import { drawBoard } from "./board.js";
@@ -38,7 +38,7 @@ const address = ({ id }) => {
   return url.href;
 };
 
-// The sheet of a lesson with this number in the list.
+// The sheet of a lesson. number: its number in the list.
 function drawSheet(lesson, number) {
   const sheet = make("article", "lesson-sheet");
   const title = `Lesson ${number}: ${lesson.title}`;
@@ -60,7 +60,7 @@ function drawSheet(lesson, number) {
   return sheet;
 }
 
-// Opens the browser's print dialog, which prints the sheet only.
+// Opens the browser's print dialog for the sheet alone.
 export function printSheet(lesson, number) {
   document.querySelector(".lesson-sheet")?.remove();
   document.body.append(drawSheet(lesson, number));

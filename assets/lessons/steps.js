@@ -1,4 +1,5 @@
-// A lesson's steps: 0 reads, 1 ... ask, the last one sums up. What each shows, and what was predicted. Without a page.
+// The steps of a lesson without a page: what each step shows and what was predicted. Step 0 is read, steps 1 ... ask,
+// and the last one sums up.
 
 import { isRight, said } from "./question.js";
 
@@ -6,7 +7,7 @@ export const lastStep = (lesson) => lesson.questions.length + 1;
 
 export const questionAt = (lesson, step) => lesson.questions[step - 1];
 
-// The set-up of the page at a step; null at the end. The set-up of an open question does not give its answer away.
+// The page's setup at a step, or null at the end. The setup of an open question does not reveal its answer.
 export function setupAt(lesson, step, revealed) {
   if (step >= lastStep(lesson)) return null;
   const question = questionAt(lesson, step);
@@ -14,14 +15,14 @@ export function setupAt(lesson, step, revealed) {
   return revealed ? question.after : question.before;
 }
 
-// Each question's outcome: { question, step, given, right }; given is undefined where nothing was predicted.
+// The outcome of each question: { question, step, given, right }. given is undefined without a prediction.
 export const outcomes = (lesson, answerOf) =>
   lesson.questions.map((question, i) => {
     const given = answerOf(lesson.id, i);
     return { question, step: i + 1, given, right: given !== undefined && isRight(question, given) };
   });
 
-// The lesson in two sentences.
+// The result of the lesson in two sentences.
 export function summary(lesson, found) {
   const answered = found.filter(({ given }) => given !== undefined);
   const right = answered.filter((outcome) => outcome.right).length;
@@ -32,7 +33,7 @@ export function summary(lesson, found) {
   ];
 }
 
-// The outcome of a question, for the list at the end.
+// The outcome of a question in words, for the list at the end.
 export function result({ question, step, given, right }) {
   const answer = said(question, question.answer);
   if (given === undefined) return `– Question ${step}: skipped; it is ${answer}.`;

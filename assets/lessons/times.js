@@ -1,4 +1,4 @@
-// The presenter's notes of a lesson's steps, and their times. Without a page.
+// The presenter's notes of a lesson's steps and their planned times, without a page.
 
 import { said } from "./question.js";
 import { lastStep, questionAt } from "./steps.js";
@@ -8,7 +8,7 @@ const END = 1; // minutes for the summing up
 export const minutesOf = (lesson, step) =>
   step === 0 ? lesson.minutes : step === lastStep(lesson) ? END : questionAt(lesson, step).minutes;
 
-// Minutes planned from the lesson's start to the end of a step.
+// The minutes planned from the lesson's start to the end of a step.
 export const minutesUntil = (lesson, step) =>
   Array.from({ length: step + 1 }, (_, i) => minutesOf(lesson, i)).reduce((sum, minutes) => sum + minutes, 0);
 
@@ -25,7 +25,7 @@ export function noteAt(lesson, step) {
   };
 }
 
-// Milliseconds as minutes and seconds.
+// Milliseconds in the form minutes:seconds.
 export function spoken(milliseconds) {
   const seconds = Math.floor(milliseconds / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;

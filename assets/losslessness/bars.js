@@ -1,4 +1,4 @@
-// Observed shares beside exact probabilities as SVG: one bar for each outcome, its tokens below it.
+// Observed shares beside exact probabilities as SVG: one bar per outcome, with its tokens below it.
 
 import { fillMarks, setAll, svg } from "../shared/drawing.js";
 import { ticks } from "../shared/lab_view.js";
@@ -20,7 +20,7 @@ export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
 
 export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
 
-// The largest share on the axis: fixed, unless a bar is longer.
+// The largest share on the axis. It is fixed unless a bar is longer.
 function ceiling(law, counts, n) {
   const most = Math.max(...law.map((p, i) => Math.max(p * 1.3, n > 200 ? (counts[i] / n) * 1.05 : 0)));
   return (
@@ -28,8 +28,8 @@ function ceiling(law, counts, n) {
   );
 }
 
-// The labels below the bars: one level for each token of an outcome, the last token nearest to the bars. A level whose
-// labels fit neither horizontally nor vertically is left out. y: from the foot of the bars.
+// The labels below the bars: one level for each token of an outcome, with the last token nearest to the bars. A level
+// is left out if its labels fit neither horizontally nor vertically. y: distance from the foot of the bars.
 function levels(tokens, length, width) {
   const longest = Math.max(...tokens.map((token) => token.length)) * LETTER;
   const planned = [];
@@ -85,7 +85,7 @@ export class Bars {
     element.append(hatch(), this.grid, this.outcomes, this.rules, this.labels);
   }
 
-  // length: tokens of an outcome; lit: the outcome that is inspected. Returns how many levels have labels.
+  // length: tokens of an outcome; lit: the outcome under inspection. Returns the number of levels with labels.
   draw({ law, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
     const { planned, height: below } = levels(this.tokens, length, inner);
@@ -174,7 +174,7 @@ function gridElement() {
   return group;
 }
 
-// Bars beyond the spread are hatched, so that they differ without colour too.
+// Bars beyond the spread are hatched, so that they can be told apart without colour.
 function hatch() {
   const defs = svg("defs");
   const pattern = svg("pattern", {

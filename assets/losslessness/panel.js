@@ -1,4 +1,4 @@
-// The losslessness check: verdict, numbers, bars, the p-value's path, and the checks before, from its state.
+// The losslessness check: verdict, numbers, bars, the path of the p-value, and earlier checks.
 
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
@@ -144,7 +144,7 @@ class Lossless {
 
   writeTable() {
     const details = this.find(".outcome-table");
-    // a closed table is not written; an open one would flicker while a check runs
+    // A closed table is not updated, and an open one waits for the end of the check, because it would flicker.
     if (!details.open || isActive()) return;
     const { law, counts, decodes: n } = state;
     const rows = law.map((p, i) => {
@@ -216,7 +216,7 @@ export function mount(element, props) {
   new Lossless(element, props);
   const view = element.querySelector(".verdict");
   const scroll = () => view.scrollIntoView({ block: "start" });
-  // On a phone the view is below the controls: scroll to it when a check starts, after the buttons have moved.
+  // On a phone the view is below the controls, so the page scrolls to it after the buttons have moved.
   const start = () => {
     begin();
     if (matchMedia("(max-width: 640px)").matches) requestAnimationFrame(() => requestAnimationFrame(scroll));

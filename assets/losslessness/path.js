@@ -1,4 +1,4 @@
-// The p-value against the number of decodes, on a logarithmic axis, beside the alarm level.
+// The p-value against the number of decodes, on a logarithmic axis with the alarm level.
 
 import { fillMarks, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { ticks } from "../shared/lab_view.js";

@@ -1,4 +1,4 @@
-// The state of the losslessness check: the current or last check, and the ones before.
+// The state of the losslessness check: the current or last check, and earlier ones.
 
 import { observable } from "../shared/observable.js";
 import { Updates } from "../shared/updates.js";
@@ -31,7 +31,7 @@ let gone = null; // id of the check before
 
 export const isActive = () => ["waiting", "running"].includes(state.phase);
 
-// A check that ran before the visitor's first one.
+// Shows a recorded check before the visitor's first one.
 export function showRecorded(check) {
   if (state.run === null) Object.assign(state, check);
   notify();
@@ -50,13 +50,13 @@ export function stop() {
   notify();
 }
 
-// The server has ended. If its last update does not come, the visitor is told.
+// The server has ended the stream. If the last update is missing, the visitor gets a message.
 export const ended = () =>
   updates.ended(isActive, () =>
     breakOff("The check broke off: the server refused it or the connection was lost. Try again."),
   );
 
-// Nothing more will come; the updates so far stay.
+// Ends the check with a message. The updates so far stay.
 export function breakOff(message) {
   Object.assign(state, { phase: "error", message });
   notify();

@@ -24,7 +24,7 @@ export const caught = ({ chi_square: [, , p] }, alarm) => p < alarm;
 
 const RECORDED = "This check is a recorded one: press “Run the check” for your own.";
 
-// kind: how the verdict is marked; text: the sentence.
+// kind: the mark of the verdict; text: its sentence.
 export function verdict(state, { alarm, faults }) {
   const { phase, setup, decodes, chi_square } = state;
   if (phase === "waiting")

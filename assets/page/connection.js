@@ -1,5 +1,5 @@
-// Whether the server is still there while it works for the visitor. Gradio notices a loss too and starts the
-// page anew once the server is back, but it tells no run of it.
+// Checks that the server is still reachable while it works for the visitor. Gradio notices a lost server too, and
+// reloads the page when it is back, but it does not inform the run.
 
 const EVERY = 2000; // milliseconds
 const TRIES = 2; // a request may fail by itself
@@ -10,7 +10,7 @@ const LOST =
 const runs = [];
 let failed = 0;
 
-// run: with isActive(), whether it expects something of the server, and breakOff(message).
+// run: an object with isActive(), which says whether it expects updates, and breakOff(message).
 export function watchConnection(run) {
   if (runs.length === 0) setInterval(look, EVERY);
   runs.push(run);

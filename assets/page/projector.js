@@ -1,13 +1,13 @@
-// Projector mode: the page as one large slide, however large the screen is; Esc or its button leave it.
+// Projector mode: the page as one slide that fills the screen. Esc or its button ends it.
 
 import { tell } from "./setup.js";
 import { misfit } from "./setup_fields.js";
 
-// In pixels of the page, which are then enlarged to the screen; a lesson beside it needs a wider slide.
+// The slide's size in pixels of the page, before it is enlarged. A lesson beside it needs a wider slide.
 const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
 const isOn = () => document.body.hasAttribute("data-projector");
 
-// The larger of what fits: the whole slide is always in sight.
+// Enlarges the slide as far as all of it stays in sight.
 function fit() {
   const { width, height } = slide();
   const zoom = Math.max(1, Math.min(innerWidth / width, innerHeight / height));
@@ -22,7 +22,7 @@ function inAddress(on) {
   history.replaceState(history.state, "", url);
 }
 
-// The slides of the open tab: its parts that name one. Parts of other slides stand aside.
+// The slides of the open tab: its parts that name one. The parts of other slides are hidden.
 function slidesOf(menu) {
   const chosen = new Map(); // slide by tab
   const open = () => document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
@@ -41,7 +41,7 @@ function slidesOf(menu) {
     chosen.set(open(), menu.value);
     show();
   });
-  // Brings the slide with what is to be looked at.
+  // Switches to the slide that contains the element to look at.
   addEventListener("look", ({ target }) => {
     const [tab, part] = [open(), /** @type {Element} */ (target).closest("[data-slide]")];
     if (!isOn() || !tab?.contains(part)) return;
@@ -49,7 +49,7 @@ function slidesOf(menu) {
     show();
   });
   const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // once the tab is there
-  // Not of the tabs alone: they may come after this.
+  // The whole body is observed, because the tabs may not be there yet.
   new MutationObserver(later).observe(document.body, { attributeFilter: ["aria-selected"], subtree: true });
   addEventListener("slides", later);
   return show;
@@ -68,7 +68,7 @@ export function mountProjector(element) {
     scrollTo(0, 0);
   }
 
-  // Not every browser allows the whole screen; large it is without.
+  // Some browsers refuse full screen. The page is enlarged all the same.
   async function start() {
     set(true);
     await document.documentElement.requestFullscreen?.().catch(() => {});
@@ -84,7 +84,7 @@ export function mountProjector(element) {
   enter.addEventListener("click", start);
   leave.addEventListener("click", end);
   addEventListener("resize", () => isOn() && fit());
-  // On the whole screen the browser keeps Esc for itself and only says that it was left.
+  // In full screen the browser handles Esc itself and only reports that full screen ended.
   addEventListener("fullscreenchange", () => isOn() && !document.fullscreenElement && end());
   addEventListener("keydown", (event) => event.key === "Escape" && isOn() && !document.fullscreenElement && end());
   const asked = new URLSearchParams(location.search).get("projector");

@@ -1,4 +1,4 @@
-// The whole set-up of the page in its address; components/page/setup.py says how a part takes part.
+// The whole setup of the page in its address. components/page/setup.py describes how a part takes part.
 
 import { observable } from "../shared/observable.js";
 import { make, setText } from "../shared/view.js";
@@ -18,7 +18,7 @@ const early = []; // messages from before there was a place for them
 let telling = (messages) => void early.push(...messages);
 let following = false; // the address is written
 
-// The key that a name of the address has within a part; undefined if it belongs to another.
+// The key within a part that a name in the address stands for, or undefined if the name belongs to another part.
 function keyOf(part, name) {
   if (alone.has(part)) return alone.get(part).includes(name) ? name : undefined;
   return name.startsWith(`${part}.`) ? name.slice(part.length + 1) : undefined;
@@ -31,7 +31,8 @@ function fromAddress(part) {
   return entries.length > 0 ? Object.fromEntries(entries) : undefined;
 }
 
-// A part that is there now; `names` if they stand alone in the address. Whether it was set from there.
+// Registers a part. names: its names if they have no prefix in the address. Returns whether the address had values for
+// it.
 export function offer(part, { get, set }, names) {
   if (names) alone.set(part, names);
   const values = waiting.get(part) ?? (parts.has(part) ? undefined : fromAddress(part));
@@ -51,10 +52,10 @@ async function apply(part, values) {
   tell(messages ?? []);
 }
 
-// Says in sight what was wrong with an address.
+// Shows messages about invalid values in the address.
 export const tell = (messages) => telling(messages);
 
-// Sets parts as { part: { key: text } }: now, or as soon as one is there.
+// Sets parts, given as { part: { key: text } }, now or as soon as each one is registered.
 function open(values) {
   for (const [part, texts] of Object.entries(values)) {
     if (parts.has(part)) apply(part, texts);
@@ -62,7 +63,7 @@ function open(values) {
   }
 }
 
-// Messages about what nobody else would miss: names of the address that no part has, a tab that there is not.
+// Messages about names of the address that no part has, and about an unknown tab.
 function strangers({ names, views, tabs }) {
   const wanted = new URLSearchParams(location.search).get("tab");
   const tab = wanted === null || tabs.includes(wanted) ? [] : [misfit("tab", wanted, `one of ${tabs.join(", ")}`)];
@@ -70,17 +71,17 @@ function strangers({ names, views, tabs }) {
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
-// The fields of the Decode tab: assign(values, isBase) sets some, now() gives all; null before they are there.
+// The fields of the Decode tab: assign(values, isBase) sets some, now() returns all. null before they are registered.
 export let decode = null;
 const heardOf = observable();
 export const onFields = heardOf.subscribe;
-// What an address gave for these fields when the page was opened.
+// The names among these that the address had when the page was opened.
 export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
 
 let tab = null; // the one to open, for Gradio's event to fetch
 let select = () => {};
 
-// Opens a tab and sets what it shows, as an address would: { tab, parts: { part: { key: text } } }.
+// Opens a tab and sets parts, as an address would: { tab, parts: { part: { key: text } } }.
 export function show({ tab: wanted, parts: values = {} }) {
   if (wanted) {
     tab = wanted;
@@ -89,7 +90,7 @@ export function show({ tab: wanted, parts: values = {} }) {
   open(values);
 }
 
-// What parts were before somebody borrowed them.
+// The values of parts from before a lesson changed them.
 const lent = new Map();
 
 const now = (part) => {
@@ -98,8 +99,8 @@ const now = (part) => {
   return Object.fromEntries(values.map(([key, value]) => [key, written(value)]));
 };
 
-// `values`, { part: ... }, are about to be set for a while: parts that are no longer among them get back what they were.
-// The run that is shown stays: it is no setting.
+// Sets `values`, { part: ... }, for a while. Parts that are no longer among them get their old values back. The run
+// that is shown is no setting and stays.
 export function lend(values) {
   for (const part of Object.keys(values)) if (!lent.has(part) && part !== "run") lent.set(part, now(part));
   for (const [part, before] of [...lent]) {
@@ -109,7 +110,7 @@ export function lend(values) {
   }
 }
 
-// Takes the longest texts of ours out of an address that no server would take; their names.
+// Removes the longest of our texts from an address that is too long for servers. Returns their names.
 function shorten(url) {
   const size = (name) => encodeURIComponent(url.searchParams.get(name)).length;
   const ours = [...parts.keys()].flatMap((part) =>
@@ -124,7 +125,7 @@ function shorten(url) {
   return left;
 }
 
-// The page's address with the set-up as it is now, and the names of what is too long for it; what is not ours stays.
+// The page's address with the current setup, and the names of values that are too long for it. Names of others stay.
 function address() {
   const url = new URL(location.href);
   for (const [part, { get }] of parts) {
@@ -137,7 +138,7 @@ function address() {
   return { url, left };
 }
 
-// The link to give away: the set-up alone, not how its owner looks at it.
+// The link to share: the setup without the view of its owner, such as projector mode.
 function link() {
   const { url, left } = address();
   for (const name of ["projector", "lesson", "step"]) url.searchParams.delete(name);
@@ -150,7 +151,7 @@ export function writeAddress() {
   if (url.href !== location.href) history.replaceState(history.state, "", url);
 }
 
-// Whatever was touched may have changed the set-up; it is read once all is quiet.
+// Any input may have changed the setup, so the setup is read once all input has stopped.
 let timer = null;
 function touched() {
   clearTimeout(timer);
@@ -158,7 +159,7 @@ function touched() {
 }
 const TOUCHES = ["input", "change", "click", "keyup", "pointerup"];
 
-// Messages add up until they are dismissed; each is told once.
+// Messages accumulate until the visitor dismisses them. Each is shown once.
 function messenger(box) {
   const list = box.querySelector("ul");
   box.querySelector(".dismiss").addEventListener("click", () => {
@@ -174,7 +175,7 @@ function messenger(box) {
 
 export const copyLink = () => copyText(link().text);
 
-// Whether the browser let an address be copied; if not, a dialog shows it, selected, in full.
+// Copies a link and returns whether the browser allowed it. If not, a dialog shows the whole link, selected.
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

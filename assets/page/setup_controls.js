@@ -1,4 +1,4 @@
-// Parts of the set-up that are Gradio's components: events of the hidden kind carry their values to and fro.
+// The parts of the setup that are Gradio's components. Hidden Gradio events carry their values in both directions.
 
 import { differing, readAll, written } from "./setup_fields.js";
 
@@ -32,7 +32,8 @@ export function mountFields({ fields, alone }, trigger, offer) {
     trigger("submit");
   }
 
-  // What an address must say of a part: what differs from its base, or from the default where the base says nothing.
+  // The values of a part that the address must contain: those that differ from the base, or from the default without a
+  // base.
   function get(part) {
     const of = fields[part];
     const based = (key) => base[part]?.[key] !== undefined;

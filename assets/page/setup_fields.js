@@ -1,10 +1,10 @@
-// Values of the address: texts, read by what is known of a field; a message says what would be right.
+// The values in an address: texts that are read according to their field. A message says what would be right.
 
 import { visible } from "../shared/labels.js";
 
 const LONGEST_SHOWN = 60;
 
-// A visitor's value in a message: short, and every sign of it in sight.
+// A visitor's value for a message: short, and with all its characters visible.
 /**
  * @param {string} text
  * @returns {string}
@@ -14,7 +14,8 @@ export function shown(text) {
   return `“\u2068${characters.slice(0, LONGEST_SHOWN).join("")}${characters.length > LONGEST_SHOWN ? "…" : ""}\u2069”`;
 }
 
-// Numbers short enough for an address: six digits tell more than any slider. Whole ones, say a seed, stay whole.
+// A number short enough for an address. Six digits are more than any slider can set. Whole numbers, such as a seed,
+// stay whole.
 /**
  * @param {unknown} value
  * @returns {string}
@@ -37,7 +38,7 @@ function readNumber(text, field) {
   return fits && (!field.whole || Number.isInteger(value)) ? value : undefined;
 }
 
-// Names may hold anything, also the comma that parts them.
+// Names may contain any character, including the comma that separates them.
 export const writtenNames = (names) => names.map(encodeURIComponent).join(",");
 
 function readNames(text, { fewest, longest }) {
@@ -87,7 +88,7 @@ export function read(name, text, field) {
   throw new RangeError(misfit(name, text, `${RIGHT[field.kind](field)}${instead}`));
 }
 
-// What a visitor reads about a value that does not fit; `right`: what would.
+// The message for a value that does not fit; `right` describes a valid value.
 /**
  * @param {string} name
  * @param {string} text
@@ -95,7 +96,7 @@ export function read(name, text, field) {
  */
 export const misfit = (name, text, right) => `${name} = ${shown(text)} in the address does not fit: give ${right}.`;
 
-// All fields from an object of texts: { values, messages }; what is missing or does not fit has its default.
+// All fields of an object of texts: { values, messages }. A missing or invalid value is replaced by its default.
 /**
  * @param {Record<string, string>} texts
  * @param {Record<string, any>} fields
@@ -120,7 +121,7 @@ export function readAll(texts, fields, name = (key) => key) {
   return { values, messages };
 }
 
-// What differs from the default, as an address has it.
+// The values that differ from the default, as texts of an address.
 export function differing(values, fields) {
   const entries = Object.entries(values).filter(
     ([key, value]) => written(value ?? "") !== written(fields[key].default ?? ""),

@@ -1,4 +1,4 @@
-// The row of tabs is one stop of the Tab key; the arrows, Home and End go through it.
+// The row of tabs is one stop of the Tab key. The arrow keys, Home and End move within it.
 
 const STEPS = { ArrowRight: 1, ArrowLeft: -1 };
 

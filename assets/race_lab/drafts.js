@@ -1,4 +1,4 @@
-// Several drafts for one position: the rules, and the optimum that no rule exceeds.
+// Several drafts for one position: the acceptance of each rule, and the optimum that no rule exceeds.
 
 import { Figure } from "../shared/figure.js";
 import { legend } from "../shared/legend.js";

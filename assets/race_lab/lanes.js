@@ -1,4 +1,4 @@
-// The drawn race: one lane a token, bars up to e / q and e / p, and a ring at e that can be dragged.
+// The drawn race: one lane per token, bars up to e / q and e / p, and a ring at e that can be dragged.
 
 import { setAll, svg } from "../shared/drawing.js";
 import { onSize, ticks } from "../shared/lab_view.js";
@@ -10,8 +10,8 @@ const AXIS = 42;
 const SMALLEST = 0.001;
 const STEP = 1.1; // an arrow key multiplies or divides e by this
 
-// Late arrivals would squeeze the early ones. If the axis for all arrivals is much longer than an axis
-// that ends soon after both winners, the longer bars are cut.
+// The end of the axis. Late arrivals would squeeze the early ones. If the axis for all arrivals would be much longer
+// than one that ends soon after both winners, the longer bars are cut.
 function axisEnd(tokens) {
   const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
   const last = Math.max(...["p", "q"].map((law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])))));
@@ -20,7 +20,7 @@ function axisEnd(tokens) {
   return longest <= 2.5 * enough ? 1.02 * longest : enough;
 }
 
-// The lanes share the height of the drawing, which the style sheet sets.
+// The lanes divide the height of the drawing, which the style sheet sets.
 function measures(element, count) {
   const height = Math.min(86, (parseFloat(getComputedStyle(element).maxHeight) - AXIS) / count);
   return { height, bar: Math.min(24, (height - 14) / 2) };
@@ -51,7 +51,7 @@ function lane() {
 }
 
 export class Lanes {
-  // changed(): called when an e was moved by hand.
+  // changed(): called after an e was moved by hand.
   constructor(element, tokens, changed) {
     this.svg = element;
     this.tokens = tokens;
@@ -103,7 +103,7 @@ export class Lanes {
     this.draw();
   }
 
-  // The pointer's place in the drawing's own pixels; projector mode enlarges them.
+  // The pointer's position in the drawing's own pixels, which projector mode enlarges.
   local(event) {
     const box = this.svg.getBoundingClientRect();
     return ((event.clientX - box.left) / box.width) * this.width;
@@ -127,7 +127,7 @@ export class Lanes {
     this.set(i, steps[event.key]);
   }
 
-  // The axis stays while a ring is dragged; otherwise the ring would move under the finger.
+  // The axis is fixed while a ring is dragged; otherwise the ring would move under the finger.
   set(i, e) {
     const most = this.dragged < 0 ? 100 : this.end;
     this.tokens()[i].e = Math.min(Math.max(e, SMALLEST), most);

@@ -1,4 +1,4 @@
-// The laboratory's race as plain data: tokens { name, p, q, e }, and values computed from them.
+// The laboratory's race as plain data: tokens { name, p, q, e } and values computed from them.
 
 /** @import { Step } from "../types.d.ts" */
 
@@ -11,7 +11,7 @@ export const exponential = () => -Math.log1p(-Math.random());
 
 export const START_SEED = 20; // of the race that is shown first: nothing in it is too early or too late to see
 
-// `count` exponentials of a seed, each from 32 bits of Mulberry's generator, which is enough for a drawing.
+// `count` exponentials for a seed. Each uses 32 bits of Mulberry's generator, which is enough for a drawing.
 /**
  * @param {number} seed
  * @param {number} count
@@ -56,7 +56,7 @@ const DUST = 1e-12; // what sums of probabilities leave by rounding
 /** @param {{ p: number, q: number }} token */
 export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);
 
-// normalise(max(p - q, 0)); null if P equals Q.
+// normalise(max(p - q, 0)), or null if P equals Q.
 /**
  * @param {{ p: number, q: number }[]} tokens
  * @returns {number[] | null}

@@ -1,4 +1,4 @@
-// The race laboratory: distributions by hand, one race on shared exponentials, GSD beside it, many races.
+// The race laboratory: distributions set by hand, one race on shared exponentials with GSD beside it, and many races.
 
 import { offer } from "../page/setup.js";
 import { digits, quoted, visible } from "../shared/labels.js";
@@ -142,7 +142,7 @@ class RaceLab {
     );
   }
 
-  // preset: the example that the tokens are, if they are one. seed: of the race, if it was drawn with one.
+  // preset: the name of the example with these tokens, or null. seed: the seed of the race, if there is one.
   set(tokens, note, preset = null) {
     Object.assign(this, { tokens, preset, seed: null, moved: false });
     this.find(".presets select").value = preset?.id ?? "own";
@@ -150,7 +150,7 @@ class RaceLab {
     this.lawsChanged();
   }
 
-  // A change by hand makes it no example any more.
+  // After a change by hand the tokens are no example any more.
   own() {
     this.preset = null;
     this.find(".presets select").value = "own";
@@ -176,7 +176,7 @@ class RaceLab {
     this.own();
   }
 
-  // The other tokens share the removed token's probability in their proportions.
+  // The other tokens take over the removed token's probability in proportion to their own.
   remove(i) {
     if (this.tokens.length <= FEWEST) return;
     for (const law of Object.keys(LAWS)) this.setProbability(i, law, 0);
@@ -205,13 +205,13 @@ class RaceLab {
     this.ask("exact");
   }
 
-  // seed: repeats a simulation; without one, it is drawn.
+  // seed: repeats an earlier simulation. Without it a seed is drawn.
   simulate(seed = null) {
     this.find(".run-many").disabled = true;
     this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));
   }
 
-  // One request at a time. Of the requests that a drag makes meanwhile, only the last is sent.
+  // Sends one request at a time. Of the requests during a drag, only the last one is sent.
   async ask(what, also = {}) {
     const number = ++this.asked;
     if (this.asking) await this.asking.catch(() => {});

@@ -1,4 +1,4 @@
-// Ten thousand races: measured acceptance beside exact values and bounds, in two figures and a table.
+// Ten thousand races: measured acceptance with exact values and bounds, in two figures and a table.
 
 import { METHODS as NAMES } from "../shared/catalogue.js";
 import { Figure } from "../shared/figure.js";
@@ -15,7 +15,7 @@ const share = (value) => `${(100 * value).toFixed(1)}%`;
 const interval = ([rate, low, high]) => `${share(rate)} (${share(low)} to ${share(high)})`;
 const flat = (value) => ({ x: [FIRST, 10_000], y: [value, value] });
 
-// Puts the exact lines and the first `count` points of the measured curves into the skeleton.
+// Adds the exact lines and the first `count` points of the measured curves to the empty figure.
 function fillConvergence({ data, layout }, result, count) {
   const { ersd, gsd, tv_bound, harmonic, measured } = result;
   [ersd, gsd, tv_bound, harmonic].forEach((value, i) => Object.assign(data[2 + i], flat(value)));
@@ -81,7 +81,7 @@ export class Results {
     legend(this.find(".by-index-legend"), props.by_index.data, () => this.byIndex.draw());
   }
 
-  // The exact values, alone or with measured ones.
+  // Shows the exact values, with the measured ones if there are any.
   show(result) {
     this.result = result;
     cancelAnimationFrame(this.frame);

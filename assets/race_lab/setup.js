@@ -1,4 +1,4 @@
-// The race laboratory's set-up in the page's address.
+// The race laboratory's setup in the page's address.
 
 import { differing, readAll, written, writtenNames } from "../page/setup_fields.js";
 import { START_SEED } from "./model.js";
@@ -20,7 +20,7 @@ const fieldsOf = (presets, { u, many }) => ({
 
 const column = (tokens, name) => tokens.map((token) => Number(token[name].toPrecision(5)));
 
-// The tokens of an address that has their probabilities.
+// The tokens of an address that gives their probabilities.
 function own({ p, q, tokens, e }) {
   if (!p || !q)
     throw new RangeError("race.p and race.q belong together: give the probabilities of the same tokens under both.");
@@ -34,7 +34,7 @@ function sameLength(name, list, length) {
     throw new RangeError(`race.${name} has ${list.length} entries for ${length} tokens: give one for each.`);
 }
 
-// Written digits need not add up to 1.
+// Scales the values to sum 1, because rounded digits need not add up to 1.
 function scaled(name, weights) {
   const sum = weights.reduce((total, weight) => total + weight, 0);
   if (!(Math.abs(sum - 1) < 0.01))
@@ -44,7 +44,7 @@ function scaled(name, weights) {
   return weights.map((weight) => weight / sum);
 }
 
-// start: { u, many } of a laboratory that was just opened.
+// start: { u, many } of the laboratory when it was opened.
 export function setupOf(lab, start) {
   const fields = fieldsOf(lab.presets, start);
 

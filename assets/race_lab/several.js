@@ -1,4 +1,4 @@
-// The data and the sentence of the figure of several drafts; without the page.
+// The data and the sentence of the figure of several drafts, without the page.
 
 import { METHODS as NAMES } from "../shared/catalogue.js";
 

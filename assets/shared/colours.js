@@ -1,7 +1,7 @@
 const VARIABLE = /^var\((--[a-z-]+)\)$/;
 
-// Figures name their colours as the style sheet does (`specdec/figures/looks.py`): the same with these resolved.
-// Lists of numbers or texts are data.
+// Replaces colour names in a figure by colours. Figures use the style sheet's names (`specdec/figures/looks.py`). Lists
+// of numbers or texts are data and stay unchanged.
 /**
  * @param {any} value
  * @param {(name: string) => string} colourOf

@@ -1,4 +1,4 @@
-// A round as the decisions it consists of, in order: the smallest steps of time on the page.
+// A round as its decisions, in order. They are the smallest steps of time on the page.
 
 /** @import { Decision, Node, Round } from "../types.d.ts" */
 
@@ -35,7 +35,7 @@ function list(round, method) {
   return all;
 }
 
-// The decision that emits the token of a step.
+// The index of the decision that emits the token of a step.
 /**
  * @param {Decision[]} all
  * @param {number} step
@@ -44,8 +44,8 @@ export function emission(all, step) {
   return all.findLastIndex((decision) => decision.step === step && !["draft", "rejected"].includes(decision.kind));
 }
 
-// Whether a node was found wrong: it failed a test of its own, or nobody among its siblings was right. The record calls
-// every sibling of an accepted token rejected, also those that were never tested.
+// Whether a node has turned out wrong: it failed its own test, or none of its siblings was right. The record calls
+// every sibling of an accepted token rejected, even those that were never tested.
 /**
  * @param {Node} node
  * @param {Round} round
@@ -58,7 +58,7 @@ export function isOut(node, round) {
   return round.steps.some(({ trials }) => trials.some(({ path, accepted }) => !accepted && path.join() === key));
 }
 
-// What is known of a drafted node at a decision: nothing before its parent's position was verified.
+// The known status of a drafted node at a decision. It is unvisited until its parent's position is verified.
 /**
  * @param {Node} node
  * @param {Decision} decision
@@ -72,7 +72,7 @@ export function statusAt(node, decision, round) {
   return node.status === "rejected" && !isOut(node, round) ? "unvisited" : node.status;
 }
 
-// The number of the decision with which a rejected node is out.
+// The index of the decision at which a rejected node turns out wrong.
 /**
  * @param {Decision[]} all
  * @param {Node} node

@@ -1,4 +1,4 @@
-// Figures drawn as SVG: few elements, reused, so that ten rounds a second cost little.
+// Tools for SVG figures. They reuse a few elements, so that ten rounds a second cost little.
 
 const NS = "http://www.w3.org/2000/svg";
 
@@ -8,7 +8,7 @@ export function svg(tag, attributes = {}) {
   return element;
 }
 
-// Writes only what changed.
+// Writes only the attributes that changed.
 export function setAll(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     const text = String(value);
@@ -16,7 +16,7 @@ export function setAll(element, attributes) {
   }
 }
 
-// As many children as items; those there are reused.
+// Gives the parent one child per item and reuses existing children.
 export function fillMarks(parent, items, create, fill) {
   while (parent.childElementCount > items.length) parent.lastElementChild.remove();
   while (parent.childElementCount < items.length) parent.append(create());
@@ -49,7 +49,7 @@ function star(r) {
   return `M${points.join("L")}Z`;
 }
 
-// Marks around (0, 0): each state has a shape of its own.
+// Marks around (0, 0). Each state has its own shape.
 export const SHAPES = {
   square: (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
   circle: (r) => `M${-r} 0A${r} ${r} 0 1 1 ${r} 0A${r} ${r} 0 1 1 ${-r} 0Z`,
@@ -58,8 +58,8 @@ export const SHAPES = {
   star,
 };
 
-// Calls `draw(width, height)` when the element's size changes or it comes into view; off the screen nothing is
-// drawn. height: null where the drawing may be as high as it needs, given where the style says `--fills`.
+// Calls `draw(width, height)` when the element's size changes or it becomes visible. Nothing is drawn off the screen.
+// height is null if the drawing may choose its height; the style property `--fills` says that it may not.
 export class Drawing {
   width;
   height;
@@ -92,7 +92,7 @@ export class Drawing {
   }
 }
 
-// Where there is room for one drawing only, its button brings the other.
+// If there is room for only one drawing, this button switches to the other.
 export function mountSwap(element) {
   const button = element.querySelector(".swap");
   button.addEventListener("click", () =>

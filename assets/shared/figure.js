@@ -1,10 +1,10 @@
-// A plotly figure that stays: data changes, zoom and hover do not.
+// A plotly figure that keeps its zoom and hover when its data changes.
 
 import { resolved } from "./colours.js";
 
 let loading = null;
 
-// plotly.js comes from this server, once, and only when a figure is about to be drawn.
+// Loads plotly.js from this server, once, when the first figure is drawn.
 function loadPlotly(url) {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
@@ -32,7 +32,7 @@ export class Figure {
   width;
   height;
 
-  // skeleton: traces and layout without data; fill(skeleton, width) puts what is selected in.
+  // skeleton: traces and layout without data; fill(skeleton, width): adds the data of the selection.
   constructor(element, { skeleton, plotly, fill }) {
     this.element = element;
     this.skeleton = skeleton;
@@ -47,10 +47,10 @@ export class Figure {
       this.Plotly = Plotly;
       this.draw();
     });
-    // Off the screen nothing is drawn; what was missed is drawn when the figure comes into view.
+    // Nothing is drawn off the screen. A missed update is drawn when the figure becomes visible.
     new IntersectionObserver(([entry]) => this.shown(entry.isIntersecting), { rootMargin: "100px" }).observe(element);
     new ResizeObserver(() => this.resized()).observe(element);
-    // Gradio switches themes by a class on the body.
+    // Gradio switches the theme by a class of the body.
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
   }
 
@@ -59,7 +59,7 @@ export class Figure {
     if (seen) this.draw();
   }
 
-  // Whether the element has another size than before. Its height is the style sheet's, or the skeleton's.
+  // Whether the element's size has changed. Its height comes from the style sheet or the skeleton.
   size() {
     const { clientWidth: width, clientHeight: height } = this.element;
     const other = width !== this.width || height !== this.height;
@@ -71,7 +71,7 @@ export class Figure {
     if (this.size()) this.draw();
   }
 
-  // Draws the newest data; while plotly is at work, requests merge into one.
+  // Draws the newest data. Requests during a drawing are merged into one.
   async draw() {
     if (!this.Plotly || this.width === 0 || !this.seen) return;
     if (this.busy) {
@@ -89,7 +89,7 @@ export class Figure {
     }
   }
 
-  // plotly's uirevision forgets a zoom as soon as the data's own range changes, so it is kept here.
+  // The zoom is stored here, because plotly's uirevision forgets it when the data's own range changes.
   listen() {
     this.element.on("plotly_relayout", (change) => {
       for (const axis of ["xaxis", "yaxis"]) {
@@ -121,7 +121,7 @@ export class Figure {
     Object.assign(layout.font, { color: style.color, family: style.fontFamily });
     for (const axis of [layout.xaxis, layout.yaxis]) Object.assign(axis, { gridcolor: GRID, linecolor: GRID });
     for (const [axis, range] of Object.entries(this.zoom)) layout[axis].range = [...range];
-    // plotly compares traces by identity: new objects say that something changed.
+    // plotly compares traces by identity, so changed traces are new objects.
     const [traces, looks] = [data, layout].map((part) => resolved(part, colourOf));
     await this.Plotly.react(this.element, traces, structuredClone(looks), (this.options ??= this.config()));
     if (!this.listening) this.listen();

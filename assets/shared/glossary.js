@@ -1,4 +1,5 @@
-// Every term of the page in one sentence, told where the word stands: on [data-term], and on the places below.
+// The definition of every term of the page, one sentence each. It appears at elements with [data-term] and at the
+// places below.
 
 import { METHOD_SENTENCES, METHODS } from "./catalogue.js";
 import { make } from "./view.js";
@@ -39,7 +40,7 @@ export const TERMS = {
     "The paper's block efficiency: how many tokens one target call yields on average; 1 without a draft, at most one more than a path is long.",
 };
 
-// Controls that are not ours to mark: Gradio's labels, and choices of methods.
+// Gradio's own labels and the choices of methods, which cannot carry [data-term].
 const PLACES = {
   ...Object.fromEntries(
     Object.entries(METHODS).map(([value, name]) => [
@@ -52,7 +53,7 @@ const PLACES = {
   "#baseline label": "plain",
 };
 
-// A word that is explained where it stands.
+// An element with a term and its definition.
 export function term(name, text) {
   const word = Object.assign(make("dfn", "", text), { tabIndex: 0 });
   word.dataset.term = name;
@@ -65,7 +66,7 @@ const NAMED = new RegExp(
   "iu",
 );
 
-// A sentence of ours for `element.append`, its terms explained.
+// The parts of a sentence for `element.append`, with its terms explained.
 /** @param {string} text */
 export const explained = (text) =>
   text.split(NAMED).map((part, i) => (i % 2 === 0 ? part : term(NAMES.get(part.toLowerCase()), part)));

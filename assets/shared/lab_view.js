@@ -1,4 +1,4 @@
-// What the laboratories' views have in common.
+// Tools that the laboratories' views share.
 
 // Round numbers from 0 to `end`, about `count` of them.
 export function ticks(end, count) {

@@ -1,6 +1,6 @@
 // Model text is hostile input. Here it becomes visible text: never markup, never invisible.
 
-// Characters that show nothing or reorder what stands around them: controls, zero-width, bidi marks.
+// Invisible characters and those that reorder the text around them: controls, zero-width, bidi marks.
 const HIDDEN =
   /[\u0000-\u0009\u000B-\u001F\u007F-\u009F\u00AD\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B-\u200F\u2028-\u202E\u2060-\u206F\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF9-\uFFFB]/u;
 const SPECIAL = new RegExp(`(\\n|${HIDDEN.source})`, "u");
@@ -13,7 +13,7 @@ function picture(char) {
   return HIDDEN.test(char) ? `[${codePoint(char)}]` : char;
 }
 
-// A token as one line: spaces, line ends and controls become pictures.
+// A token on one line: spaces, line ends and controls become visible symbols.
 /**
  * @param {string} text
  * @returns {string}
@@ -23,11 +23,11 @@ export function visible(text) {
   return [...text.replaceAll(" ", "␣")].map(picture).join("");
 }
 
-// For a sentence: the token in quotes, kept apart from the direction of the text around it.
+// A token in quotes for a sentence, isolated from the direction of the text around it.
 /** @param {string} text */
 export const quoted = (text) => `“\u2068${visible(text)}\u2069”`;
 
-// At most `length` characters of a token, the last an ellipsis where some are missing.
+// At most `length` characters of a token. The last one is an ellipsis if some are missing.
 /**
  * @param {string} text
  * @param {number} length
@@ -38,7 +38,7 @@ export function shortened(text, length) {
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
 }
 
-// Adds text to an element so that it copies as it is while line ends and controls can be seen.
+// Adds text so that a copy gives the original, while line ends and controls are visible.
 export function appendText(element, text) {
   for (const part of text.split(SPECIAL)) {
     if (part === "") continue;
@@ -55,7 +55,8 @@ export function appendText(element, text) {
   }
 }
 
-// The word in the colour of who wrote it; the space before it has none, so that no line ends in a sliver of colour.
+// Adds a word in the colour of its author. The space before it has no colour, so that no line ends with a strip of
+// colour.
 export function appendInk(element, text) {
   const word = text.trimStart() === "" ? text : text.replace(/^ +/, "");
   const ink = document.createElement("span");
@@ -71,7 +72,7 @@ export function appendInk(element, text) {
  */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)}%` : "–");
 
-// Three significant digits, never exponents for ordinary numbers; null is what JSON has for infinity.
+// A number with three significant digits, without exponents for ordinary sizes. JSON writes infinity as null.
 /**
  * @param {number | null | undefined} value
  * @returns {string}

@@ -1,4 +1,4 @@
-// A figure's legend in HTML: it wraps on a phone, and each entry shows or hides its group of traces.
+// A figure's legend in HTML. It wraps on a phone, and each entry shows or hides its group of traces.
 
 import { make } from "./view.js";
 
@@ -27,7 +27,7 @@ function drawn(name, attributes) {
   return element;
 }
 
-// What the group's traces look like: their line, and their mark on it.
+// The symbol of a group: its line with its mark.
 function swatch(traces) {
   const svg = drawn("svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" });
   for (const { line, mode = "" } of traces) {
@@ -45,7 +45,7 @@ function swatch(traces) {
   return svg;
 }
 
-// Fills `element` with a button per group; a press hides or shows it and calls `redraw`.
+// Adds one button per group to `element`. A press hides or shows the group and calls `redraw`.
 export function legend(element, traces, redraw) {
   const groups = new Map();
   for (const trace of traces) {

@@ -1,4 +1,4 @@
-// Who wants to hear of changes, and telling them.
+// A list of listeners, and the function that notifies them.
 
 export function observable() {
   const listeners = new Set();

@@ -1,10 +1,10 @@
-// A figure with all that belongs to it; views come from the server as plain data (`components/*_lab.py`).
+// A figure with its title, legend and table. Views come from the server as plain data (`components/*_lab`).
 
 import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
 import { cells, fillRows, make, setCells, setText } from "./view.js";
 
-// A table for those who cannot see the plot, folded away; one that is too long scrolls by keys too.
+// A folded table for readers who cannot see the plot. A long one can be scrolled by keys too.
 export function tableOf(element, { caption, columns, rows }) {
   const table = make("table");
   table.append(make("caption", "", caption), make("thead"), make("tbody"));
@@ -18,7 +18,7 @@ export function tableOf(element, { caption, columns, rows }) {
   element.replaceChildren(table);
 }
 
-// One figure of a laboratory: title, what is seen, legend, plot and table. `show` puts another view into it.
+// One figure of a laboratory: title, description, legend, plot and table. `show` displays another view in it.
 export class Plot {
   constructor(plotly, view) {
     this.element = make("article", "plot");

@@ -1,4 +1,4 @@
-// How much faster a run was than plain decoding, from repeats in which both were timed in turns.
+// The speed of a run relative to plain decoding, from repeats in which both were timed in turns.
 
 /** @import { Round, Timing } from "../types.d.ts" */
 
@@ -10,14 +10,14 @@ const TOO_WIDE = 1.5; // highest over lowest of an interval that says nothing
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-// Rounds and tokens that all repeats decoded: of long runs only the beginning is repeated.
+// The rounds and tokens that all repeats decoded. Of long runs only the beginning is repeated.
 function shared({ rounds, timings }) {
   const calls = Math.min(...timings.map(({ run }) => run.length));
   const tokens = sum(rounds.slice(0, calls).map((round) => round.tokens.length));
   return { calls, tokens, plain: Math.min(tokens, ...timings.map(({ plain }) => plain.length)) };
 }
 
-// The ratio of seconds a token in each repeat.
+// The ratio of the times per token in each repeat.
 function ratios(run) {
   const { calls, tokens, plain } = shared(run);
   return run.timings.map(
@@ -25,8 +25,8 @@ function ratios(run) {
   );
 }
 
-// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the lanes as they are drawn, and between
-// which values the repeats lie. null where it was not measured often enough; `isBusy` where they are too far apart to say.
+// The speed as a multiple of plain decoding's, { times, low, high }: the ratio of the lanes as drawn, and the range of
+// the repeats. null if there are too few repeats; `isBusy` if they vary too much for a statement.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function speed(run) {
   if (run.timings.length < LEAST || run.rounds.length === 0) return null;
@@ -39,8 +39,8 @@ export function speed(run) {
   return { times, low, high, isBusy: !(high / low <= TOO_WIDE) };
 }
 
-// The seconds of each round, and of each token of plain decoding: the medians of all repeats. The latest answer is
-// remembered: a playing clock asks for it in every frame.
+// The seconds of each round and of each token of plain decoding: medians of all repeats. The latest result is cached,
+// because a playing clock needs it in every frame.
 /** @param {{ rounds: Round[], baseline: Round[], timings: Timing[] }} run */
 export function durations({ rounds, baseline, timings }) {
   const key = [rounds, rounds.length, baseline, baseline.length, timings];

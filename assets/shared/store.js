@@ -1,5 +1,5 @@
-// The one store of the page: a run's trace, live or recorded, and what is selected in it. Views read it
-// and listen. Time in a run is counted in decisions (decisions.js).
+// The page's store: the trace of a run, live or recorded, and the selection in it. Views read it and listen for
+// changes. Time in a run is counted in decisions (decisions.js).
 
 /** @import { Decision, Lit, Round, State } from "../types.d.ts" */
 
@@ -41,16 +41,16 @@ function notify() {
   changes.notify(state);
 }
 
-// The visitor pressed Generate: the model may still be busy with somebody else's run.
+// The visitor pressed Generate. The model may still be busy with another visitor's run.
 export function begin() {
   Object.assign(state, { phase: "waiting", place: null, early: false, message: "" });
   notify();
 }
 
-// What a visitor waits for goes on behind a recorded run.
+// A waiting run continues to wait while a recorded run is shown.
 const pending = () => (state.phase === "waiting" ? { phase: "waiting", place: state.place } : {});
 
-// The visitor pressed Stop: what is shown stays, and late updates of this run only add rounds.
+// The visitor pressed Stop. The shown rounds stay, and late updates of this run only add rounds.
 export function stop() {
   if (active()) Object.assign(state, { early: state.phase === "waiting", phase: "stopped" });
   notify();
@@ -58,13 +58,13 @@ export function stop() {
 
 const active = () => ["waiting", "choosing", "running", "baseline"].includes(state.phase);
 
-// The server is through with the run. If its last update does not come, the visitor must know.
+// The server has ended the stream. If the last update is missing, the visitor gets a message.
 export const ended = () =>
   updates.ended(active, () =>
     breakOff("The run broke off: the server refused it or the connection was lost. Try again."),
   );
 
-// Nothing more comes; what came stays.
+// Ends the run with a message. The updates so far stay.
 export function breakOff(message) {
   Object.assign(state, { phase: "error", place: null, message });
   notify();
@@ -87,7 +87,7 @@ export function receive(text, server) {
   notify();
 }
 
-// A run that never began, say for a number out of range: what is shown stays.
+// A run that was refused, say because a number was out of range. The shown run stays.
 function refused({ message }) {
   Object.assign(state, { phase: "error", place: null, message });
   notify();
@@ -116,8 +116,9 @@ function selectLatest() {
   place(round, lastDecision(round));
 }
 
-// Where a run is left to be looked at: a recorded one where there is most to see. The last rounds of any run have room for
-// less than a whole tree: another one rests on its last whole tree, at the last position where both models raced.
+// Selects the place at which a run comes to rest. A recorded run names its most instructive place. The last rounds of
+// any run may lack room for a whole tree, so other runs rest on the last whole tree, at the last position where both
+// models raced.
 function rest() {
   const { recorded, rounds } = state;
   state.veiled = false;
@@ -128,7 +129,7 @@ function rest() {
   place(round, emission(decisionsOf(round), Math.max(0, step)));
 }
 
-// Shows the run whole, and leaves it there; what still comes of it is followed.
+// Shows the whole run and its end, and follows further rounds.
 export function showAll() {
   if (state.rounds.length === 0) return;
   if (active()) selectLatest();
@@ -149,8 +150,7 @@ function place(round, decision) {
   state.decision = decision;
 }
 
-// To look at a token: selects a round and one of its positions (default: the one that ended it). Nothing is
-// hidden.
+// Selects a round and one of its positions (default: the last one) to look at a token. Nothing is hidden.
 /**
  * @param {number} round
  * @param {number} [step]
@@ -165,7 +165,7 @@ export function select(round, step) {
   notify();
 }
 
-// To go through time: selects a decision and hides what comes after it.
+// Selects a decision and hides everything after it, to move through time.
 /**
  * @param {number} round
  * @param {number} [decision]
@@ -183,7 +183,7 @@ function at(round, decision) {
   place(clamped, Math.min(Math.max(decision, 0), lastDecision(clamped)));
 }
 
-// To explain a decision within the whole run: selects it and hides nothing.
+// Selects a decision and hides nothing, to explain it within the whole run.
 /**
  * @param {number} round
  * @param {number} decision
@@ -197,7 +197,7 @@ export function explain(round, decision) {
 export const atEnd = () =>
   state.selected.round === state.rounds.length - 1 && state.decision === lastDecision(state.selected.round);
 
-// One decision on (1) or back (-1), over the borders of rounds.
+// Moves by one decision, forwards (1) or back (-1), across rounds.
 /** @param {1 | -1} by */
 export function moveDecision(by) {
   const { round } = state.selected;
@@ -210,7 +210,7 @@ export function moveDecision(by) {
   } else seek(round, decision);
 }
 
-// To the end of this round, or of the next one (1), or of the one before (-1).
+// Moves to the end of this round or of the next one (1), or to the end of the previous one (-1).
 /** @param {1 | -1} by */
 export function moveRound(by) {
   const { round } = state.selected;
@@ -220,7 +220,7 @@ export function moveRound(by) {
   else seek(inside ? round : round + by);
 }
 
-// Whole rounds up to the selected decision: numbers hide what the text hides.
+// The whole rounds up to the selected decision. Numbers must not reveal what the text hides.
 export function shownRounds() {
   if (!state.veiled) return state.rounds.length;
   const { round } = state.selected;
@@ -233,7 +233,7 @@ export const selectedRound = () => state.rounds[state.selected.round];
 export const selectedDecision = () =>
   state.decision < 0 ? undefined : decisionsOf(state.selected.round)[state.decision];
 
-// Shows a run that is known from start to end; `about` says what it is. Nothing of it is shown yet.
+// Shows a complete run, at first with nothing visible; `about` describes it.
 export function show({ setup, rounds, prefillSeconds, baseline = [], timings = [] }, about) {
   if (!parked && state.run !== null && !state.recorded) parked = { ...state, ...(active() ? { phase: "idle" } : {}) };
   Object.assign(state, empty(), pending(), {
@@ -249,22 +249,22 @@ export function show({ setup, rounds, prefillSeconds, baseline = [], timings = [
 }
 let shown = 0;
 
-// The visitor's own run from before the page was loaded again.
+// Restores the visitor's own run after a reload.
 export function restore({ setup, rounds, prefillSeconds, baseline, timings = [] }) {
   Object.assign(state, empty(), { run: "kept", setup, rounds, prefillSeconds, baseline, timings });
   rest();
   notify();
 }
 
-// Back to the visitor's own run.
+// Returns to the visitor's own run.
 export function unpark() {
   if (parked) Object.assign(state, parked, pending());
   parked = null;
   notify();
 }
 
-// The tree that was measured for the visitor's last run, if it was one with these settings; else `tree`.
-// withoutK: topologies that are not asked for k.
+// The tree that was measured for the visitor's last run if it had these settings, else `tree`. withoutK: the topologies
+// that have no k.
 export function chosenTree(tree, names, values, withoutK) {
   const { setup } = parked ?? state;
   const same = (name, i) => (name === "k" && withoutK.includes(setup.topology)) || setup[name] === values[i];
@@ -272,12 +272,12 @@ export function chosenTree(tree, names, values, withoutK) {
 }
 
 export const hasParked = () => parked !== null;
-// Whether the model works for this visitor: recorded runs can be watched until then.
+// Whether the model works for this visitor. Until then recorded runs can be played.
 export const isActive = () => active() && state.phase !== "waiting";
-// Whether the server owes the visitor something.
+// Whether the visitor expects an answer from the server.
 export const isExpecting = () => active();
 
-// What the pointer or the focus is on, in every panel: {round, path, step, token_id, index, kind}, or null.
+// The highlighted place, shared by all panels: {round, path, step, token_id, index, kind}, or null.
 const lights = observable();
 let lit = null;
 

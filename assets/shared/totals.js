@@ -1,4 +1,4 @@
-// The sums of a run, for every view that tells them.
+// The sums of a run, for all views that show them.
 
 /** @import { Round } from "../types.d.ts" */
 
@@ -11,11 +11,11 @@ export const STAGES = ["draft", "evaluate", "verify", "rest"];
  */
 export const blockEfficiency = (tokens, calls) => (calls > 0 ? (tokens / calls).toFixed(2) : "–");
 
-// Seconds of decoding of a round: what this page collects to show it is left out.
+// A round's seconds of decoding, without the time for the page's records.
 /** @param {Round} round */
 export const decodingSeconds = ({ seconds }) => seconds.draft + seconds.evaluate + seconds.verify;
 
-// Sums over rounds, kept between updates so that each round is read once.
+// Sums over rounds. They are kept between updates, so that each round is read once.
 export class Totals {
   constructor() {
     const seconds = { draft: 0, evaluate: 0, verify: 0, rest: 0 };

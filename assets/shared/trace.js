@@ -1,4 +1,4 @@
-// The file format of a run, `specdec.trace.Generation` as JSON: from it, to it, and what is wrong with one.
+// The file format of a run, `specdec.trace.Generation` as JSON: reading, writing and error messages.
 
 /** @import { Generation, Run } from "../types.d.ts" */
 
@@ -17,7 +17,7 @@ function must(holds, where, value, wanted) {
   if (!holds) throw new Mistake(`${where || "the file"} is ${show(value)}; it should be ${wanted}`);
 }
 
-// What a value of a field should be, in words.
+// A description of a field's valid values.
 function wanted({ wanted: words, type, enum: names, minimum, maximum }) {
   if (words) return words;
   if (names) return `one of ${names.join(", ")}`;
@@ -36,7 +36,7 @@ function fits(value, { type, enum: names, minimum = -Infinity, maximum = Infinit
   return number && minimum <= value && value <= maximum;
 }
 
-// Checks a value against the schema of its field; `where` is its place in the file.
+// Checks a value against the schema of its field. `where` is its place in the file.
 function check(value, field, where) {
   if (value === null && field.nullable) return;
   if (field.record) {
@@ -47,7 +47,7 @@ function check(value, field, where) {
   if (field.items) value.forEach((item, i) => check(item, field.items, `${where}[${i}]`));
 }
 
-// Fields that old files lack get their defaults.
+// Checks a record. Fields that old files lack get their defaults.
 function checkRecord(value, name, where) {
   must(value !== null && typeof value === "object" && !Array.isArray(value), where, value, "an object");
   for (const [key, field] of Object.entries(RECORD[name])) {
@@ -56,7 +56,7 @@ function checkRecord(value, name, where) {
   }
 }
 
-// The paths of a tree, the root's included.
+// Checks the paths of a tree, including the root's.
 function checkTree(paths, where) {
   const seen = new Set([""]);
   paths.forEach((path, i) => {
@@ -67,7 +67,7 @@ function checkTree(paths, where) {
   return seen;
 }
 
-// What the panels rely on beyond the types.
+// Checks the conditions beyond the types on which the panels rely.
 function checkRound(item, i, rounds = "rounds") {
   const where = `${rounds}[${i}]`;
   must(item.number === i, `${where}.number`, item.number, `${i}: rounds are counted from 0 without gaps`);
@@ -103,7 +103,7 @@ export function checkSize(bytes, most) {
     throw new Mistake(`the file has ${megabytes(bytes)} MB; at most ${megabytes(most)} MB can be opened`);
 }
 
-// The run in a file's text; an Error says in words what does not fit.
+// Parses a file's text as a run. An Error says in words what does not fit.
 /**
  * @param {string} source
  * @param {number} [most]
@@ -125,7 +125,7 @@ export function parse(source, most = MOST_BYTES) {
   return value;
 }
 
-// As the store wants it.
+// The run in the form of the store.
 /**
  * @param {Generation} value
  * @returns {Run}
@@ -139,7 +139,7 @@ export function toRun(value) {
   return { rounds, prefillSeconds, baseline, timings, setup: { ...setup, ...shape, models } };
 }
 
-// The shown run as the file's object: fields in the order in which Python writes them, then plain decoding beside it.
+// The shown run as the file's object: fields in Python's order, then plain decoding.
 /**
  * @param {Run} run
  * @returns {Generation}

@@ -1,5 +1,4 @@
-// The updates of a run in their order. Gradio may merge two that arrive together, so a gap is filled by asking
-// the server.
+// Puts the updates of a run in order. Gradio may merge two that arrive together, so the missing ones are requested.
 
 const LATE = 10_000; // milliseconds that the last update may come after the server is through
 
@@ -23,7 +22,7 @@ export class Updates {
     if (this.held.size > 0 && server?.missing) this.fillGap(server);
   }
 
-  // The server is through. If the run's last update does not come, `broken` is called.
+  // The server has ended the stream. If the run's last update does not arrive, `broken` is called.
   ended(isActive, broken) {
     const { run, seq, place } = this.progress; // who still waits is told a place every second
     setTimeout(() => {

@@ -1,7 +1,7 @@
-// What views have in common.
+// Tools that views share.
 
-// What the next frame writes, and what then reads where things stand. Between writing and reading the browser lays
-// out all of the page, so all is written first.
+// The writes of the next frame, and the measurements after them. Between writing and measuring the browser lays out the
+// whole page, so all writes come first.
 let [draws, looks] = [new Set(), []];
 
 function frame() {
@@ -13,7 +13,7 @@ function frame() {
   then.forEach(attempt);
 }
 
-// One view that fails leaves the others alone.
+// An error in one view does not affect the others.
 function attempt(work) {
   try {
     work();
@@ -30,11 +30,11 @@ export function onFrame(draw) {
   };
 }
 
-// For what a draw wants to know of places and sizes: called in the same frame, when everything is written.
+// Registers a function that measures places and sizes. It is called in the same frame, after all writes.
 export const onceDrawn = (look) => looks.push(look);
 
-// Writes only what changed: the browser then lays out nothing, and screen readers stay quiet. A text that stays a text
-// is changed in place: a new node would have the browser look up what is styled by its descendants (`:has`).
+// Writes a text only if it changed, so that the browser lays out nothing and screen readers stay quiet. An existing
+// text node is changed in place: a new node would make the browser match `:has` rules again.
 export function setText(element, text) {
   if (element.textContent === text) return;
   const [only, other] = element.childNodes;

@@ -1,6 +1,4 @@
-// Waiting for the model, in words.
-
-// A place in the line for the model, in words; long waits are known roughly only.
+// The place in the line for the model, in words. Long waits are rounded.
 export function place({ number, of, seconds }) {
   const line = `place ${number} of ${of}`;
   if (seconds === null) return line;

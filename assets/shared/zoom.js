@@ -1,4 +1,5 @@
-// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag, buttons. What is drawn keeps its size; only places move.
+// Zoom and pan of a drawing: wheel with Ctrl, pinch, drag, buttons. Marks and labels keep their size; only positions
+// move.
 
 const MOST = 24;
 
@@ -32,7 +33,7 @@ export class Zoom {
     if (name === "reset") this.reset();
   }
 
-  // The page itself scrolls with the wheel; only with Ctrl (a pinch on a touchpad sends it) the drawing zooms.
+  // The plain wheel scrolls the page. With Ctrl, which a pinch on a touchpad also sends, it zooms the drawing.
   wheel(event) {
     if (!event.ctrlKey) return;
     event.preventDefault();
@@ -53,7 +54,7 @@ export class Zoom {
     else if (this.scale > 1) this.move((now.x - before.x) / this.enlarged, (now.y - before.y) / this.enlarged);
   }
 
-  // Projector mode enlarges the drawing's own pixels.
+  // The factor by which projector mode enlarges the drawing's pixels.
   get enlarged() {
     return this.element.getBoundingClientRect().width / this.element.offsetWidth;
   }
@@ -76,7 +77,7 @@ export class Zoom {
     this.move(0, 0);
   }
 
-  // Never past the drawing's own borders.
+  // Stops at the drawing's own borders.
   move(dx, dy) {
     const { clientWidth: width, clientHeight: height } = this.element;
     this.x = Math.min(0, Math.max(this.x + dx, width * (1 - this.scale)));

@@ -9,7 +9,7 @@ const TALLEST = 96; // and between two rows
 const CLEAR = 22; // pixels above a labelled node without another one
 const LABEL = { width: 40, height: 14 };
 
-// Nodes from rows [parent, child index] of which parents come first: path, acceptance, children.
+// Nodes { path, acceptance, children } from rows [parent, child index], in which parents come first.
 export function nodesOf(rows, acceptance) {
   const nodes = [];
   rows.forEach(([parent, index], number) => {
@@ -29,9 +29,9 @@ export function nodesOf(rows, acceptance) {
   return nodes;
 }
 
-// Gives each node a row: a first child shares its parent's, any other subtree goes as far up as what is
-// there leaves room. With GSD's decisions, the leaves that sample from a distribution get places too: right
-// of a leaf of the tree, and below a last sibling.
+// Gives each node a row. A first child has its parent's row; other subtrees are placed as high as there is room. With
+// GSD's decisions, the leaves that sample from a distribution get places too: right of a leaf of the tree, and below a
+// last sibling.
 export function layout(nodes, decisions) {
   const terminals = [];
   const lowest = []; // row, by depth
@@ -62,7 +62,8 @@ function straight(node) {
   return count;
 }
 
-// The labels that overlap no other label and no node: the newest node's first, then in the queue's order.
+// The labels that overlap no other label and no node. The newest node's label comes first, then those in the queue's
+// order.
 export function thinned(nodes) {
   const kept = [];
   const near = (a, b) => Math.abs(a.x - b.x) < LABEL.width && Math.abs(a.y - b.y) < LABEL.height;
@@ -91,7 +92,7 @@ const arc = (from, to, size) => {
   const lift = Math.min(22, 3.5 * size);
   return `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${((from.x + to.x) / 2).toFixed(1)} ${(from.y - lift).toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
 };
-// Right, down, right: parallel branches never overlap.
+// An edge goes right, down, right, so that parallel branches never overlap.
 const branch = (from, to) =>
   `M${from.x.toFixed(1)} ${from.y.toFixed(1)}h${(0.35 * (to.x - from.x)).toFixed(1)}V${to.y.toFixed(1)}H${to.x.toFixed(1)}`;
 
@@ -168,7 +169,7 @@ export class Growth {
     });
   }
 
-  // The node that an element of the drawing belongs to; null if it belongs to none.
+  // The node of an element of the drawing, or null.
   at(target) {
     return this.meaning.get(target.closest?.(".node")) ?? null;
   }

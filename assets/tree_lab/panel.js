@@ -1,4 +1,5 @@
-// The tree laboratory: acceptance set by hand, the best tree as it grows, and its tokens beside other trees'.
+// The tree laboratory: acceptance set by hand, the growth of the best tree, and its tokens per call beside other
+// trees'.
 
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
@@ -34,7 +35,7 @@ export function room(rates, tail, i) {
   return Math.max(0, (1 - whole + own) / factor);
 }
 
-// Accepted / verified by child index in a run; scaled down if the rates sum to more than 1.
+// The accepted share of verified tokens by child index in a run, scaled down if the rates sum to more than 1.
 function fromRounds(rounds, count) {
   const { indices } = new Totals().addAll(rounds);
   const rates = Array.from({ length: count }, (_, i) => (indices[i] ? indices[i].accepted / indices[i].verified : 0));
@@ -149,7 +150,7 @@ class TreeLab {
     this.find(".node-table").addEventListener("toggle", () => this.redraw());
   }
 
-  // id: the example's, if the rates are an example.
+  // id: the example's id if the rates are those of an example.
   load({ id = null, rates, tail, note }) {
     Object.assign(this, { preset: id, rates: [...rates], tail });
     this.find(".presets select").value = id ?? "own";
@@ -157,7 +158,7 @@ class TreeLab {
     this.changed();
   }
 
-  // The last row is the ratio of the tail.
+  // Sets a slider; the last row is the ratio of the tail.
   setRate(i, value) {
     const rounded = Math.round(1000 * value) / 1000;
     if (i < this.rates.length) {
@@ -174,7 +175,8 @@ class TreeLab {
     this.treeOfK();
   }
 
-  // Slow while the tree is small, then faster; a few large steps if the visitor prefers reduced motion.
+  // The animation is slow while the tree is small, then faster. If the visitor prefers reduced motion, it takes a few
+  // large steps.
   play() {
     if (this.k === MOST) this.setK(1);
     setText(this.find(".play"), "Pause");
@@ -204,7 +206,8 @@ class TreeLab {
     return acceptance(this.rates, this.tail);
   }
 
-  // Nested trees are one list, of which the first k nodes are drawn. Other trees are requested one by one.
+  // The tree with k nodes. Nested trees are one list whose first k nodes are drawn. Other trees are requested one by
+  // one.
   treeOfK() {
     if (!this.result) return;
     if (this.result.order) return this.show(this.result.order.slice(0, this.k + 1));
@@ -217,7 +220,7 @@ class TreeLab {
     this.curve.draw();
   }
 
-  // One request at a time. Of the requests that a drag makes meanwhile, only the last is sent.
+  // Sends one request at a time. Of the requests during a drag, only the last one is sent.
   async ask(what, request, use) {
     const number = ++this.asked;
     if (this.asking) await this.asking.catch(() => {});

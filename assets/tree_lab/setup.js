@@ -1,4 +1,4 @@
-// The tree laboratory's set-up in the page's address.
+// The tree laboratory's setup in the page's address.
 
 import { differing, readAll, written } from "../page/setup_fields.js";
 import { digits } from "../shared/labels.js";
@@ -13,7 +13,7 @@ const fieldsOf = (presets, { k, most }) => ({
   decisions: { kind: "flag", default: false },
 });
 
-// Rates of an address, with zeros for the sliders that it has none for.
+// The rates of an address, with zeros for missing sliders.
 function own(rates, tail, length) {
   const later = (rates.at(length - 1) ?? 0) * (tail / (1 - tail));
   const whole = rates.reduce((sum, rate) => sum + rate, later);

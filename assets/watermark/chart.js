@@ -1,4 +1,4 @@
-// The p-value after each token of a text on a logarithmic axis, one line for each version of the text.
+// The p-value after each token of a text on a logarithmic axis, one line per version of the text.
 
 import { fillMarks, setAll, svg } from "../shared/drawing.js";
 import { ticks } from "../shared/lab_view.js";
@@ -15,7 +15,7 @@ function tickElement() {
   return group;
 }
 
-/** How many decades below 1 the axis must have for these p-values. */
+/** The number of decades below 1 that the axis needs for these p-values. */
 export const decades = (values) =>
   Math.max(FEWEST, Math.ceil(Math.max(...values.map((p) => -Math.log10(Math.max(p, Number.MIN_VALUE))))));
 

@@ -1,4 +1,4 @@
-// The watermark of the Decode tab's run: its tokens by score, and the p-value after each token.
+// The watermark of the Decode tab's run: its tokens with their scores, and the p-value after each token.
 
 import { Drawing } from "../shared/drawing.js";
 import { appendText, visible } from "../shared/labels.js";
@@ -49,7 +49,7 @@ class Watermark {
     return this.inputs.find(({ checked }) => checked).value;
   }
 
-  // Another run is scored once it has ended.
+  // Scores a new run once it has ended.
   follow() {
     if (!this.seen || isActive() || this.run === state.run) return;
     this.run = state.run;

@@ -1,4 +1,4 @@
-// A text's watermark in words and numbers.
+// The watermark of a text in words and numbers.
 
 import { METHODS } from "../shared/catalogue.js";
 import { digits } from "../shared/labels.js";
@@ -21,7 +21,7 @@ function why({ method, temperature }) {
   return `Under ${METHODS[method]} the target's race does not decide, so the watermark is weaker or missing.`;
 }
 
-// A large number in words; one without a name as a power of ten.
+// A large number in words, or as a power of ten if it has no name.
 /** @param {number} number */
 export const many = (number) =>
   number < 1e15
