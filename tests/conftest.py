@@ -1,5 +1,8 @@
-"""One thread for all tests: two of them on two busy cores can be ten times slower. And one
-server, and a browser a file, for all tests that drive the page."""
+"""Fixtures of all tests.
+
+torch uses one thread: two threads on two busy cores can be ten times slower. All tests that drive the page
+share one server, and each file of them has one browser tab.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ SLOW = 15_000  # milliseconds: machines that run these tests are shared
 
 
 def answering(answers):
-    """A function of no arguments that gives the next of these answers each time; an exception is raised."""
+    """A function without arguments that returns the next of these answers at each call. An exception is
+    raised."""
     coming = iter(answers)
 
     def answer():
@@ -49,8 +53,8 @@ def answering(answers):
 
 
 def let_closed_runs_end():
-    """Wait for closed runs: each ends with the round in progress, in the thread that decodes it."""
-    from components.server import scheduler  # here, so that the core's tests need none of the page's packages
+    """Wait for closed runs. Each ends after the round in progress, in the decoding thread."""
+    from components.server import scheduler  # the core's tests need no package of the page
 
     for thread in threading.enumerate():
         if thread.name == scheduler.THREAD:
@@ -66,7 +70,7 @@ def url():
 
 @contextmanager
 def served(*options, app=ROOT / "app.py"):
-    """The address of a server of its own, with these options of the command line."""
+    """The address of a new server with these command line options."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -94,7 +98,7 @@ def wait_for_server(server, address):
     pytest.fail("the app did not answer within two minutes")
 
 
-# Not for the session: while it lives, no other test could start an event loop of its own.
+# Not session-wide: while it lives, no other test could start an event loop.
 @pytest.fixture(scope="module")
 def browser():
     if CHROMIUM is None:
@@ -112,7 +116,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def shared_tab(browser):
-    """One tab for a file's tests: where the scripts are compiled already, the page costs less than half."""
+    """One tab for the tests of a file. Its scripts are compiled already, so the page costs less than half."""
     context = browser.new_context(viewport=DESKTOP)
     context.set_default_timeout(SLOW)
     yield context.new_page()
@@ -121,13 +125,14 @@ def shared_tab(browser):
 
 @pytest.fixture
 def blank(shared_tab, url):
-    """The tab as a new visitor has it; afterwards: it asked nobody else for anything and no script failed."""
+    """The tab as a new visitor has it. After the test it checks that no other host was asked and no script
+    failed."""
     tab = shared_tab
     remembered = tab.context.new_cdp_session(tab)
     remembered.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "cookies,local_storage"})
     remembered.detach()
     tab.set_viewport_size(DESKTOP)
-    tab.emulate_media(reduced_motion="reduce")  # what plays has tests of its own
+    tab.emulate_media(reduced_motion="reduce")  # animations have their own tests
     tab.mouse.move(0, 0)
     errors, hosts = [], set()
     listeners = {
@@ -146,7 +151,7 @@ def blank(shared_tab, url):
 
 @pytest.fixture
 def page(blank, url):
-    """The opened page, as a new visitor has it but for the baseline, which has a test of its own."""
+    """The opened page, as for a new visitor but without the baseline, which has its own test."""
     blank.goto(f"{url}/?baseline=0")
     ready(blank)
     return blank
@@ -157,7 +162,7 @@ def host_of(address):
 
 
 def ready(page):
-    """Wait until a page is there as a whole: its scripts, its set-up and the run or set-up it opens with."""
+    """Wait until a page is complete: its scripts, its setup, and the run or setup that it opens with."""
     page.wait_for_function(
         """window.specdec?.setup && document.body.dataset.phase === "idle"
           && (window.specdec.store.state.run || document.body.hasAttribute("data-linked"))"""
@@ -168,10 +173,10 @@ FRAMES = 8
 
 
 def settle(control):
-    """Wait until a control is what it will stay without a visitor.
+    """Wait until a control is stable.
 
-    Gradio mounts what a tab or an accordion hid, and gives it its state once more up to three frames later:
-    whatever is typed between the two is lost.
+    Gradio mounts what a tab or an accordion hid, and sets its state once more up to three frames later. Text
+    typed between the two is lost.
     """
     control.evaluate(
         """async (_, frames) => {
@@ -182,13 +187,13 @@ def settle(control):
 
 
 def within_reach(control):
-    """Open the drawer of settings where a control of the Decode tab lies in it."""
+    """Open the drawer of settings if a control of the Decode tab lies in it."""
     if control.evaluate("element => element.closest('#settings') !== null"):
         control.page.locator(".open-settings input").check(force=True)
 
 
 def enter(control, value):
-    """Type a value into one of Gradio's fields and leave it; nothing may replace what was typed."""
+    """Type a value into one of Gradio's fields and leave it; the value must stay."""
     within_reach(control)
     settle(control)
     control.fill(value)
@@ -198,7 +203,7 @@ def enter(control, value):
 
 
 def choose(control, checked=True):
-    """Set one of Gradio's checkboxes or radio buttons; nothing may set it back."""
+    """Set one of Gradio's checkboxes or radio buttons; the choice must stay."""
     within_reach(control)
     settle(control)
     control.set_checked(checked)
@@ -207,7 +212,7 @@ def choose(control, checked=True):
 
 
 def pick(control, option):
-    """Choose an option of one of Gradio's lists by a part of its text; nothing may choose another."""
+    """Choose an option of one of Gradio's lists by a part of its text; the choice must stay."""
     within_reach(control)
     settle(control)
     control.click()
@@ -223,7 +228,7 @@ def closed(page):
 
 
 def generate(page, until="done"):
-    """Press Generate and wait for a phase of the run that begins, not of the one before."""
+    """Press Generate and wait until the new run, not the one before, has reached a phase."""
     page.evaluate(
         """() => {
           const passed = (window.passed = []);
@@ -241,9 +246,9 @@ def generate(page, until="done"):
 
 
 def serious_findings(page, context=None):
-    """What axe-core finds serious or critical on a page, or within a selector of it: rule and places.
+    """Serious or critical findings of axe-core on a page, or within a selector of it: rule and places.
 
-    A colour on its way has too little contrast, so it waits for all changes that come to an end.
+    A colour in transition has too little contrast, so it first waits for all transitions to end.
     """
     from axe_playwright_python.sync_playwright import Axe
 
@@ -258,7 +263,8 @@ def serious_findings(page, context=None):
     ]
 
 
-# Points at everything in sight: the sentences that come up, and what brings up one without a dotted line.
+# Points at everything in sight. It records the definitions that appear, and what shows one without a dotted
+# line.
 _POINT = """async () => {
   const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
   const name = loaded.find((name) => name.includes("/glossary.js"));
@@ -285,5 +291,5 @@ _POINT = """async () => {
 
 
 def pointed_at(page):
-    """The terms that are explained in sight on the open tab, and those of them without a dotted line."""
+    """The explained terms in sight on the open tab, and those of them without a dotted line."""
     return page.evaluate(_POINT)

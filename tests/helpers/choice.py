@@ -1,4 +1,4 @@
-"""Verification by exhaustive enumeration over every draft, test and sample, with their probabilities."""
+"""Verification enumerated exhaustively: every draft, test and sample, with their probabilities."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class DraftByChoice:
 
 
 class DrawsByChoice(DraftByChoice):
-    """A drafted tree of independent draws, chosen when verification looks at them; equal ones are one row."""
+    """A drafted tree of independent draws, chosen when verification looks at them. Equal draws share a
+    row."""
 
     def drafted(self):
         return super().drafted()._replace(draws=ByRow(self._drawn))
@@ -64,7 +65,7 @@ class DrawsByChoice(DraftByChoice):
 
 
 class ByRow(dict):
-    """What `make` gives for a row, made when it is first looked at."""
+    """A value for each row, made by `make` when it is first needed."""
 
     def __init__(self, make):
         self.make = make
@@ -78,7 +79,7 @@ class ByRow(dict):
 
 
 class NoiseByChoice:
-    """Uniforms next to 0, or next to 1."""
+    """Uniforms just above 0 or just below 1."""
 
     def __init__(self, choose):
         self.choose = choose
@@ -87,13 +88,14 @@ class NoiseByChoice:
         return (1e-300, 1 - 2**-53)[self.choose(2)]
 
     def last(self, node):
-        return 0.5  # the sample is chosen
+        return 0.5  # the sample is enumerated elsewhere
 
 
 def law_by_choice(method, pair, topology, length, monkeypatch, verify=None):
-    """The distribution of the next tokens over all drafts, tests and samples of as many rounds as they take.
+    """The distribution of the next tokens, over all drafts, tests and samples, for as many rounds as they
+    need.
 
-    verify: a broken verifier, in place of the method's own.
+    verify: a broken verifier that replaces the method's own.
     """
     verify = verify or METHODS[method].verify
     kind = DrawsByChoice if METHODS[method].independent else DraftByChoice
@@ -116,7 +118,7 @@ def law_by_choice(method, pair, topology, length, monkeypatch, verify=None):
             for attempt in verdict.attempts:
                 ratio = attempt.p / attempt.q if attempt.ratio is None else attempt.ratio
                 accepts, low = min(1.0, ratio), attempt.u < 0.5
-                # a uniform next to 1 that is still accepted has no mass of its own
+                # a uniform near 1 that is still accepted has no probability of its own
                 weight *= accepts if low else 0.0 if attempt.accepted else 1 - accepts
                 assert attempt.accepted or not low or accepts == 0
             tokens += [draft[row] for row in verdict.rows] + [verdict.token_id]

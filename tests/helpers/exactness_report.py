@@ -40,7 +40,7 @@ ACCEPTANCE = [0.6, 0.15, 0.07, 0.04, 0.02, 0.01]
 
 
 def topologies() -> dict[str, Topology]:
-    """The shapes that are tried out."""
+    """The topologies of the report."""
     return {
         "simple": simple(),
         "sequence(4)": sequence(4),
@@ -69,7 +69,7 @@ def invariance(pair: specdec.ModelPair, num_tokens: int) -> list[dict]:
 
 
 def chi_square(samples: int) -> list[dict]:
-    """p-values of every method and topology, and of verifiers that were broken on purpose."""
+    """p-values of every method and topology, and of deliberately broken verifiers."""
     rows = []
     for method, shape in [
         ("ar", simple()),
@@ -85,7 +85,7 @@ def chi_square(samples: int) -> list[dict]:
 
 
 def chi_square_row(method, topology, pair, samples, length, broken=None) -> dict:
-    """One test; broken: the name of the fault that it must find."""
+    """One test. broken: the name of the fault that it must detect."""
     check = Check(
         pair, [0], method=method, topology=topology, length=length, seed=0, fault=FAULTS.get(broken)
     )
@@ -105,7 +105,7 @@ def chi_square_row(method, topology, pair, samples, length, broken=None) -> dict
 
 
 def timing(pair: specdec.ModelPair) -> list[dict]:
-    """Median milliseconds of the stages of one round, without detail, one thread."""
+    """Median milliseconds of the stages of one round, without detail, on one thread."""
     rows = []
     for method in ("ar", "gsd", "ersd"):
         for name, topology in topologies().items():

@@ -43,7 +43,8 @@ TREES: dict[str, Topology] = {
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
-    """Index of the first token in which two texts differ, one's end included; None where they are equal."""
+    """The index of the first token in which two texts differ, counting the end of the shorter one. None if
+    they are equal."""
     if list(a) == list(b):
         return None
     different = (i for i, tokens in enumerate(zip(a, b, strict=False)) if tokens[0] != tokens[1])
@@ -51,7 +52,8 @@ def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
 
 
 def compared(pair: specdec.ModelPair, number: int, tokens: int) -> Iterator[tuple[str, int | None, int]]:
-    """By tree: where the texts of one prompt and seed part, and the tokens up to and with that one."""
+    """For each tree, the number of tokens up to and including the first difference between the texts of one
+    prompt and seed."""
     settings = {"max_new_tokens": tokens, "seed": derived_seed(2027, number)}
     prompt = PROMPTS[number % len(PROMPTS)]
     plain = specdec.generate(pair, prompt, method="ar", **settings).token_ids
@@ -62,7 +64,7 @@ def compared(pair: specdec.ModelPair, number: int, tokens: int) -> Iterator[tupl
 
 
 def rows(dtype: str, texts: int, tokens: int) -> list[dict[str, Any]]:
-    """A row for each tree: texts, those that differ, tokens, and both rates with Wilson's 95% interval."""
+    """A row for each tree: texts, differing texts, tokens, and both rates with Wilson's 95% interval."""
     pair = specdec.load_pair("stories", dtype=dtype)
     counts = {name: [0, 0] for name in TREES}
     for number in range(texts):
@@ -86,13 +88,13 @@ def row(dtype: str, tree: str, texts: int, different: int, tokens: int) -> dict[
 
 
 def _rate(count: int, of: int) -> list[float]:
-    """Rate, and both ends of its interval."""
+    """A rate and both ends of its interval."""
     estimate = IndexAcceptance(0, accepted=count, offered=of)
     return [round(number, 5) for number in (estimate.rate, *estimate.interval())]
 
 
 def measure(texts: int, tokens: int) -> dict[str, Any]:
-    """The whole report: bfloat16, and a tenth of the texts in float32."""
+    """The whole report: all texts in bfloat16, and a tenth of them in float32."""
     found = rows("bfloat16", texts, tokens) + rows("float32", max(1, texts // 10), tokens)
     for each in found:
         print(each, flush=True)

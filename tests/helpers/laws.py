@@ -1,4 +1,4 @@
-"""Tools that the tests of laws share: exhaustive enumeration, χ² tests, small models."""
+"""Tools for tests of distributions: exhaustive enumeration, χ² tests, small models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random_table(vocab_size: int, order: int, seed: int, concentration: float = 
 
 
 def adversarial(table: Tensor) -> Tensor:
-    """A draft that likes best what the target likes least: q ∝ 1/p."""
+    """A draft that prefers the tokens that the target avoids: q ∝ 1/p."""
     inverse = 1 / table
     return inverse / inverse.sum(-1, keepdim=True)
 
@@ -43,10 +43,10 @@ Choose = Callable[[int], int]
 
 
 def enumerate_law(run: Callable[[Choose], tuple[tuple[int, ...], float]]) -> dict[tuple[int, ...], float]:
-    """The law of what `run` returns, over every sequence of its choices.
+    """The distribution of the results of `run`, over every sequence of its choices.
 
-    run(choose) calls `choose(n)` wherever chance decides between n outcomes, and returns what came out and
-    the probability of the choices it was given. No sampling: all leaves are visited.
+    run(choose) calls `choose(n)` wherever chance decides between n outcomes, and returns the result and the
+    probability of the choices that it got. All leaves are visited; nothing is sampled.
     """
     law: dict[tuple[int, ...], float] = defaultdict(int)  # rationals stay rational
     waiting: list[list[int]] = [[]]
@@ -68,12 +68,13 @@ def enumerate_law(run: Callable[[Choose], tuple[tuple[int, ...], float]]) -> dic
 
 
 def distance(law: dict, other: dict) -> float:
-    """Largest difference of two laws."""
+    """The largest difference between two distributions."""
     return max(abs(law.get(key, 0.0) - other.get(key, 0.0)) for key in law.keys() | other.keys())
 
 
 def chi_square_p_value(samples: Iterable[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
-    """p-value of samples against a law; bins of less than 5 expected counts are merged into one."""
+    """The p-value of samples against a distribution. Bins with fewer than 5 expected counts are merged into
+    one."""
     counts = Counter(samples)
     assert counts.keys() <= {key for key, mass in law.items() if mass > 0}, "an impossible outcome"
     result = chi_square(counts, law)

@@ -1,4 +1,4 @@
-"""Prints the bytes that a model of 35 M parameters was estimated to take, and those it took at most."""
+"""Prints the estimated and the largest measured memory, in bytes, of a model with 35 M parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4, 
 
 
 def taken() -> int:
-    """Bytes of this process that nobody shares."""
+    """Bytes of this process that it shares with no other."""
     return psutil.Process().memory_full_info().uss
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     config = transformers.LlamaConfig(
         vocab_size=40_000, **SIZES, max_position_embeddings=2048, eos_token_id=None, tie_word_embeddings=True
     )
-    embedded = specdec.load_pair("stories")  # what libraries take when they are first used is not the model's
+    embedded = specdec.load_pair("stories")  # the first use of libraries takes memory too
     specdec.generate(embedded, "Once upon a time", max_new_tokens=8, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         transformers.LlamaForCausalLM(config).save_pretrained(folder)

@@ -1,4 +1,5 @@
-"""`python -m tests.helpers.notebooks` executes those of `assets/notebooks` and keeps their outputs."""
+"""`python -m tests.helpers.notebooks` executes the notebooks of `assets/notebooks` and stores their
+outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ SECONDS = 300
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
-    """The notebook with fresh outputs, of this checkout's decoder; an error of a cell is raised."""
+    """The notebook with new outputs, from this checkout's decoder. An error in a cell is raised."""
     notebook = nbformat.read(path, as_version=4)
     environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

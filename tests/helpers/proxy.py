@@ -1,4 +1,5 @@
-"""A reverse proxy as servers stand behind: it takes a prefix off the path and hands on whole answers only."""
+"""A reverse proxy as in front of many servers. It removes a path prefix and passes on only complete
+answers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _SECONDS = 60
 
 
 class Proxy(ThreadingHTTPServer):
-    """Hands on what comes below `prefix` to the server at `address`, as `http://127.0.0.1:PORT`."""
+    """A proxy that passes requests below `prefix` to the server at `address`, such as
+    `http://127.0.0.1:PORT`."""
 
     daemon_threads = True
 
@@ -38,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
         told = {name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_HOP}
         told |= {"X-Forwarded-For": self.client_address[0], "X-Forwarded-Host": self.headers["host"]}
         inner = http.client.HTTPConnection(self.server.inner, timeout=_SECONDS)
-        with suppress(OSError):  # a stream that does not end, or a visitor who left
+        with suppress(OSError):  # an endless stream, or a visitor who left
             inner.request(self.command, self.path.removeprefix(self.server.prefix), body or None, told)
             self._answer(inner.getresponse())
         inner.close()
@@ -56,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def proxied(address: str, prefix: str) -> Iterator[str]:
-    """The address at which a server's own is reached from outside."""
+    """The address at which the proxy serves a server."""
     with Proxy(address, prefix) as proxy:
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{proxy.server_port}{prefix}"

@@ -1,4 +1,5 @@
-"""A hub on this machine: what huggingface_hub asks for when it looks up and fetches a model, over HTTP."""
+"""A model hub on this machine, with the HTTP requests that huggingface_hub makes to find and download a
+model."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ CHUNK = 4096
 
 
 class Hub(ThreadingHTTPServer):
-    """Serves folders as models. seconds_per_chunk: how slowly weights come, for cancelling in the middle."""
+    """Serves folders as models. seconds_per_chunk: the delay of each chunk of weights, so that a test can
+    cancel in the middle."""
 
     daemon_threads = True
 
@@ -80,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
             self.send_header(name, value)
         self.end_headers()
-        with suppress(ConnectionError):  # a download that was cancelled
+        with suppress(ConnectionError):  # a cancelled download
             for start in range(0, len(data) if body else 0, CHUNK):
                 self.wfile.write(data[start : start + CHUNK])
                 self.server.sent += CHUNK

@@ -1,4 +1,4 @@
-"""Records in which one value is another one, for tests of those who read them."""
+"""Records with one wrong value, for tests of their readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WRONG = (None, -1, 1.5, [], {}, [[[]]], 10**30, True, "\x00")
 
 
 def spoiled(text: str, count: int, wrong: Sequence[Any]) -> Iterator[str]:
-    """`count` times the JSON text, with one value anywhere in it exchanged for one of `wrong`."""
+    """`count` copies of the JSON text. In each one a random value is replaced by one of `wrong`."""
     draw = random.Random(0)
     for _ in range(count):
         record = json.loads(text)

@@ -85,7 +85,7 @@ FAMILIES: dict[str, tuple[str, dict]] = {
 
 
 def tiny_config(family: str, **changes) -> transformers.PreTrainedConfig:
-    """The configuration of a tiny model; `changes` replace its entries."""
+    """The configuration of a tiny model. `changes` replace its entries."""
     prefix, entries = FAMILIES[family]
     return getattr(transformers, f"{prefix}Config")(**(entries | changes))
 
@@ -93,7 +93,7 @@ def tiny_config(family: str, **changes) -> transformers.PreTrainedConfig:
 def tiny_model(
     family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes
 ) -> transformers.PreTrainedModel:
-    """A model with weights so large that its logits depend strongly on what it attends to."""
+    """A model with weights so large that its logits depend strongly on the tokens that it attends to."""
     config = tiny_config(family, **changes)
     prefix = FAMILIES[family][0].removesuffix("Text")
     with torch.random.fork_rng(devices=[]):
@@ -106,7 +106,8 @@ def tiny_model(
 def save_checkpoint(
     folder: Path, family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes
 ) -> Path:
-    """A folder with config.json and model.safetensors, as `from_pretrained` reads it; returns it."""
+    """Save a model as a folder with config.json and model.safetensors for `from_pretrained`. Returns the
+    folder."""
     tiny_model(family, dtype, seed, **changes).save_pretrained(folder)
     return folder
 
@@ -119,7 +120,7 @@ def _causal_class(prefix: str) -> type[transformers.PreTrainedModel]:
 @torch.no_grad()
 def _scale_up(model: transformers.PreTrainedModel) -> None:
     for name, parameter in model.named_parameters():
-        # Random matrices of unit gain; a state space model's own parameters have scales of their own.
+        # Random matrices have unit gain; a state space model's own parameters have other scales.
         if parameter.dim() == 2 and not any(part in name for part in ("A_log", "x_proj", "dt_proj")):
             gain = 1.0 if "embed" in name or "wte" in name else 1.5 / parameter.shape[-1] ** 0.5
             parameter.normal_(std=gain)

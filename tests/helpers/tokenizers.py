@@ -1,4 +1,4 @@
-"""Small tokenizers of each kind, for pairs that tests make and for the text of any of their tokens."""
+"""Small tokenizers of each kind, for pairs of tests and for tests of any token's text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECES = ["a", "b", "é", "日", ".", ",", "'", "n", "t", "s", " ", "  ", "�",
 
 
 def byte_level_tokenizer(vocab_size: int = 300) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer; every text round-trips, `END` has id 0."""
+    """A byte-level BPE tokenizer. Every text round-trips, and `END` has id 0."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -29,7 +29,7 @@ def byte_level_tokenizer(vocab_size: int = 300) -> PreTrainedTokenizerFast:
 
 
 def byte_fallback_tokenizer(strips: bool = True) -> PreTrainedTokenizerFast:
-    """As Llama 2's: what is no token is written as bytes; without `strips` as Gemma's."""
+    """A tokenizer like Llama 2's, which writes unknown text as bytes. Without `strips` it is like Gemma's."""
     tokens = ["<unk>", "<s>", "</s>", *BYTES, SPACE, SPACE * 2, *PIECES, SPACE + "the", SPACE + "cat"]
     bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -38,7 +38,7 @@ def byte_fallback_tokenizer(strips: bool = True) -> PreTrainedTokenizerFast:
 
 
 def unigram_tokenizer() -> PreTrainedTokenizerFast:
-    """As T5's: Unigram pieces, a mark for each space, the first one dropped."""
+    """A tokenizer like T5's: Unigram pieces, with a mark for each space and none for the first one."""
     tokens = ["<unk>", SPACE, *PIECES, SPACE + "the", SPACE + "cat"]
     unigram = Tokenizer(models.Unigram([(token, -1.0 - i) for i, token in enumerate(tokens)], unk_id=0))
     unigram.decoder = decoders.Metaspace(prepend_scheme="always")
@@ -46,7 +46,7 @@ def unigram_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def metaspace_tokenizer(scheme: str) -> PreTrainedTokenizerFast:
-    """BPE over marked spaces."""
+    """BPE with marks for spaces."""
     tokens = ["<unk>", SPACE, SPACE * 3, *PIECES, SPACE + "the", SPACE + "cat"]
     bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>"))
     bpe.decoder = decoders.Metaspace(prepend_scheme=scheme)
@@ -54,7 +54,8 @@ def metaspace_tokenizer(scheme: str) -> PreTrainedTokenizerFast:
 
 
 def wordpiece_tokenizer(cleans_up: bool) -> PreTrainedTokenizerFast:
-    """As BERT's: a space before each word; with `cleans_up`, transformers takes some away again."""
+    """A tokenizer like BERT's: a space before each word. With `cleans_up`, transformers removes some of them
+    again."""
     tokens = ["[UNK]", *PIECES, "##ing", "##s", "##", "##.", "'s", "'re", "'", "m", "ve", "##ve"]
     words = Tokenizer(models.WordPiece(_numbered(dict.fromkeys(tokens)), unk_token="[UNK]"))
     words.decoder = decoders.WordPiece(cleanup=not cleans_up)
@@ -62,7 +63,8 @@ def wordpiece_tokenizer(cleans_up: bool) -> PreTrainedTokenizerFast:
 
 
 def suffix_tokenizer() -> PreTrainedTokenizerFast:
-    """As the first GPT's: words end in a mark, whose space the last word of a text does not have."""
+    """A tokenizer like the first GPT's: each word ends in a mark for a space, and the text's last space is
+    dropped."""
     tokens = ["<unk>", *PIECES, "the</w>", "cat</w>", "</w>", ".</w>"]
     bpe = Tokenizer(models.BPE(_numbered(tokens), [], unk_token="<unk>"))
     bpe.decoder = decoders.BPEDecoder("</w>")
@@ -70,17 +72,17 @@ def suffix_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def words_tokenizer() -> PreTrainedTokenizerFast:
-    """Words alone, without a decoder: they are joined with spaces."""
+    """Words without a decoder: they are joined with spaces."""
     return _wrapped(Tokenizer(models.WordLevel(_numbered(["<unk>", *PIECES]), unk_token="<unk>")))
 
 
 def bytes_in_python() -> ByT5Tokenizer:
-    """A tokenizer written in Python: each byte a token, those that fit no character without text."""
+    """A tokenizer written in Python. Each byte is a token, and bytes that form no character have no text."""
     return ByT5Tokenizer(extra_ids=2)
 
 
 def words_in_python(folder) -> CTRLTokenizer:
-    """A tokenizer written in Python whose text waits: "hel@@" and "lo" are "hello"."""
+    """A tokenizer written in Python whose tokens may be incomplete words: "hel@@" and "lo" are "hello"."""
     tokens = ["<unk>", "the", "c@@", "at", "a@@", "x", "日@@", "n't"]
     (folder / "vocab.json").write_text(json.dumps(_numbered(tokens)))
     (folder / "merges.txt").write_text("#version: 0.2\nt h\n")
@@ -92,7 +94,7 @@ def _numbered(tokens) -> dict[str, int]:
 
 
 def _wrapped(tokenizer: Tokenizer, **options) -> PreTrainedTokenizerFast:
-    """For transformers, with a special token and tokens that were added later."""
+    """The tokenizer for transformers, with a special token and later added tokens."""
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, **options)
     wrapped.add_tokens([AddedToken("<user>"), AddedToken(" two words ", lstrip=True), AddedToken("🙂")])
     return wrapped

@@ -90,21 +90,22 @@ WINDOWS = (
 
 
 class Variation(NamedTuple):
-    """A configuration of a type, still of its real size, and the class of its causal language model."""
+    """A configuration of a model type in its original size, and the class of its causal language model."""
 
     name: str
     kind: type[PreTrainedModel]
     config: PretrainedConfig
 
     def build(self) -> PreTrainedModel:
-        """Its tiny random model, with other lengths than the self-check's copy; raises if there is none."""
+        """Build the tiny random model. Its lengths differ from those of the self-check's copy. Raises if it
+        cannot be built."""
         model = small_model(self.kind, self.config, STEP, ROOM)
-        model.generation_config.eos_token_id = None  # a text is to go on beyond all lengths
+        model.generation_config.eos_token_id = None  # the text must go on beyond all lengths
         return model
 
 
 def variations(model_type: str) -> dict[str, Variation]:
-    """What is tried of a type, by name; raises where its default configuration is none."""
+    """The variations of a type that are tested, by name. Raises if it has no default configuration."""
     base = CONFIG_MAPPING[model_type](**NEEDED.get(model_type, {}))
     kind = MODEL_FOR_CAUSAL_LM_MAPPING[type(base)]
     kind = kind[0] if isinstance(kind, tuple) else kind
@@ -134,7 +135,8 @@ def _changes(model_type: str, text: PretrainedConfig) -> dict[str, dict[str, Any
 
 
 def examine(model: PreTrainedModel) -> dict[str, Any]:
-    """What the self-check finds, and how many texts and tokens are not those of plain forwards."""
+    """The self-check's result, and the number of texts and tokens that differ from those of plain forward
+    passes."""
     start = time.process_time()
     target = HFModel(model, name=model.config.model_type)
     seconds = time.process_time() - start
@@ -149,7 +151,7 @@ def examine(model: PreTrainedModel) -> dict[str, Any]:
 
 
 class PlainModel:
-    """A model whose sessions have no cache: each token is a forward over all text."""
+    """A model without a cache: each token needs a forward pass over the whole text."""
 
     capability = "ar"
 
@@ -164,7 +166,7 @@ class PlainModel:
 
 
 def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any]:
-    """Tokens per way, those that differ from plain forwards', and tokens per target call."""
+    """Tokens per method, those that differ from plain forward passes, and tokens per target call."""
     context = context_length(pair.target.config)
     longest = max(lengths(pair.target.config), default=SMALL)
     settings = {"max_new_tokens": min(context, longest + ROOM) - len(PROMPT)}
@@ -191,7 +193,7 @@ def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any
 
 @torch.no_grad()
 def noisy(model: PreTrainedModel) -> PreTrainedModel:
-    """A draft: the same model with noise on its weights."""
+    """A draft: the same model with noise in its weights."""
     draft = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(0)
     for parameter in draft.parameters():
@@ -202,7 +204,7 @@ def noisy(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
-    """A row for each variation of each type that is not done yet; one with a reason where none is built."""
+    """A row for each missing variation of each type. If a model cannot be built, its row gives the reason."""
     for model_type in types:
         try:
             found = variations(model_type)
@@ -214,7 +216,7 @@ def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any
 
 
 def row(variation: Variation | Exception) -> dict[str, Any]:
-    """What there is to say about a variation; an exception is what kept its type from being built."""
+    """The row of a variation. An exception is the reason why its type could not be built."""
     if isinstance(variation, Exception):
         return {"skipped": _said(variation)}
     try:
@@ -226,7 +228,8 @@ def row(variation: Variation | Exception) -> dict[str, Any]:
 
 
 def table(found: list[dict[str, Any]]) -> str:
-    """The summary as markdown: what types can do, deviating texts, and those that could not be built."""
+    """The summary in Markdown: the capabilities of the types, deviating texts, and types that could not be
+    built."""
     built = [row for row in found if "capability" in row]
     lines = ["| | types | configurations | texts | tokens | deviating texts |", "|---|---|---|---|---|---|"]
     for capability in ("tree", "sequence", "ar"):

@@ -45,7 +45,7 @@ Got = dict[str, Any]
 
 
 async def _flood(at: Class, ask: Callable[[Line, int], Awaitable[int]]) -> Got:
-    """Several lines ask again and again; answers by their status."""
+    """Let several connections ask again and again. Returns the number of answers by status."""
     got, end, number = Counter[str](), time.monotonic() + SECONDS, 0
 
     async def worker() -> None:
@@ -79,7 +79,7 @@ async def guessed_codes(at: Class) -> Got:
 
     first, later = await _flood(at, ask), await _flood(at, ask)
     minute = 60 / SECONDS * later.get("404", 0)
-    best = 60 * limits.Limits().units_per_second / web._PRICES["join"]  # of whoever keeps to the pace
+    best = 60 * limits.Limits().units_per_second / web._PRICES["join"]  # of a client that keeps to the pace
     years = len(ALPHABET) ** LENGTH / limits.Limits().rooms / best / 60 / 24 / 365
     tries = {"tries_a_minute": minute, "at_most": best, "years_to_any_of_all_rooms": years}
     return {"at_first": first, "then": later} | tries
@@ -140,7 +140,7 @@ async def huge_values(at: Class) -> Got:
         try:
             status, _ = await line.ask(f"/class/{name}", body)
         except OSError:
-            status = 0  # the line was cut
+            status = 0  # the connection was cut
             line.close()
         got[str(status)] += 1
     line.close()
@@ -201,13 +201,13 @@ FLOODS = [waiting_lines, page_flood, guessed_codes, joining_flood, many_rooms]
 
 
 class Attending:
-    """A student who follows; at: the step that is seen."""
+    """A student who follows the lecturer. at: the step that the student sees."""
 
     def __init__(self, line: Line, room: str):
         self.line, self.room, self.at = line, room, -1
 
     async def attend(self) -> None:
-        """Wait for news as the page does, again after what failed."""
+        """Wait for news as the page does, and try again after a failure."""
         since: Any = ""
         while True:
             status, state = await self.line.ask(f"/class/now?room={self.room}&since={since}")
@@ -228,7 +228,7 @@ async def _led(lecturer: Line, room: str, students: list[Attending], step: int) 
 async def _beside(
     attempt: Awaitable[Got], lead: Callable[[int], Awaitable[float]]
 ) -> tuple[Got, list[float]]:
-    """What an attempt got, and the steps that were led meanwhile."""
+    """An attempt's result, and the steps that were led meanwhile."""
     trying, delays = asyncio.ensure_future(attempt), []
     while not trying.done() or not delays:
         delays.append(await lead(1 + len(delays) % 2))
@@ -237,7 +237,8 @@ async def _beside(
 
 
 async def _late(at: Class) -> Got:
-    """Five students come when it is over, and try every second: how many got in, and the seconds."""
+    """Five students arrive after the attempt and try every second. Returns how many got in, and their
+    seconds."""
     start, line, got = time.monotonic(), Line(at.address, at.source), 0
     while got < 5 and time.monotonic() - start < PATIENCE:
         status, _ = await line.ask("/class/join", {"room": at.room})
@@ -248,9 +249,9 @@ async def _late(at: Class) -> Got:
 
 
 async def tried(address: str, server: psutil.Process) -> dict[str, Any]:
-    """All attempts, one after the other, each with its class."""
+    """Make all attempts, one after the other, each beside its class."""
     async with client(address) as http:
-        await Site(address).generate(http, length=2)  # models are loaded
+        await Site(address).generate(http, length=2)  # loads the models
     found = {}
     for number, attempt in enumerate([*STILL, *FLOODS], start=1):
         got = await _one(address, f"127.0.7.{number}", attempt, server)
@@ -285,7 +286,7 @@ async def _one(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, try, write."""
+    """Serve, try, and write the report."""
     parser = argparse.ArgumentParser(description="What can be tried against a class.")
     parser.add_argument(
         "--out", default=RESULTS / "class_abuse.json", help="JSON file (default: %(default)s)"

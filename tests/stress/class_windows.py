@@ -55,7 +55,8 @@ _WATCH = """() => {
 
 
 class Step(NamedTuple):
-    """What is to be seen in all windows; shown: with the class's answers; asks: a question that is open."""
+    """The text that all windows must show. shown: with the class's answers; asks: the step has an open
+    question."""
 
     lesson: str
     step: int
@@ -66,8 +67,9 @@ class Step(NamedTuple):
 
 @dataclass
 class Windows:
-    """The pages by their names. delays: seconds from the lecturer's click to what each has drawn, and to the
-    lines, a list for each step; counted: until the lecturer sees that all have answered."""
+    """The pages by their names. delays: for each step, the seconds from the lecturer's click until each
+    window has drawn and each student without a browser has the news; counted: seconds until the lecturer sees
+    that all have answered."""
 
     pages: dict[str, Page]
     delays: dict[str, list[float]] = field(default_factory=dict)
@@ -76,17 +78,17 @@ class Windows:
 
     @property
     def lecturer(self) -> Page:
-        """Who leads."""
+        """The lecturer's pages."""
         return self.pages["lecturer"]
 
     @property
     def students(self) -> list[Page]:
-        """Those who answer."""
+        """The students' pages."""
         return [self.pages[name] for name in DEVICES]
 
 
 def taught(first: int | None) -> Iterator[Step]:
-    """All that a class goes through in so many lessons, None: in all, in the order of the page's button."""
+    """Lead a class through this many lessons, or all if None, in the order of the page's button."""
     for lesson in lessons.lessons()[:first]:
         questions = lesson["questions"]
         yield Step(lesson["id"], 0, lesson["read"].replace("\n", ""))
@@ -132,7 +134,7 @@ async def _page(browser: Browser, address: str, **device: Any) -> Page:
 
 
 async def led(windows: Windows, lines: list[Student], step: Step) -> None:
-    """One click of the lecturer, until all windows have drawn what it leads to."""
+    """Make one click of the lecturer and wait until all windows have drawn its result."""
     lecturer = windows.lecturer
     button = ".class .reveal" if step.shown else ".next"
     begun = await lecturer.locator("#lesson .lesson[hidden]").count() == 0
@@ -151,7 +153,7 @@ async def led(windows: Windows, lines: list[Student], step: Step) -> None:
 
 
 async def answered(windows: Windows, lines: int) -> None:
-    """The students in browsers answer; until the lecturer sees that all did."""
+    """Let the students in browsers answer, and wait until the lecturer sees that all did."""
     for page in windows.students:
         slider = page.locator(".number input")
         if await slider.count():
@@ -171,7 +173,7 @@ async def answered(windows: Windows, lines: int) -> None:
 async def measured(
     address: str, server: psutil.Process, number: int, first: int | None = None
 ) -> dict[str, Any]:
-    """The class through the first lessons, None: all, with so many students besides the three."""
+    """Lead the class through the first lessons, or all if None, with this many students besides the three."""
     async with opened(address) as (windows, code):
         lines = await joined(address, code, number)
         attending = [asyncio.create_task(line.attend(None)) for line in lines]
@@ -199,7 +201,8 @@ async def _megabytes(page: Page) -> float:
 
 
 def report(windows: Windows, lines: list[Student]) -> dict[str, Any]:
-    """Seconds from the lecturer's click to what each window has drawn, and to all lines; who is slower."""
+    """The report: seconds from the lecturer's click until each window has drawn and all students have the
+    news, and the slower of both."""
     of_students = [mean(windows.delays[name]) for name in DEVICES]
     of_lines = [mean(delays) for delays in zip(*windows.to_lines, strict=True)]
     return {
@@ -222,7 +225,7 @@ def report(windows: Windows, lines: list[Student]) -> dict[str, Any]:
 
 
 async def met(address: str, server: psutil.Process, options: argparse.Namespace) -> dict[str, Any]:
-    """The class, once the server has loaded its models. load: the machine's, before and after."""
+    """Lead the class once the server has loaded its models. load: the machine's load before and after."""
     async with client(address) as http:
         await Site(address).generate(http, length=2)
     before = os.getloadavg()[0]
@@ -231,7 +234,7 @@ async def met(address: str, server: psutil.Process, options: argparse.Namespace)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, teach, write."""
+    """Serve, teach, and write the report."""
     parser = argparse.ArgumentParser(description="A class with four browsers in it.")
     parser.add_argument("--students", type=int, default=200, help="students without a browser (default: 200)")
     parser.add_argument("--lessons", type=int, help="so many of the first lessons (default: all)")

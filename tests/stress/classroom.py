@@ -1,8 +1,8 @@
 """A class of 200 students behind one address: `python -m tests.stress.classroom`, about four minutes.
 
-A lecturer leads the real app through all lessons; every student waits for news as the page does, answers each
-question and is told its answer. Then once more with requests every second instead of those that wait, and
-once more while visitors generate. `class_windows` is a class with real browsers in it.
+A lecturer leads the real app through all lessons. Every student waits for news as the page does, answers each
+question and receives its answer. A second class sends a request every second instead of waiting ones, and a
+third learns while visitors generate. `class_windows` is a class with real browsers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ STEPS = [
 
 @dataclass
 class Lesson:
-    """What a class saw: seconds from the lecturer's click to each student, a list for each step."""
+    """A class's measurements: for each step, the seconds from the lecturer's click until each student has the
+    news."""
 
     delays: list[list[float]]
     counted: list[float]
@@ -64,7 +65,7 @@ class Lesson:
 async def taught(
     address: str, server: psutil.Process, number: int, places: list[Place], every: float | None = None
 ) -> Lesson:
-    """One class from the first step to the end of its room."""
+    """Lead one class from the first step to the end of its room."""
     lecturer = Line(address, "127.0.0.3")
     _, opened = await lecturer.ask("/class/open", {})
     lecturer.token, room = opened["key"], opened["room"]
@@ -95,7 +96,7 @@ async def taught(
 
 
 async def _counted(lecturer: Line, room: str, number: int) -> None:
-    """Until the lecturer sees that all have answered."""
+    """Wait until the lecturer sees that all have answered."""
     since: Any = ""
     async with asyncio.timeout(60):
         while True:
@@ -108,7 +109,7 @@ async def _counted(lecturer: Line, room: str, number: int) -> None:
 
 @contextlib.asynccontextmanager
 async def generating(address: str, visitors: int) -> AsyncIterator[list[float]]:
-    """So many visitors who generate one text after the other; tokens a second of their runs."""
+    """Let so many visitors generate one text after the other. Returns the tokens per second of their runs."""
     site, speeds = Site(address), []
 
     async def visit(number: int) -> None:
@@ -127,7 +128,7 @@ async def generating(address: str, visitors: int) -> AsyncIterator[list[float]]:
 
 
 def room_bytes(number: int) -> int:
-    """What one room holds that so many students answered every question of."""
+    """Bytes of a room in which so many students have answered every question."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     room = Rooms().open("")
@@ -142,10 +143,10 @@ def room_bytes(number: int) -> int:
 
 
 async def measured(address: str, server: psutil.Process, options: argparse.Namespace) -> dict[str, Any]:
-    """All classes, one after the other."""
+    """Measure all classes, one after the other."""
     places = STEPS[: options.questions]
     async with client(address) as http:
-        await Site(address).generate(http, length=2)  # models are loaded
+        await Site(address).generate(http, length=2)  # loads the models
     resting = server.memory_info().rss
     found: dict[str, Any] = {"waiting": (await taught(address, server, options.students, places)).report()}
     after = server.memory_info().rss
@@ -168,7 +169,7 @@ async def measured(address: str, server: psutil.Process, options: argparse.Names
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, teach, write."""
+    """Serve, teach, and write the report."""
     parser = argparse.ArgumentParser(description="A class of students behind one address.")
     parser.add_argument("--students", type=int, default=200, help="students (default: 200)")
     parser.add_argument("--questions", type=int, default=len(STEPS), help="questions (default: all)")

@@ -50,7 +50,7 @@ _WATCH = """() => {
   const frame = (now) => { seen.frames.push(now); requestAnimationFrame(frame); };
   requestAnimationFrame(frame);
 }"""
-# A promise, so that nobody asks meanwhile.
+# A promise, so that no other script runs in the page meanwhile.
 _GENERATE = """() => new Promise((done, failed) => {
   window.seen.frames.length = 0;
   const { store } = window.specdec;
@@ -72,7 +72,7 @@ _PLAY = """async (milliseconds) => {
 
 
 def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
-    """The first load: what came over the line, and when something could be read."""
+    """Measure the first load: the transferred bytes, and the time until something can be read."""
     sizes: dict[str, list[float]] = {"sent": [], "unpacked": []}
     devtools.send("Network.enable")
     devtools.on("Network.loadingFinished", lambda event: sizes["sent"].append(event["encodedDataLength"]))
@@ -98,7 +98,7 @@ def busy(devtools: CDPSession) -> float:
 
 
 def drawn(page: Page, devtools: CDPSession, act: Callable[[], Any]) -> dict[str, float]:
-    """How it was drawn while something was going on."""
+    """Measure the drawing during an activity of the page."""
     page.evaluate("() => { window.seen.shift = 0; }")
     start, worked = time.perf_counter(), busy(devtools)
     act()
@@ -116,7 +116,7 @@ def drawn(page: Page, devtools: CDPSession, act: Callable[[], Any]) -> dict[str,
 
 
 def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
-    """One new visitor: opens the page, and decodes and plays a run."""
+    """One new visitor opens the page, and decodes and plays a run."""
     context = browser.new_context(viewport=SCREEN)
     context.set_default_timeout(SLOW)
     page = context.new_page()
@@ -142,7 +142,8 @@ def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, fl
 
 
 def compare(browser: Browser, addresses: dict[str, str], repeats: int) -> dict[str, Any]:
-    """All pages in turn; of each the medians of its visits. load: the machine's, before them."""
+    """Measure all pages in turn and return the medians of their visits. load: the machine's load before
+    them."""
     found: dict[str, list[Any]] = {name: [] for name in addresses}
     load = os.getloadavg()[0]
     for _ in range(repeats):
@@ -152,13 +153,13 @@ def compare(browser: Browser, addresses: dict[str, str], repeats: int) -> dict[s
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, visit, write."""
+    """Serve, visit, and write the report."""
     parser = argparse.ArgumentParser(description="Weight of the page, and how smoothly it draws.")
     parser.add_argument("--repeats", type=int, default=5, help="visits (default: 5)")
     parser.add_argument("--before", help="address of an older page, measured too")
     parser.add_argument("--out", default=RESULTS / "drawing.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
-    os.environ["OMP_NUM_THREADS"] = "1"  # the server's: the other core is the browser's
+    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: the other core belongs to the browser
     with serving() as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         addresses = {"now": address} | ({"before": options.before} if options.before else {})

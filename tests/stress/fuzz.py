@@ -66,14 +66,14 @@ FIELDS = [
 
 @dataclass
 class Found:
-    """What was sent and answered, by kind of request; faults should be empty."""
+    """The number of requests and answers by kind of request. faults must stay empty."""
 
     sent: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
     def judge(self, kind: str, answer: str, text: str, sent: Any) -> None:
-        """Count an answer; a fault is one that shows internals, and a failure of the server."""
+        """Count an answer. An answer that shows internals or a failure of the server is a fault."""
         self.sent[kind] += 1
         self.answers[f"{kind}: {answer}"] += 1
         if answer.startswith("5"):
@@ -83,7 +83,7 @@ class Found:
 
 
 class Fuzzer:
-    """Draws requests for one page and sends them; the same seed draws the same ones."""
+    """Draws requests for one page and sends them. The same seed draws the same requests."""
 
     def __init__(self, site: Site, http: httpx.AsyncClient, seed: int):
         self.site, self.http, self.random, self.found = site, http, random.Random(seed), Found()
@@ -96,17 +96,17 @@ class Fuzzer:
         ]  # fmt: skip
 
     def value(self) -> Any:
-        """Something that no visitor would send, or a name that one would."""
+        """A value that no visitor would send, or a valid name."""
         chosen = self.random.choice([TEXTS, NUMBERS, OTHERS, NAMES])
         return self.random.choice(chosen)
 
     def spoiled(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The same with one to three values replaced."""
+        """A copy with one to three values replaced."""
         count = self.random.randint(1, 3)
         return values | {name: self.value() for name in self.random.sample(list(values), count)}
 
     async def one(self) -> None:
-        """One request of a kind drawn at random; an answer within a minute."""
+        """Send one request of a random kind. Its answer must come within a minute."""
         send = self.random.choice(self.kinds)
         try:
             await asyncio.wait_for(send(), 60)
@@ -121,14 +121,14 @@ class Fuzzer:
         await self._event("decode", self.site.decode, list(data.values()))
 
     async def compare(self) -> None:
-        """Compare: its request is the event's data."""
+        """Compare. The event's data is the request."""
         column = {"name": "a", "method": "ersd", "topology": "sequence", "k": 2, "draft": "own"}
         request = {"prompt": PROMPT, "seed": 1, "max_new_tokens": 2, "temperature": 1, "reference": True}
         request = self.spoiled(request | {"columns": [self.spoiled(column)]})
         await self._event("compare", self.site.compare, [], self.random.choice([request, self.value()]))
 
     async def event(self) -> None:
-        """Any event of the page, with any number of values."""
+        """Any event of the page with any number of values."""
         event = self.random.choice(self.site.events)
         await self._event("event", event["id"], [self.value() for _ in event["inputs"]], self.value())
 
@@ -146,7 +146,7 @@ class Fuzzer:
         self.found.judge(kind, answer, " ".join(texts), data)
 
     async def server_function(self) -> None:
-        """A panel's question to the server."""
+        """A panel's question to its server function."""
         component, name = self.random.choice(self.functions)
         some = {key: self.value() for key in self.random.sample(FIELDS, 4)}
         data = self.random.choice([some, some, self.value()])
@@ -164,7 +164,7 @@ class Fuzzer:
             self.found.judge("/generate", "stream", (await self.http.get(path)).text, data)
 
     async def file(self) -> None:
-        """A file that is nobody's business."""
+        """A request for a file that must not be served."""
         path = f"/{self.random.choice(['gradio_api/file=', 'files/'])}{quote(self.random.choice(PATHS))}"
         answer = await self.http.get(path)
         self.found.judge("file", str(answer.status_code), answer.text, path)
@@ -172,7 +172,7 @@ class Fuzzer:
             self.found.faults.append(f"file: {path} was served")
 
     async def raw(self) -> None:
-        """Bodies that are no requests."""
+        """Bodies that are no valid requests."""
         paths = ["queue/join", "component_server", "call/generate", "run/generate", "cancel", "upload"]
         spoiled = json.dumps(self.value()).encode()
         bodies = [b"", b"{", b"\xff\xfe", b"[" * 20_000, b"null", b"9" * 5000, spoiled]
@@ -202,14 +202,14 @@ async def fuzz(site: Site, requests: int, seed: int = 0, at_once: int = 8) -> Fo
 
 
 async def generates(site: Site, pair: Any) -> bool:
-    """Whether the page still writes what the decoder writes."""
+    """Whether the page still generates the decoder's text."""
     async with client(site.address) as http:
         visit = await site.generate(http, seed=11)
     return not visit.failure and visit.token_ids == alone(pair, visit)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, send, look whether it lives, write."""
+    """Serve, send, check that the server lives, and write the report."""
     parser = argparse.ArgumentParser(description="Bad requests to a running page.")
     parser.add_argument("--requests", type=int, default=5000, help="how many (default: 5000)")
     parser.add_argument("--seed", type=int, default=0, help="of the requests (default: 0)")

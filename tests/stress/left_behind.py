@@ -1,7 +1,6 @@
-"""What visitors leave behind in a server, counted from within: its objects are told as JSON.
+"""Objects that visitors leave behind in a server, counted in its own process and reported as JSON.
 
-Run as `python -m tests.stress.left_behind`: the page in a process of its own, with one seat and with
-visitors.
+`python -m tests.stress.left_behind` runs the page in a process of its own, with one seat and with visitors.
 """
 
 from __future__ import annotations
@@ -34,20 +33,21 @@ PATIENCE = 60.0
 
 
 async def ask(site: Site, http: httpx.AsyncClient, session: str) -> None:
-    """What a tab asks when it has missed an update: the least that Gradio remembers a visitor for."""
+    """Ask as a tab does that has missed an update. It is the smallest request for which Gradio remembers a
+    visitor."""
     body = {"session_hash": session, "component_id": site.components["feed"], "fn_name": "missing"}
     answer = await http.post("/gradio_api/component_server", json=body | {"data": {"run": "", "seq": 0}})
     assert answer.json() == []
 
 
 async def read(site: Site, http: httpx.AsyncClient) -> None:
-    """A run, to its end."""
+    """Read a run to its end."""
     visit = await site.generate(http, length=8)
     assert not visit.failure, visit.failure
 
 
 async def leave(site: Site, http: httpx.AsyncClient) -> None:
-    """A run whose tab is closed in the middle."""
+    """Start a run and close its tab in the middle."""
     settings = site.defaults | PLAIN | {"length": 400}
     async for message in stream(http, site.decode, list(settings.values())):
         if message["msg"] == "process_generating" and '"number"' in str(message):
@@ -55,14 +55,14 @@ async def leave(site: Site, http: httpx.AsyncClient) -> None:
 
 
 async def remembered(site: Site, http: httpx.AsyncClient, holder: Any) -> dict[str, Any]:
-    """How many of `MANY` visitors Gradio still knows, by either of its lists."""
+    """How many of `MANY` visitors Gradio still remembers in either of its lists."""
     for visitor in range(MANY):
         await ask(site, http, f"visitor-{visitor}")
     return {"sessions": len(holder.session_data), "times": len(holder.time_last_used)}
 
 
 async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
-    """Whether a run writes its text though Gradio forgets its visitor again and again."""
+    """Whether a run writes its text even if Gradio forgets its visitor again and again."""
     capacity, holder.capacity = holder.capacity, 1
     running = asyncio.create_task(site.generate(http, length=64))
     while not running.done():
@@ -73,7 +73,7 @@ async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
 
 
 async def remaining(site: Site, http: httpx.AsyncClient) -> Counter[str]:
-    """Objects that five runs leave behind, by type, beside what was kept from the two before."""
+    """The objects that five runs leave behind, by type, beyond those of the two runs before."""
     for visit in (read, leave):
         await visit(site, http)
     before = await ours()
@@ -90,22 +90,22 @@ async def ours() -> Counter[str]:
     end = time.monotonic() + PATIENCE
     while turns.MODEL.num_seated and time.monotonic() < end:
         await asyncio.sleep(0.01)
-    cached_tree_masks.cache_clear()  # of a bounded number, and of the trees that a run came to
+    cached_tree_masks.cache_clear()  # it has a bounded size and holds the trees of earlier runs
     gc.collect()
     names = (f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects())
     return Counter(name for name in names if name.startswith(("specdec.", "components.", "torch.Tensor")))
 
 
 def wakes() -> float:
-    """How often a second the server's threads wake while nobody asks for anything."""
+    """How often per second the server's threads wake up while there are no requests."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     time.sleep(IDLE)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before) / IDLE
 
 
 async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, Any]:
-    """Runs that nobody listens to, of as many tabs as there are places: how many looks they last, and what
-    Gradio keeps of them."""
+    """Runs without a listener, from as many tabs as there are places: how many checks they last, and what
+    Gradio stores of them."""
     every, events.EVERY = events.EVERY, 0.02
     data = list((site.defaults | PLAIN | {"length": 400}).values())
     for tab in ("unheard-1", "unheard-2"):
@@ -138,7 +138,7 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Serve, visit, count, tell."""
+    """Serve, visit, count, and print."""
     limits.use(limits.Limits(seats=1, waiting=1, checks=1, checks_waiting=1))
     blocks = app.build()
     serving.launch(blocks, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)

@@ -27,7 +27,7 @@ METHODS = ("ersd", "gsd", "ersd", "ar")
 
 
 def asked(visitor: int, length: int) -> dict[str, Any]:
-    """What one visitor sets: prompts, seeds and methods differ, the length does not."""
+    """The settings of one visitor: prompts, seeds and methods differ, the length does not."""
     prompts = [PROMPT, *(ROOT / "assets" / "prompts.txt").read_text().splitlines()[:39]]
     method = METHODS[visitor % len(METHODS)]
     prompt = prompts[visitor % len(prompts)]
@@ -42,7 +42,7 @@ def asked(visitor: int, length: int) -> dict[str, Any]:
 
 
 def alone(pair: Any, visit: Visit) -> list[int]:
-    """The tokens that the set-up of a run gives by itself."""
+    """The tokens that a run with these settings gives by itself."""
     setup = visit.setup
     names = ("method", "max_new_tokens", "temperature", "top_k", "top_p", "seed")
     topology = specdec.Topology(setup["paths"])
@@ -51,20 +51,21 @@ def alone(pair: Any, visit: Visit) -> list[int]:
 
 
 def as_opened(visitor: int, length: int) -> dict[str, Any]:
-    """What a student sends who presses Generate on the page as it opens; the seeds differ."""
+    """The request of a student who presses Generate on the opened page; the seeds differ."""
     return {"method": "ersd", "topology": "optimal", "k": 8, "length": length, "seed": visitor}
 
 
 async def together(
     site: Site, generating: int, replaying: int, length: int, cold: bool = False
 ) -> tuple[list[Visit], list[float]]:
-    """All visitors at once: what those who generate saw, and the seconds of those who replay.
+    """Let all visitors come at once. Returns the runs of those who generate and the seconds of those who
+    replay.
 
-    cold: they are the first on this server, and set nothing.
+    cold: they are the first on this server and use the page's settings.
     """
     async with client(site.address) as http:
         if not cold:
-            await site.generate(http, length=2, topology="optimal")  # models are loaded, trees are measured
+            await site.generate(http, length=2, topology="optimal")  # loads the models and measures the trees
             await site.generate(http, length=2, topology="optimal", method="gsd")
         settings = as_opened if cold else asked
         runs = [site.generate(http, **settings(visitor, length)) for visitor in range(generating)]
@@ -79,7 +80,7 @@ async def _later(site: Site, http: httpx.AsyncClient, seconds: float) -> float:
 
 
 def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict[str, Any]:
-    """The figures; `different` and `failures` should be empty and `slowest_over_median` at most 2."""
+    """The figures. `different` and `failures` must be empty, and `slowest_over_median` at most 2."""
     seconds = sorted(visit.seconds for visit in visits)
     first = [visit.first_token_seconds for visit in visits if visit.first_token_seconds is not None]
     whole = [i for i, visit in enumerate(visits) if not visit.failure]
@@ -99,20 +100,20 @@ def report(visits: Sequence[Visit], replays: Sequence[float], pair: Any) -> dict
 
 
 def _wait_until_idle(process: psutil.Process) -> None:
-    """Wait until the server has loaded and measured its models, as it has long before a class begins."""
+    """Wait until the server has loaded and measured its models, as before a class begins."""
     end = time.monotonic() + 180
     while process.cpu_percent(3) > 10 and time.monotonic() < end:
         pass
 
 
 def _busy(process: psutil.Process) -> float:
-    """Seconds of processor time that a process has had; other work on the machine leaves them alone."""
+    """Seconds of processor time that a process has used. Other work on the machine does not count."""
     times = process.cpu_times()
     return times.user + times.system
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, visit, compare, write."""
+    """Serve, visit, compare, and write the report."""
     parser = argparse.ArgumentParser(description="Many visitors at once.")
     parser.add_argument("--generating", type=int, default=40, help="visitors who generate (default: 40)")
     parser.add_argument("--replaying", type=int, default=200, help="visitors who replay (default: 200)")

@@ -1,6 +1,6 @@
-"""Visitors all day long, in short: `python -m tests.stress.soak --minutes 30`.
+"""Visitors over a long time: `python -m tests.stress.soak --minutes 30`.
 
-A few visitors at a time generate, replay, leave early or send nonsense; the server's memory is sampled.
+A few visitors at a time generate, replay, leave early or send nonsense, while the server's memory is sampled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAMPLE_EVERY = 10.0
 
 
 class Soak:
-    """What visitors did so far, and what went wrong."""
+    """The visitors' actions so far, and the failures."""
 
     def __init__(self, site: Site, http: httpx.AsyncClient, pair: Any, seed: int):
         self.site, self.http, self.pair = site, http, pair
@@ -44,7 +44,7 @@ class Soak:
         ]
 
     async def visitor(self, until: float, pause: float) -> None:
-        """One visitor after the other until the clock (`time.monotonic`) says `until`."""
+        """Send one visitor after the other until the clock (`time.monotonic`) reaches `until`."""
         while time.monotonic() < until:
             action = self.random.choice(self.actions)
             await action()
@@ -52,7 +52,7 @@ class Soak:
             await asyncio.sleep(pause * self.random.random())
 
     async def generate(self) -> None:
-        """A run, compared with the same one alone."""
+        """Make a run and compare it with the same run alone."""
         settings = asked(self.random.randrange(1000), self.random.randint(2, 96))
         visit = await self.site.generate(self.http, **settings)
         if visit.failure:
@@ -62,24 +62,24 @@ class Soak:
             self.different += visit.token_ids != expected
 
     async def replay(self) -> None:
-        """The page with a recorded run."""
+        """Open the page with a recorded run."""
         await self.site.replay(self.http)
 
     async def leave(self) -> None:
-        """A run whose tab is closed in the middle."""
+        """Start a run and close its tab in the middle."""
         async for message in stream(self.http, self.site.decode, list(self.site.defaults.values())):
             if message["msg"] == "process_generating":
                 return
 
     async def nonsense(self) -> None:
-        """A bad request."""
+        """Send a bad request."""
         await self.fuzzer.one()
 
 
 async def soak(
     site: Site, process: psutil.Process, pair: Any, minutes: float, visitors: int = 3, pause: float = 4.0
 ) -> dict[str, Any]:
-    """Let visitors come for so long; what they did, what went wrong, and the memory over time."""
+    """Let visitors come for this long. Returns their actions, the failures, and the memory over time."""
     start, samples = time.monotonic(), []
 
     async def sample() -> None:
@@ -88,7 +88,7 @@ async def soak(
             print(f"{passed / 60:.1f} min, {samples[-1][1]} MB, {dict(running.done)}", flush=True)
             await asyncio.sleep(min(SAMPLE_EVERY, 20 * minutes))
 
-    # a tab that is closed keeps no connection; nor does the page of its own accord (`connect_heartbeat`)
+    # a closed tab has no connection, and the page keeps none open by itself (`connect_heartbeat`)
     async with client(site.address, keep=0) as http:
         running = Soak(site, http, pair, seed=0)
         coming = [running.visitor(start + 60 * minutes, pause) for _ in range(visitors)]
@@ -105,20 +105,20 @@ async def soak(
 
 
 def growth(samples: list[tuple[float, int]]) -> float:
-    """Slope of the second half's samples, megabytes a minute."""
+    """The slope of the second half's samples in megabytes per minute."""
     minutes, megabytes = np.array(samples[len(samples) // 2 :]).T
     return float(np.polyfit(minutes, megabytes, 1)[0]) if len(minutes) > 1 else 0.0
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, visit, sample, write."""
+    """Serve, visit, sample, and write the report."""
     parser = argparse.ArgumentParser(description="Visitors for a long time, and the server's memory.")
     parser.add_argument("--minutes", type=float, default=30, help="how long (default: 30)")
     parser.add_argument("--visitors", type=int, default=3, help="at a time (default: 3)")
     parser.add_argument("--pause", type=float, default=4.0, help="most seconds between two (default: 4)")
     parser.add_argument("--out", default=RESULTS / "soak.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
-    os.nice(10)  # and the server with it: it is not speed that is measured
+    os.nice(10)  # also for the server: speed is not measured here
     with serving() as (address, process):
         work = soak(
             Site(address),

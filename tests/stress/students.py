@@ -1,5 +1,7 @@
-"""Students of a class without a browser: what their page sends and gets, with as little work as possible,
-since they share the machine with the server.
+"""Students of a class without a browser.
+
+They send and receive what the student's page does, with as little work as possible, because they share the
+machine with the server.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ THINKS = 2.0
 
 
 class Line:
-    """One connection that stays open, and is opened again where the server closed it."""
+    """One connection that stays open. It is opened again if the server closed it."""
 
     def __init__(self, address: str, source: str, token: str = ""):
         parts = urlsplit(address)
@@ -29,7 +31,8 @@ class Line:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status of a GET, or of a POST where there is a body, and its JSON; its text where it is none."""
+        """Send a GET, or a POST if there is a body. Returns the status and the JSON, or the text if it is no
+        JSON."""
         sent = b"" if body is None else json.dumps(body).encode()
         head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
         head += f"x-class-token: {self.token}\r\ncontent-type: application/json\r\n"
@@ -54,7 +57,7 @@ class Line:
         return int(head.split()[1]), said
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
         self._streams = None
@@ -62,7 +65,8 @@ class Line:
 
 @dataclass
 class Student:
-    """arrived: when each version of the room was here first; answers: those that count; refused: others."""
+    """A student. arrived: the time at which each version of the room arrived; answers: accepted answers;
+    refused: refused ones."""
 
     looks: Line
     sends: Line
@@ -73,7 +77,7 @@ class Student:
     refused: list[Any] = field(default_factory=list)
 
     async def attend(self, every: float | None) -> None:
-        """Follow the lecturer, and answer; every: seconds between requests that do not wait."""
+        """Follow the lecturer and answer. every: seconds between requests that do not wait."""
         since: Any = ""
         answering: set[asyncio.Task[None]] = set()
         while True:
@@ -107,7 +111,7 @@ class Student:
 
 
 def any_of(question: dict[str, Any]) -> float:
-    """An answer that the question can have, by chance."""
+    """A random valid answer to the question."""
     if "choices" in question:
         return float(random.randrange(len(question["choices"])))
     least, most, step = question["range"]
@@ -115,7 +119,7 @@ def any_of(question: dict[str, Any]) -> float:
 
 
 async def joined(address: str, room: str, number: int, source: str = CLASS) -> list[Student]:
-    """Students who came at once, from one address."""
+    """Students who joined at once, from one address."""
     lines = [Line(address, source) for _ in range(number)]
     tokens = await asyncio.gather(*(line.ask("/class/join", {"room": room}) for line in lines))
     for line, (status, said) in zip(lines, tokens, strict=True):
@@ -125,7 +129,7 @@ async def joined(address: str, room: str, number: int, source: str = CLASS) -> l
 
 
 async def until(true: Callable[[], bool], patience: float = 60) -> None:
-    """Wait for it, seconds; TimeoutError where it does not come."""
+    """Wait for a condition, at most so many seconds. TimeoutError if it stays false."""
     async with asyncio.timeout(patience):
         while not true():
             await asyncio.sleep(0.02)

@@ -1,6 +1,6 @@
-"""Visitors of a running page without a browser: what a tab sends and what it gets, over HTTP.
+"""Visitors of a running page without a browser: the HTTP requests and answers of a tab.
 
-Shared by the commands of this folder and by the tests that need many visitors at once.
+The commands of this folder share it with the tests that need many visitors at once.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "length": 32, "baseli
 def serving(
     *options: str, port: int | None = None, log: Any = subprocess.DEVNULL
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """The real app in a process of its own: its address and the process. port: None takes a free one. log: a
-    file for all that it prints."""
+    """Run the real app in its own process and yield its address and the process. port: None takes a free one.
+    log: a file for the process's output."""
     port = port or _free_port()
     command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
     server = subprocess.Popen(command, stdout=log, stderr=log)
@@ -68,7 +68,7 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
 
 
 def write(path: Any, found: dict[str, Any]) -> None:
-    """Keep a report, with the machine it was made on, and print it."""
+    """Write a report with a description of the machine, and print it."""
     write_json(Path(path), _rounded(found) | {"machine": machine(torch.device("cpu"))})
     print(Path(path).read_text())
 
@@ -80,11 +80,11 @@ def _rounded(value: Any) -> Any:
 
 
 def client(address: str, keep: int = 64, source: str | None = None) -> httpx.AsyncClient:
-    """Connections for as many visitors as there are; `keep` of them stay open between requests.
+    """An HTTP client with connections for so many visitors; `keep` of them stay open between requests.
 
-    source: the address that they come from, as 127.0.0.2: on Linux all of 127.0.0.0/8 is this machine.
+    source: the address that they come from, such as 127.0.0.2. On Linux all of 127.0.0.0/8 is this machine.
     """
-    # the server hangs up after five idle seconds; a request that goes out at that moment would be lost
+    # the server closes a connection after five idle seconds; a request sent at that moment would be lost
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=keep, keepalive_expiry=1)
     transport = httpx.AsyncHTTPTransport(limits=limits, local_address=source)
     return httpx.AsyncClient(base_url=address, timeout=PATIENCE, transport=transport)
@@ -92,8 +92,8 @@ def client(address: str, keep: int = 64, source: str | None = None) -> httpx.Asy
 
 @dataclass
 class Visit:
-    """One run as its visitor saw it; seconds count from pressing Generate. moments: those of the updates.
-    places: those in line."""
+    """One run as its visitor saw it. Seconds count from pressing Generate. moments: times of the updates.
+    places: places in line."""
 
     updates: list[dict[str, Any]] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
@@ -105,17 +105,17 @@ class Visit:
 
     @property
     def setup(self) -> dict[str, Any]:
-        """The last set-up that was sent, with the topology that was used."""
+        """The last setup that was sent, with the topology that was used."""
         return next(update["setup"] for update in reversed(self.updates) if update.get("setup"))
 
     @property
     def token_ids(self) -> list[int]:
-        """New tokens of the run, without those of the baseline."""
+        """The run's new tokens, without those of the baseline."""
         rounds = [r for update in self.updates if update["phase"] != "baseline" for r in update["rounds"]]
         return [token["id"] for r in rounds for token in r["tokens"]]
 
     def take(self, text: str, seconds: float) -> None:
-        """One update as the feed gets it."""
+        """Process one update as the feed does."""
         update = json.loads(text)
         if update.get("place"):
             self.places.append(update["place"])
@@ -127,7 +127,7 @@ class Visit:
 
 
 class Site:
-    """A page's events by what they do, read from its own config."""
+    """A page's events by their purpose, read from the page's config."""
 
     def __init__(self, address: str):
         self.address = address
@@ -160,7 +160,8 @@ class Site:
         return visit
 
     async def replay(self, http: httpx.AsyncClient, name: str = "opening") -> float:
-        """Open the page with a recorded run: seconds until everything that it needs is there."""
+        """Open the page with a recorded run. Returns the seconds until everything that it needs has
+        arrived."""
         start = time.monotonic()
         html = (await http.get("/")).raise_for_status().text
         files = set(re.findall(r"files/[^\"'\\]+\.(?:css|js)\b", html))
@@ -170,7 +171,7 @@ class Site:
 
 
 def _name(props: dict[str, Any]) -> str:
-    """What a control is called here: its name in the page, else the first word of its label."""
+    """A control's name: its name in the page, otherwise the first word of its label."""
     name = props.get("elem_id") or props["label"].split()[0].lower()
     return "baseline" if name == "measure" else name
 
@@ -178,10 +179,10 @@ def _name(props: dict[str, Any]) -> str:
 async def stream(
     http: httpx.AsyncClient, fn_index: int, data: Any, event_data: Any = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """The messages of one event of the page, from a tab of its own, until it is completed."""
+    """The messages of one event of the page, from a new tab, until the event is completed."""
     session = {"session_hash": secrets.token_hex(8)}
     body = {"fn_index": fn_index, "data": data, "event_data": event_data} | session
-    # not httpx's own: its JSON refuses what is sent here on purpose
+    # httpx's own JSON refuses values that are sent here on purpose
     content, headers = json.dumps(body).encode(), {"content-type": "application/json"}
     answer = await http.post("/gradio_api/queue/join", content=content, headers=headers)
     if answer.status_code != 200:
@@ -200,14 +201,14 @@ def _take(visit: Visit, message: dict[str, Any], seconds: float) -> None:
     if message["msg"] == "process_completed":
         if not message.get("success"):
             visit.failure = str(message["output"].get("error"))
-        return  # its value is the last update once more
+        return  # the completed event repeats the last update
     [value] = message["output"]["data"]
     visit.value = value if isinstance(value, str) else _patched(visit.value, value)
     visit.take(visit.value, seconds)
 
 
 def _patched(before: str, changes: list[Any]) -> str:
-    """Gradio sends how a value differs from the one before."""
+    """A value from Gradio's list of differences to the previous value."""
     for action, _, value in changes:
         before = before + value if action == "append" else value
     return before

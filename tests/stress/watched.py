@@ -38,7 +38,8 @@ K = 4
 SETTLED = 5000
 """Milliseconds after which a page is at rest: Gradio's opening animation runs on for about three seconds."""
 
-# The store tells of every update. A promise keeps the moments: to look for them would have the page draw.
+# The store announces every update. A promise keeps their times, because looking for them would make the page
+# draw.
 _WATCH = """() => {
   let start, end, tokens = 0;
   window.watched = new Promise((done, failed) => {
@@ -81,7 +82,7 @@ def received(site: Site, method: str, length: int, seed: int) -> float:
         async with client(site.address) as http:
             return await site.generate(http, method=method, k=K, length=length, seed=seed)
 
-    with ThreadPoolExecutor(1) as thread:  # this one may hold the browser's event loop
+    with ThreadPoolExecutor(1) as thread:  # this thread may hold the browser's event loop
         seen = thread.submit(asyncio.run, visit()).result()
     if seen.failure:
         raise RuntimeError(seen.failure)
@@ -108,7 +109,8 @@ def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float
 
 
 def compare(page: Page, address: str, repeats: int, length: int) -> dict[str, Any]:
-    """All three in turn; a ratio is the median of those of the runs. load: the machine's, before them."""
+    """Measure all three in turn. A ratio is the median of the runs' ratios. load: the machine's load before
+    them."""
     pair, site = specdec.load_pair("stories"), Site(address)
     found: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
@@ -142,14 +144,14 @@ def _beside(attached: Sequence[float], by_itself: Sequence[float]) -> dict[str, 
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, watch, receive, decode, write."""
+    """Serve, watch, receive, decode, and write the report."""
     parser = argparse.ArgumentParser(description="Tokens per second with the page attached and without.")
     parser.add_argument("--repeats", type=int, default=12, help="runs of each method (default: 12)")
     parser.add_argument("--length", type=int, default=300, help="tokens of a run (default: 300)")
     parser.add_argument("--out", default=RESULTS / "watched.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"  # the server's: both decode on one thread
+    os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: both decode on one thread
     with serving() as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         context = browser.new_context(viewport={"width": 1280, "height": 900})

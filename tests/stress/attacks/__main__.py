@@ -48,7 +48,7 @@ def known() -> dict[str, Any]:
 
 
 async def wait(site: Site, visits: int) -> dict[str, Any]:
-    """Seconds of a short run and of the page, the median of so many honest visitors; what failed."""
+    """Seconds of a short run and of the page, the medians of so many normal visitors; and the errors."""
     runs, pages, failures = [], [], []
     for _ in range(visits):
         async with client(site.address, source=next(_sources)) as http:
@@ -74,7 +74,7 @@ async def wait(site: Site, visits: int) -> dict[str, Any]:
 
 @contextmanager
 def attacked(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """An attack in a process of its own; what it got is there at the end."""
+    """Run an attack in its own process while the block runs. Its result is there at the end."""
     command = [sys.executable, "-m", "tests.stress.attacks", "--only", name, url, str(seconds)]
     attacker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     got: dict[str, Any] = {}
@@ -91,7 +91,7 @@ def attacked(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def attacked_from_here(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """The same on a thread of this process, which need not start one."""
+    """The same on a thread of this process, which starts faster."""
     got: dict[str, Any] = {}
     thread = threading.Thread(target=lambda: got.update(got=made(name, url, seconds)), daemon=True)
     thread.start()
@@ -102,7 +102,7 @@ def attacked_from_here(name: str, url: str, seconds: float) -> Iterator[dict[str
 
 @contextmanager
 def watched(process: psutil.Process) -> Iterator[list[int]]:
-    """Megabytes of a process's memory, twice a second."""
+    """The megabytes of a process's memory, measured twice a second."""
     samples, over = [process.memory_info().rss >> 20], threading.Event()
 
     def sample() -> None:
@@ -126,7 +126,8 @@ def measured(
     without: dict[str, Any],
     begin: Any = attacked,
 ) -> dict[str, Any]:
-    """One attack on a server, which `begin` begins: the honest waits without, with, and their ratios."""
+    """Run one attack on a server that `begin` starts: the waits of normal visitors without and with it, and
+    their ratios."""
     with watched(process) as megabytes, begin(name, site.address, seconds) as attack:
         time.sleep(min(LEAD, seconds / 4))
         during = asyncio.run(wait(site, without["visits"]))
@@ -160,7 +161,7 @@ HEAD = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Serve, attack, visit, write."""
+    """Serve, attack, visit, and write the report."""
     parser = argparse.ArgumentParser(description="An honest visitor's wait under attack.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known())} (default: all)")
     parser.add_argument(
@@ -182,25 +183,25 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def attack(name: str, url: str, seconds: float) -> None:
-    """Attack from this process and print what it got; its own work is not to slow down the server."""
+    """Attack from this process and print the result. Its work must not slow down the server."""
     os.nice(10)
     print(json.dumps(made(name, url, seconds)), flush=True)
 
 
 def made(name: str, url: str, seconds: float) -> Any:
-    """What an attack got, made here."""
+    """Run an attack in this process and return its result."""
     got = known()[name](url, seconds)
     return asyncio.run(got) if inspect.iscoroutine(got) else got
 
 
 def full(names: list[str], seconds: float) -> list[dict[str, Any]]:
-    """Each attack on a server of its own."""
+    """Run each attack against a server of its own."""
     found = []
     print(HEAD, flush=True)
     for name in names:
         with serving() as (url, process):
             site = Site(url)
-            asyncio.run(wait(site, 1))  # models are loaded
+            asyncio.run(wait(site, 1))  # loads the models
             without = asyncio.run(wait(site, VISITS))
             found.append(measured(name, site, process, seconds, without))
         print(row(found[-1]), flush=True)
@@ -208,10 +209,10 @@ def full(names: list[str], seconds: float) -> list[dict[str, Any]]:
 
 
 def smoke(names: list[str], seconds: float = 0.5) -> list[dict[str, Any]]:
-    """Every attack for a moment, one after the other on the same server."""
+    """Run every attack for a moment, one after the other against the same server."""
     with serving() as (url, process):
         site = Site(url)
-        asyncio.run(wait(site, 1))  # models are loaded
+        asyncio.run(wait(site, 1))  # loads the models
         without = asyncio.run(wait(site, 1))
         return [measured(name, site, process, seconds, without, attacked_from_here) for name in names]
 

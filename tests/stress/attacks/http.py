@@ -1,4 +1,4 @@
-"""What one client can do with plain HTTP: large, slow and forged requests, and the page again and again."""
+"""Attacks over plain HTTP: large, slow and forged requests, and the page again and again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GONE = (httpx.HTTPError, OSError)
 
 
 async def _again(seconds: float, workers: int, ask: Callable[[], Awaitable[str]]) -> dict[str, int]:
-    """So many workers ask until the time is over; what they were answered, counted."""
+    """Let so many workers ask until the time is over. Returns the counts of their answers."""
     end, got = time.monotonic() + seconds, Counter[str]()
 
     async def worker() -> None:
@@ -41,7 +41,7 @@ async def _again(seconds: float, workers: int, ask: Callable[[], Awaitable[str]]
 
 
 async def _posting(url: str, seconds: float, workers: int, path: str, body: bytes) -> dict[str, int]:
-    """The same body again and again."""
+    """Send the same body again and again."""
     headers = {"content-type": "application/json"}
     async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
 
@@ -131,7 +131,7 @@ async def unused_routes(url: str, seconds: float) -> dict[str, int]:
 async def _asking(
     url: str, seconds: float, panel: str, function: str, data: Callable[[], Any]
 ) -> dict[str, int]:
-    """Thirty-two questions at once to a function of a panel."""
+    """Send thirty-two questions at once to a function of a panel."""
     config = httpx.get(f"{url}/config", timeout=30).json()
     [number] = [c["id"] for c in config["components"] if c["props"].get("elem_id") == panel]
     async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:

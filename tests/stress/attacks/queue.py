@@ -1,4 +1,5 @@
-"""Attacks through the queue: events without a listener, invented tabs, checks, watchers, new samplings."""
+"""Attacks through Gradio's queue: events without a listener, invented tabs, checks, watchers, new
+samplings."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ async def _joined(http: httpx.AsyncClient, body: dict[str, Any], got: Counter[st
 
 
 async def _listened(http: httpx.AsyncClient, body: dict[str, Any], got: Counter[str]) -> None:
-    """One event, its messages read to the end."""
+    """Send one event and read its messages to the end."""
     if not await _joined(http, body, got):
         return
     session = {"session_hash": body["session_hash"]}
@@ -49,7 +50,7 @@ async def _listened(http: httpx.AsyncClient, body: dict[str, Any], got: Counter[
 async def _again_and_again(
     url: str, seconds: float, at_once: int, one: Callable[[Site, Any, Any], Awaitable[None]]
 ) -> dict[str, int]:
-    """`one` by so many clients of one address until the time is over."""
+    """Call `one` with so many clients of one address until the time is over."""
     site, got, end = await asyncio.to_thread(Site, url), Counter(), time.monotonic() + seconds
 
     async def client_of_it(http: httpx.AsyncClient) -> None:

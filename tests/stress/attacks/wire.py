@@ -1,7 +1,7 @@
-"""What one client can do below HTTP: requests that cost a parser much and their sender little.
+"""Attacks below HTTP: requests that cost a parser much and their sender little.
 
-Each attack writes the same bytes again and again over a few connections, at most so many bytes a second in
-all, and reads the answers without waiting for them.
+Each attack writes the same bytes again and again over a few connections, at a bounded total rate, and reads
+the answers without waiting for them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Connection:
 
 
 def writing(begin: bytes, again: bytes, rate: float, connections: int = 4) -> Attack:
-    """An attack that writes `begin` once and then `again` for ever. rate: bytes a second, in all."""
+    """Make an attack that writes `begin` once and then `again` for ever. rate: bytes a second over all
+    connections."""
 
     async def attack(url: str, seconds: float) -> dict[str, int]:
         end, got = time.monotonic() + seconds, Counter[str]()
@@ -81,7 +82,7 @@ async def unread_files(url: str, seconds: float) -> dict[str, int]:
     async def connection() -> None:
         while time.monotonic() < end:
             try:
-                # a limit of nothing: this side takes what the kernel takes, and no more
+                # this side's buffers add nothing to the kernel's
                 _, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1)
             except OSError:
                 got["refused"] += 1
