@@ -257,9 +257,9 @@ def serious_findings(page, context=None):
           playState !== "running" || effect.getComputedTiming().endTime === Infinity)"""
     )
     return [
-        (found["id"], [(node["target"], node["html"]) for node in found["nodes"]])
-        for found in Axe().run(page, context).response["violations"]
-        if found["impact"] in ("serious", "critical")
+        (violation["id"], [(node["target"], node["html"]) for node in violation["nodes"]])
+        for violation in Axe().run(page, context).response["violations"]
+        if violation["impact"] in ("serious", "critical")
     ]
 
 

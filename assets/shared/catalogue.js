@@ -1,4 +1,4 @@
-// Names of what there is. Written by `python -m components.page.catalogue`.
+// Names of methods, kinds of tokens and statuses. Written by `python -m components.page.catalogue`.
 
 export const METHODS = {
   ar: "autoregressive",
@@ -20,7 +20,7 @@ export const STATUSES = {
   rejected: "rejected",
   unvisited: "not used",
 };
-// What each method does, by the name that people read.
+// One sentence about each method, by its short name.
 export const METHOD_SENTENCES = {
   autoregressive: "Autoregressive decoding: the target alone, one token per target call.",
   GSD: "Greedy speculative decoding: accept a draft with probability p / q, or sample from the residual.",
@@ -30,5 +30,5 @@ export const METHOD_SENTENCES = {
     "SpecInfer's multi-step speculative sampling: test independent drafts one by one, each against the residual of those before it.",
   SpecTr: "SpecTr's k-sequential selection: test independent drafts against one threshold for all of them.",
 };
-// Methods whose text of a seed is the same whatever drafts.
+// Methods whose text for a seed does not depend on the draft.
 export const INVARIANT = ["ar", "ersd"];

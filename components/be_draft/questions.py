@@ -147,19 +147,21 @@ def _readings(pair: ModelPair, typed: str, ids: Sequence[int]) -> list[list[int]
 
 def _agreed(reading: Sequence[int], round: Round) -> int:
     """The number of leading tokens that the round wrote."""
-    kept = [token.id for token in round.tokens[: round.num_accepted]]
-    return next((i for i, ids in enumerate(zip(reading, kept, strict=False)) if ids[0] != ids[1]), len(kept))
+    accepted = [token.id for token in round.tokens[: round.num_accepted]]
+    return next(
+        (i for i, ids in enumerate(zip(reading, accepted, strict=False)) if ids[0] != ids[1]), len(accepted)
+    )
 
 
 def _statuses(pair: ModelPair, read: Sequence[int], round: Round) -> list[Answer]:
     """The status of each typed token: the status of its node in the draft tree."""
-    found: list[Answer] = []
+    statuses: list[Answer] = []
     path: Path = ()
     for token_id in read:
         node = next(node for node in round.nodes if node.path[:-1] == path and node.token_id == token_id)
-        found.append({"text": pair.token_texts[token_id], "status": node.status, "p": node.p})
+        statuses.append({"text": pair.token_texts[token_id], "status": node.status, "p": node.p})
         path = node.path
-    return found
+    return statuses
 
 
 def _texts(pair: ModelPair, prompt_ids: Sequence[int], ids: Sequence[int], ended: bool) -> list[str]:

@@ -121,13 +121,13 @@ def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], s
     drafts = {text: _ids(pair, text) for text, _ in counts.most_common(MOST_PROPOSALS)}
     by_class = played(pair, text_ids, drafts.values(), seed, detail=False, **_SAMPLING)
     tree = Written(drafts.values()).topology
-    kept = [token.id for token in by_class.tokens if token.kind == "accepted"]
+    accepted = [token.id for token in by_class.tokens if token.kind == "accepted"]
     ended = by_class.finish == "eos"
     tokens = list(by_class.tokens)
     if not ended:
         tokens += _to_the_words_end(pair, [*text_ids, *(token.id for token in tokens)], seed)
     return Checked(
-        [(text, counts[text], kept[: len(ids)] == ids) for text, ids in drafts.items()],
+        [(text, counts[text], accepted[: len(ids)] == ids) for text, ids in drafts.items()],
         counts.total() - sum(counts[text] for text in drafts),
         [(token.text, token.kind) for token in tokens],
         [] if ended else [token.id for token in tokens],

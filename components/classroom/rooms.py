@@ -154,7 +154,7 @@ class Room:
     def here(self) -> int:
         """The number of students who asked for something lately."""
         now = self._clock()
-        return sum(now - seen < PRESENT for seen in self._seen)
+        return sum(now - last_request < PRESENT for last_request in self._seen)
 
     def lead(self, place: Place) -> None:
         """Move the class to this place. A question whose answer was shown stays closed until it is asked
@@ -293,10 +293,10 @@ class Rooms:
     def _make_way(self, own: int) -> None:
         """Close one room to make way for an address that has `own` rooms. `Refused` if none may be closed."""
         rooms = self._rooms.values()
-        left = min(rooms, key=lambda room: room.last_asked)
+        quietest = min(rooms, key=lambda room: room.last_asked)
         address, count = Counter(room.address for room in rooms).most_common(1)[0]
-        if self._clock() - left.last_asked >= LEFT:
-            self.close(left)
+        if self._clock() - quietest.last_asked >= LEFT:
+            self.close(quietest)
         elif count >= own + 2:
             self.close(min((room for room in rooms if room.address == address), key=_emptiest))
         else:

@@ -69,14 +69,14 @@ def _index_rows(both: channel.IndexDistributions) -> list[tuple[int, float, floa
 
 def _about_laws(both: channel.IndexDistributions, method: str, tokens: int) -> str:
     drawn, counted = _REPLACEMENT[method]
-    told = (
+    lead = (
         f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
         f"bits, never below D_KL. Without, {counted}, H[R] = {both.entropy_without:.2f} bits"
     )
     if both.entropy_without >= both.kl - 1e-9:
-        return f"{told}; here it is not below D_KL either."
+        return f"{lead}; here it is not below D_KL either."
     return (
-        f"{told}, which is below D_KL. That breaks no theorem: D_KL ≤ H holds for independent proposals. A "
+        f"{lead}, which is below D_KL. That breaks no theorem: D_KL ≤ H holds for independent proposals. A "
         f"token that was rejected and never comes back leaves only {tokens} indices, so H ≤ log₂ {tokens} = "
         f"{math.log2(tokens):.2f} bits however far Q is from P."
     )

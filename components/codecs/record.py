@@ -71,9 +71,9 @@ def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float
     """P's tokens, the likeliest first, and p and q over these tokens; the last entry is all other tokens."""
     p, q = (law_of(pair, model, ids) for model in (pair.target, pair.drafting))
     tokens = p.topk(TOP_K).indices.tolist()
-    kept = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
+    target = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
     drafted = [float(f"{x:.5g}") for x in q[tokens].tolist()]
-    return tokens, summing_to_one([*kept, 0.0]), summing_to_one([*drafted, max(0.0, 1 - sum(drafted))])
+    return tokens, summing_to_one([*target, 0.0]), summing_to_one([*drafted, max(0.0, 1 - sum(drafted))])
 
 
 def summing_to_one(law: list[float]) -> list[float]:

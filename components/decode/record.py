@@ -134,14 +134,15 @@ def wide_tree(run: Generation) -> Moment | None:
 
 def undrafted(run: Generation) -> Moment | None:
     """The target's winner is far back in the draft's race: no tree of this size would have contained it."""
-    found = []
+    moments = []
     for round in run.rounds:
         step = round.steps[-1]
         winner = next(a for a in step.leading if a.token_id == step.token_id)
         order = sum((a.arrival_q or 0) < (winner.arrival_q or 0) for a in step.leading)
         if step.kind == "correction" and step.path == () and order >= 8 and winner.p > 0.05:
-            found.append(Moment(round.number, 0, winner.p / max(winner.q, 1e-4) / 100 + run.block_efficiency))
-    return max(found, key=lambda moment: moment.score, default=None)
+            score = winner.p / max(winner.q, 1e-4) / 100 + run.block_efficiency
+            moments.append(Moment(round.number, 0, score))
+    return max(moments, key=lambda moment: moment.score, default=None)
 
 
 def _wide(levels: tuple[int, ...]) -> Topology:

@@ -118,22 +118,22 @@ def measured(
     look: Look, x: Sequence[float], rows: Rows, positive: bool = False, lines: bool = False
 ) -> go.Scatter:
     """Marks with intervals. positive: on a logarithmic axis, where values of 0 or less are left out."""
-    kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
-    values = [row["value"] for _, row in kept]
+    rows_kept = [(at, row) for at, row in zip(x, rows, strict=True) if not positive or row["value"] > 0]
+    values = [row["value"] for _, row in rows_kept]
     return go.Scatter(
         name=look.name,
         legendgroup=look.name,
-        x=[at for at, _ in kept],
+        x=[at for at, _ in rows_kept],
         y=values,
         mode="lines+markers" if lines else "markers",
         marker={"symbol": look.mark, "size": 9, "color": look.hue},
         line={"color": look.hue, "dash": look.dash, "width": 1.5},
         error_y=interval(look.hue)
         | {
-            "array": [_beyond(row["high"], row["value"]) for _, row in kept],
-            "arrayminus": [_beyond(row["value"], row["low"], positive) for _, row in kept],
+            "array": [_beyond(row["high"], row["value"]) for _, row in rows_kept],
+            "arrayminus": [_beyond(row["value"], row["low"], positive) for _, row in rows_kept],
         },
-        customdata=[[row["low"], row["high"]] for _, row in kept],
+        customdata=[[row["low"], row["high"]] for _, row in rows_kept],
         hovertemplate="%{y:.4g} (%{customdata[0]:.4g} to %{customdata[1]:.4g}) at %{x:.3g}",
     )
 

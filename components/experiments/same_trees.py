@@ -79,14 +79,14 @@ def rules_figure(summary: Summary) -> go.Figure:
 def rules_sentence(summary: Summary) -> str:
     """The best rule of each tree, and whether a rule gains anything at temperature 0."""
     warm = _of(summary, temperature=1.0)
-    told = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
+    bests = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
     cold = _of(summary, temperature=0.0)
     same = bool(cold) and all(row["more_than_gsd"]["value"] == 0 for row in cold)
     fewest = min((row["tokens"] for row in cold), default=0)
     rest = (
         f" At temperature 0 all rules need the same target calls ({fewest:,} tokens a point)." if same else ""
     )
-    return f"Most tokens per target call, of {_fewest(warm)} tokens a point: {listed(told, '; ')}.{rest}"
+    return f"Most tokens per target call, of {_fewest(warm)} tokens a point: {listed(bests, '; ')}.{rest}"
 
 
 def best(rows: Sequence[Mapping[str, Any]], tree: str) -> list[str]:
@@ -151,18 +151,18 @@ def draft_temperature_figure(summary: Summary) -> go.Figure:
 
 def draft_temperature_sentence(summary: Summary) -> str:
     """The fastest temperature of each tree, and that no text changed."""
-    told = []
+    parts = []
     for tree in _names(summary["points"], "tree"):
         top = max(_of(summary, tree=tree), key=lambda row: row["value"])
         more = f"{number(top['gain']['value'])} more than at 1"
         sure = more if (top["gain"]["low"] or 0) > 0 else "not told from 1 by its interval"
-        told.append(
+        parts.append(
             f"{top['draft_temperature']:g} on {tree}" + (f" ({sure})" if top["gain"]["value"] else "")
         )
     texts = summary["runs"] // len(summary["points"])
     few = ": with so few, intervals are rough" if texts < FEW else ""
     return (
-        f"The temperature with most tokens per target call is {listed(told)}. All {summary['runs']:,} texts "
+        f"The temperature with most tokens per target call is {listed(parts)}. All {summary['runs']:,} texts "
         "were those of autoregressive decoding, token by token. A point has "
         f"{texts} texts, {_fewest(summary['points'])} tokens{few}."
     )

@@ -85,10 +85,10 @@ def about_difference(summary: Summary) -> str:
             ahead["GSD"].setdefault(row["strategy"], []).append(str(row["k"]))
         elif row["high"] is not None and row["high"] < 0:
             ahead["ERSD"].setdefault(row["strategy"], []).append(str(row["k"]))
-    told = [f"{name} is ahead in {_places(places)}" for name, places in ahead.items() if places]
-    if not told:
+    parts = [f"{name} is ahead in {_places(places)}" for name, places in ahead.items() if places]
+    if not parts:
         return "At no point does the 95% interval of the difference leave out 0."
-    return f"{listed(told, '; ')}. Elsewhere the 95% interval of the difference covers 0."
+    return f"{listed(parts, '; ')}. Elsewhere the 95% interval of the difference covers 0."
 
 
 def _places(places: Mapping[str, Sequence[str]]) -> str:

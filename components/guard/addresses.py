@@ -64,12 +64,12 @@ def address(scope: Mapping[str, Any], proxies: Proxies | None = None) -> str:
     """
     proxies = proxies or _current
     peer = (scope.get("client") or ("",))[0]
-    told = _forwarded(scope) if proxies.count else []
+    entries = _forwarded(scope) if proxies.count else []
     if proxies.inner:
-        told = _without_inner(told)
+        entries = _without_inner(entries)
     # The header has fewer entries than there are proxies, so the request came in behind the first proxy. The
     # leftmost entry is the best one available.
-    said = told[-min(proxies.count, len(told))] if told else ""
+    said = entries[-min(proxies.count, len(entries))] if entries else ""
     return _shown(_parsed(said) or _parsed(peer)) or peer
 
 
@@ -90,11 +90,11 @@ def _forwarded(scope: Mapping[str, Any]) -> list[str]:
     return [entry.strip() for entry in b",".join(values).decode("latin-1").split(",") if entry.strip()]
 
 
-def _without_inner(told: list[str]) -> list[str]:
+def _without_inner(entries: list[str]) -> list[str]:
     """The addresses without the private ones at the right end."""
-    while told and (ip := _parsed(told[-1])) is not None and not ip.is_global:
-        told = told[:-1]
-    return told
+    while entries and (ip := _parsed(entries[-1])) is not None and not ip.is_global:
+        entries = entries[:-1]
+    return entries
 
 
 def _parsed(entry: str) -> _IP | None:

@@ -311,8 +311,8 @@ def _bounds() -> Bounds:
 async def _refuse(receive: Any, send: Any, refused: Refused) -> None:
     """Answer at once, then let the client finish for a moment. The connection ends afterwards."""
     text = json.dumps({"detail": refused.text}).encode()
-    told = {"content-type": "application/json", "content-length": str(len(text)), "connection": "close"}
-    headers = [(name.encode(), value.encode("latin-1")) for name, value in (told | refused.headers).items()]
+    basic = {"content-type": "application/json", "content-length": str(len(text)), "connection": "close"}
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in (basic | refused.headers).items()]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": text, "more_body": True})
     with suppress(TimeoutError):
@@ -322,9 +322,9 @@ async def _refuse(receive: Any, send: Any, refused: Refused) -> None:
 
 
 async def _drained(receive: Any) -> None:
-    left = _DRAINED
-    while left > 0:
+    remaining = _DRAINED
+    while remaining > 0:
         message = await receive()
-        left -= len(message.get("body", b""))
+        remaining -= len(message.get("body", b""))
         if not message.get("more_body"):
             return

@@ -79,9 +79,9 @@ class Kept:
         if encoding:
             packed = await self._smaller(body, encoding, (*key, root, encoding), page)
             encoding, body = (encoding, packed) if packed else (b"", body)
-        told = [(b"content-encoding", encoding), (b"vary", b"accept-encoding")] if encoding else []
+        encoded = [(b"content-encoding", encoding), (b"vary", b"accept-encoding")] if encoding else []
         sent = b"" if scope["method"] == "HEAD" else body
-        await _send(send, answer.status, [*answer.headers, *told], sent, len(body))
+        await _send(send, answer.status, [*answer.headers, *encoded], sent, len(body))
 
     async def _made(self, app: Any, scope: Any, key: Key, page: bool) -> Answer:
         async with self._making:
@@ -94,15 +94,15 @@ class Kept:
 
     async def _smaller(self, body: bytes, encoding: bytes, key: Key, page: bool) -> bytes:
         """The compressed body. It is empty if compressing would have to wait for other pages."""
-        kept = self._pages if page else self._packed
-        if key in kept:
-            return kept[key]
+        store = self._pages if page else self._packed
+        if key in store:
+            return store[key]
         if page and self._packing.locked():
             return b""
         async with self._packing:
             packed = await asyncio.to_thread(_pack, body, encoding)
         if page or self._fits(packed):
-            kept[key] = packed
+            store[key] = packed
         while len(self._pages) > _PACKED_PAGES:
             self._pages.popitem(last=False)
         return packed
@@ -121,8 +121,8 @@ async def _made(app: Any, scope: Any, page: bool) -> Answer:
     plain = {**scope, "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
     plain |= {"headers": headers, "scheme": "http", "state": {}}
     status, sent, body = await collected(app, plain, again(b"", asyncio.Event().wait))
-    told = [(name, value) for name, value in sent if name.lower() in _HEADERS]
-    return Answer(status, told, body, _root(plain) if page else b"")
+    kept_headers = [(name, value) for name, value in sent if name.lower() in _HEADERS]
+    return Answer(status, kept_headers, body, _root(plain) if page else b"")
 
 
 def _root(scope: Any) -> bytes:
@@ -157,6 +157,6 @@ def _pack(body: bytes, encoding: bytes) -> bytes:
 
 
 async def _send(send: Any, status: int, headers: Headers, body: bytes, length: int | None) -> None:
-    told = [*headers, *([] if length is None else [(b"content-length", str(length).encode())])]
-    await send({"type": "http.response.start", "status": status, "headers": told})
+    all_headers = [*headers, *([] if length is None else [(b"content-length", str(length).encode())])]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": body})

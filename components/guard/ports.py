@@ -22,8 +22,8 @@ def check(host: str | None, port: int | None) -> None:
 
 
 def _listen(host: str, port: int) -> None:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = found[0]
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = addresses[0]
     with socket.socket(family, kind, protocol) as tried:
         if os.name != "nt":  # on Windows the option would let two servers share a port
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

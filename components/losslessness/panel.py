@@ -179,7 +179,7 @@ def _known() -> dict[str, Any]:
 
 def needed(method: str, topology: str, broken: bool, fault: str | None) -> tuple[Any, ...]:
     """Show the controls that these choices need: updates of the switch, the faults, the topology and k."""
-    own = [name for name, of in FAULTS.items() if of.method == method]
+    own = [name for name, entry in FAULTS.items() if entry.method == method]
     fault = fault if fault in own else next(iter(own), None)
     breakable, acts = bool(own), FAULTS[fault].siblings if fault else False
     words = _explained(fault) + (_SIBLINGS if acts and topology == "sequence" else "") if fault else ""

@@ -31,8 +31,8 @@ def main() -> None:
 
 def record(settings: CheckSettings) -> dict[str, Any]:
     """A whole check as one update: its opening, its final numbers, and all points of the path."""
-    told = [json.loads(text) for text in lossless_run.updates(settings)]
-    updates = [update for update in told if "place" not in update]
+    received = [json.loads(text) for text in lossless_run.updates(settings)]
+    updates = [update for update in received if "place" not in update]
     path = [[decodes, float(f"{p:.4g}")] for update in updates for decodes, p in update.pop("path", [])]
     merged: dict[str, Any] = {name: value for update in updates for name, value in update.items()}
     for name in ("run", "seq", "rounds"):

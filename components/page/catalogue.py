@@ -62,18 +62,21 @@ def script() -> str:
     """The names as a module for the browser."""
     tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
     invariant = [name for name, entry in METHODS.items() if entry.drafter_invariant]
-    lines = ["// Names of what there is. Written by `python -m components.page.catalogue`.", ""]
+    lines = [
+        "// Names of methods, kinds of tokens and statuses. Written by `python -m components.page.catalogue`.",
+        "",
+    ]
     for table, entries in tables.items():
         rows = [f'  {key}: "{entry.name}",' for key, entry in entries.items()]
         lines += [f"export const {table} = {{", *rows, "};"]
     lines += [
-        "// What each method does, by the name that people read.",
+        "// One sentence about each method, by its short name.",
         "export const METHOD_SENTENCES = {",
         *(_told(entry) for entry in METHODS.values()),
         "};",
     ]
-    told = "// Methods whose text of a seed is the same whatever drafts."
-    return "\n".join([*lines, told, f"export const INVARIANT = {json.dumps(invariant)};", ""])
+    comment = "// Methods whose text for a seed does not depend on the draft."
+    return "\n".join([*lines, comment, f"export const INVARIANT = {json.dumps(invariant)};", ""])
 
 
 def _told(entry: Entry) -> str:

@@ -62,8 +62,8 @@ async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
     FastAPI's own answer repeats the whole request, and fails if it cannot be written as JSON.
     """
     first = error.errors()[0]
-    told = f"{_dotted(first['loc'])}{_wrong(first)}"
-    return JSONResponse({"detail": told.encode(errors="backslashreplace").decode()}, 422)
+    message = f"{_dotted(first['loc'])}{_wrong(first)}"
+    return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
 
 
 def _wrong(error: Mapping[str, Any]) -> str:

@@ -50,7 +50,7 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
 
     Call this after all components of `parts` and all of `tabs` are placed.
     """
-    fields = {part: {name: describe(field) for name, field in of.items()} for part, of in parts.items()}
+    fields = {part: {name: describe(field) for name, field in named.items()} for part, named in parts.items()}
     children: list[Any] = tabs.children
     element = frame.panel(
         "setup",
@@ -61,10 +61,10 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
         views=[*VIEWS, *parts],
         tabs=[tab.id for tab in children],
     )
-    components = [component for of in parts.values() for component in of.values()]
+    components = [component for named in parts.values() for component in named.values()]
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    told = "(...values) => { window.specdec?.setup?.heard(values); return []; }"
-    gr.on([component.change for component in components], None, components, js=told, **quiet)
+    report = "(...values) => { window.specdec?.setup?.heard(values); return []; }"
+    gr.on([component.change for component in components], None, components, js=report, **quiet)
     wanted = "(...values) => window.specdec.setup.wanted(values)"
     element.submit(None, components, components, js=wanted, **quiet)
     element.select(None, None, tabs, js="() => window.specdec.setup.wantedTab()", **quiet)

@@ -158,21 +158,21 @@ class Claim:
         claim keeps the model for its next turn if it still comes before all waiting claims. The consumer must
         therefore ask for the next value without delay (`scheduler`). The work is closed when this ends.
         """
-        kept = False
+        holds_model = False
         with closing(work):
             try:
                 while True:
-                    if not kept:
+                    if not holds_model:
                         self._model.take(self)
-                    kept = True
+                    holds_model = True
                     with self._counted():
-                        found = next(work)
-                    kept = self._model.pass_on(self, again=found is not None)
-                    yield found
+                        result = next(work)
+                    holds_model = self._model.pass_on(self, again=result is not None)
+                    yield result
             except StopIteration as end:
                 return end.value
             finally:
-                if kept:
+                if holds_model:
                     self._model.pass_on(self)
 
     @contextmanager

@@ -103,9 +103,9 @@ def parse(
     parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
     for title, options in GROUPS.items():
         group = parser.add_argument_group(title)
-        for name, (told, kind) in options.items():
+        for name, (words, kind) in options.items():
             variable = "" if name in _NO_VARIABLE else f"SPECDEC_{name.upper().replace('-', '_')}"
-            option = group.add_argument(f"--{name}", help=told + (variable and f"; {variable}"), **kind)
+            option = group.add_argument(f"--{name}", help=words + (variable and f"; {variable}"), **kind)
             if text := environment.get(variable):
                 read = _switch if kind is _YES_OR_NO else kind.get("type", str)
                 try:

@@ -93,13 +93,13 @@ def _baseline(
         partial(starting, run.pair, plain, False, run.prompt_ids),
         alone=lambda: turns.MODEL.num_seated == 1,
     )
-    sent, told, due = 0, 0, time.monotonic() + log.interval
+    sent, reported, due = 0, 0, time.monotonic() + log.interval
     with closing(seat.turns(repeats.steps())) as steps:
         for _ in steps:
-            if time.monotonic() >= due or told < len(repeats.seconds):
+            if time.monotonic() >= due or reported < len(repeats.seconds):
                 rounds = repeats.plain_rounds[sent:]
                 yield log.flush("baseline", rounds, timings=repeats.seconds)
-                sent, told = sent + len(rounds), len(repeats.seconds)
+                sent, reported = sent + len(rounds), len(repeats.seconds)
                 due = time.monotonic() + log.interval
     yield log.flush("baseline", repeats.plain_rounds[sent:], timings=repeats.seconds)
     return {}

@@ -61,8 +61,8 @@ def marked(asked: Text) -> Answer:
 
 
 def _scored(ids: Sequence[int], places: Sequence[int], asked: Text, seed: int) -> Answer:
-    found = score([ids[place] for place in places], seed, asked.first_position)
-    return {"places": places, "scores": found.tokens, "p_values": p_values(found.tokens)}
+    scores = score([ids[place] for place in places], seed, asked.first_position)
+    return {"places": places, "scores": scores.tokens, "p_values": p_values(scores.tokens)}
 
 
 def _tenth_replaced(ids: Sequence[int], seed: int) -> list[int]:

@@ -29,8 +29,8 @@ class DraftByChoice:
         siblings = self.topology.children[self.topology.parents[row]]
         taken = [self[sibling] for sibling in siblings[: self.topology.child_indices[row]]]
         q = self.rows(self.pair.draft)[self.topology.parents[row]].exp()
-        left = [token for token in range(len(q)) if token not in taken]
-        token = left[self.choose(len(left))]
+        untaken = [token for token in range(len(q)) if token not in taken]
+        token = untaken[self.choose(len(untaken))]
         self.weight *= float(q[token]) / (1 - sum(float(q[t]) for t in taken))
         return token
 

@@ -87,16 +87,16 @@ def row(dtype: str, tree: str, texts: int, different: int, tokens: int) -> dict[
     }
 
 
-def _rate(count: int, of: int) -> list[float]:
+def _rate(count: int, total: int) -> list[float]:
     """A rate and both ends of its interval."""
-    estimate = IndexAcceptance(0, accepted=count, offered=of)
+    estimate = IndexAcceptance(0, accepted=count, offered=total)
     return [round(number, 5) for number in (estimate.rate, *estimate.interval())]
 
 
 def measure(texts: int, tokens: int) -> dict[str, Any]:
     """The whole report: all texts in bfloat16, and a tenth of them in float32."""
-    found = rows("bfloat16", texts, tokens) + rows("float32", max(1, texts // 10), tokens)
-    for each in found:
+    report_rows = rows("bfloat16", texts, tokens) + rows("float32", max(1, texts // 10), tokens)
+    for each in report_rows:
         print(each, flush=True)
     about = {
         "python": platform.python_version(),
@@ -107,7 +107,7 @@ def measure(texts: int, tokens: int) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "tokens_per_text": tokens,
     }
-    return {"about": about, "rows": found}
+    return {"about": about, "rows": report_rows}
 
 
 def main() -> None:

@@ -37,11 +37,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hand_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        told = {name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_HOP}
-        told |= {"X-Forwarded-For": self.client_address[0], "X-Forwarded-Host": self.headers["host"]}
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_HOP}
+        headers |= {"X-Forwarded-For": self.client_address[0], "X-Forwarded-Host": self.headers["host"]}
         inner = http.client.HTTPConnection(self.server.inner, timeout=_SECONDS)
         with suppress(OSError):  # an endless stream, or a visitor who left
-            inner.request(self.command, self.path.removeprefix(self.server.prefix), body or None, told)
+            inner.request(self.command, self.path.removeprefix(self.server.prefix), body or None, headers)
             self._answer(inner.getresponse())
         inner.close()
 

@@ -20,10 +20,10 @@ def spoiled(text: str, count: int, wrong: Sequence[Any]) -> Iterator[str]:
         yield json.dumps(record)
 
 
-def _places(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _places(value: Any, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Every place in nested data, as (container, key)."""
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        found.append((value, key))
+        places.append((value, key))
         if isinstance(item, dict | list):
-            _places(item, found)
-    return found
+            _places(item, places)
+    return places

@@ -141,13 +141,13 @@ def examine(model: PreTrainedModel) -> dict[str, Any]:
     target = HFModel(model, name=model.config.model_type)
     seconds = time.process_time() - start
     draft = None if target.capability == "ar" else HFModel(noisy(model))
-    found = {
+    result = {
         "capability": target.capability,
         "reason": target.capability_reason,
         "check_processor_seconds": round(seconds, 3),
         "lengths": sorted(lengths(target.config)),
     }
-    return found | compared(specdec.ModelPair(target, draft), specdec.ModelPair(PlainModel(target)))
+    return result | compared(specdec.ModelPair(target, draft), specdec.ModelPair(PlainModel(target)))
 
 
 class PlainModel:
@@ -207,10 +207,10 @@ def rows(types: list[str], done: set[tuple[str, str]]) -> Iterator[dict[str, Any
     """A row for each missing variation of each type. If a model cannot be built, its row gives the reason."""
     for model_type in types:
         try:
-            found = variations(model_type)
+            built = variations(model_type)
         except Exception as error:
-            found = {"default": error}
-        for name, variation in found.items():
+            built = {"default": error}
+        for name, variation in built.items():
             if (model_type, name) not in done:
                 yield {"type": model_type, "variation": name} | row(variation)
 
@@ -221,16 +221,16 @@ def row(variation: Variation | Exception) -> dict[str, Any]:
         return {"skipped": _said(variation)}
     try:
         model = variation.build()
-        found = {"class": type(model).__name__, "parameters": model.num_parameters()}
-        return found | examine(model)
+        result = {"class": type(model).__name__, "parameters": model.num_parameters()}
+        return result | examine(model)
     except Exception as error:
         return {"skipped": _said(error)}
 
 
-def table(found: list[dict[str, Any]]) -> str:
+def table(all_rows: list[dict[str, Any]]) -> str:
     """The summary in Markdown: the capabilities of the types, deviating texts, and types that could not be
     built."""
-    built = [row for row in found if "capability" in row]
+    built = [row for row in all_rows if "capability" in row]
     lines = ["| | types | configurations | texts | tokens | deviating texts |", "|---|---|---|---|---|---|"]
     for capability in ("tree", "sequence", "ar"):
         some = [row for row in built if row["capability"] == capability]
@@ -241,11 +241,13 @@ def table(found: list[dict[str, Any]]) -> str:
         lines.append(f"| {capability} | {types} | {len(some)} | {texts:,} | {tokens:,} | {wrong} |")
     lines += [
         "",
-        f"Built: {len({row['type'] for row in built})} of {len({row['type'] for row in found})} types.",
+        f"Built: {len({row['type'] for row in built})} of {len({row['type'] for row in all_rows})} types.",
     ]
     lines += [f"- deviates: {_named(row)}: {_wrong(row)}" for row in built if _wrong(row)]
     lines += [f"- forwards over all text: {_named(row)}" for row in built if "all text" in row["reason"]]
-    return "\n".join(lines + [f"- not tried: {_named(r)}: {r['skipped']}" for r in found if "skipped" in r])
+    return "\n".join(
+        lines + [f"- not tried: {_named(r)}: {r['skipped']}" for r in all_rows if "skipped" in r]
+    )
 
 
 def main() -> None:
@@ -255,10 +257,10 @@ def main() -> None:
     parser.add_argument("--summary", action="store_true", help="only print the table of what is there")
     arguments = parser.parse_args()
     _quiet()
-    found = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
+    done = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
     if not arguments.summary:
         types = arguments.types or sorted(config.model_type for config in MODEL_FOR_CAUSAL_LM_MAPPING)
-        for row in rows(types, {(row["type"], row["variation"]) for row in found}):
+        for row in rows(types, {(row["type"], row["variation"]) for row in done}):
             print(
                 row["type"],
                 row["variation"],
@@ -266,9 +268,9 @@ def main() -> None:
                 _wrong(row),
                 flush=True,
             )
-            found.append(row)
-            _save(arguments.out, found)
-    print(table(found))
+            done.append(row)
+            _save(arguments.out, done)
+    print(table(done))
 
 
 def _said(error: Exception) -> str:
@@ -306,10 +308,10 @@ def _wrong(row: dict[str, Any]) -> str:
     return " ".join(f"{name} {n} wrong" for name, n in row.get("deviating_texts", {}).items() if n)
 
 
-def _save(path: Path, found: list[dict[str, Any]]) -> None:
+def _save(path: Path, all_rows: list[dict[str, Any]]) -> None:
     versions = {"transformers": transformers.__version__, "torch": torch.__version__}
     part = path.with_suffix(".part")
-    body = ",\n".join(f"  {json.dumps(row)}" for row in found)
+    body = ",\n".join(f"  {json.dumps(row)}" for row in all_rows)
     part.write_text(f'{{"versions": {json.dumps(versions)}, "rows": [\n{body}\n]}}\n')
     part.replace(path)
 

@@ -102,10 +102,10 @@ async def second_answers(at: Class) -> Got:
     """A student's browser sends forty answers at once, from as many tabs."""
     body = {"room": at.room, "value": 0} | QUESTION
     lines = [Line(at.address, at.source, at.token) for _ in range(40)]
-    told = await asyncio.gather(*(line.ask("/class/answer", body) for line in lines))
+    answers = await asyncio.gather(*(line.ask("/class/answer", body) for line in lines))
     for line in lines:
         line.close()
-    return dict(Counter(str(status) for status, _ in told))
+    return dict(Counter(str(status) for status, _ in answers))
 
 
 async def answers_elsewhere(at: Class) -> Got:
@@ -153,12 +153,12 @@ async def many_rooms(at: Class) -> Got:
 
     async def opens(source: str, times: int) -> Counter[str]:
         line = Line(at.address, source)
-        told = Counter([str((await line.ask("/class/open", {}))[0]) for _ in range(times)])
+        statuses = Counter([str((await line.ask("/class/open", {}))[0]) for _ in range(times)])
         line.close()
-        return told
+        return statuses
 
-    for told in await asyncio.gather(*(opens(f"127.0.5.{n + 1}", 50) for n in range(200))):
-        got += told
+    for statuses in await asyncio.gather(*(opens(f"127.0.5.{n + 1}", 50) for n in range(200))):
+        got += statuses
     return {"rooms": dict(got), "a_teacher": dict(await opens("127.0.6.1", 1))}
 
 
@@ -185,10 +185,10 @@ async def waiting_lines(at: Class) -> Got:
     lines = [Line(at.address, at.source, at.token) for _ in range(500)]
     _, state = await lines[0].ask(f"/class/now?room={at.room}")
     path = f"/class/now?room={at.room}&since={state['version']}"
-    told = await asyncio.gather(*(line.ask(path) for line in lines), return_exceptions=True)
+    answers = await asyncio.gather(*(line.ask(path) for line in lines), return_exceptions=True)
     for line in lines:
         line.close()
-    return dict(Counter("no answer" if isinstance(each, BaseException) else str(each[0]) for each in told))
+    return dict(Counter("no answer" if isinstance(each, BaseException) else str(each[0]) for each in answers))
 
 
 STILL = [wrong_keys, second_answers, answers_elsewhere, huge_values]
@@ -252,11 +252,11 @@ async def tried(address: str, server: psutil.Process) -> dict[str, Any]:
     """Make all attempts, one after the other, each beside its class."""
     async with client(address) as http:
         await Site(address).generate(http, length=2)  # loads the models
-    found = {}
+    results = {}
     for number, attempt in enumerate([*STILL, *FLOODS], start=1):
         got = await _one(address, f"127.0.7.{number}", attempt, server)
-        found[attempt.__name__] = {"what": inspect.getdoc(attempt)} | got
-    return found
+        results[attempt.__name__] = {"what": inspect.getdoc(attempt)} | got
+    return results
 
 
 async def _one(

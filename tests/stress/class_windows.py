@@ -195,9 +195,9 @@ async def measured(
 async def _megabytes(page: Page) -> float:
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("HeapProfiler.collectGarbage")
-    found = (await devtools.send("Runtime.getHeapUsage"))["usedSize"] / 1e6
+    megabytes = (await devtools.send("Runtime.getHeapUsage"))["usedSize"] / 1e6
     await devtools.detach()
-    return found
+    return megabytes
 
 
 def report(windows: Windows, lines: list[Student]) -> dict[str, Any]:
@@ -229,8 +229,8 @@ async def met(address: str, server: psutil.Process, options: argparse.Namespace)
     async with client(address) as http:
         await Site(address).generate(http, length=2)
     before = os.getloadavg()[0]
-    found = await measured(address, server, options.students, options.lessons)
-    return found | {"load": [before, os.getloadavg()[0]]}
+    figures = await measured(address, server, options.students, options.lessons)
+    return figures | {"load": [before, os.getloadavg()[0]]}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -148,24 +148,26 @@ async def measured(address: str, server: psutil.Process, options: argparse.Names
     async with client(address) as http:
         await Site(address).generate(http, length=2)  # loads the models
     resting = server.memory_info().rss
-    found: dict[str, Any] = {"waiting": (await taught(address, server, options.students, places)).report()}
+    figures: dict[str, Any] = {"waiting": (await taught(address, server, options.students, places)).report()}
     after = server.memory_info().rss
-    found["every_second"] = (await taught(address, server, options.students, places[:8], every=1.0)).report()
+    figures["every_second"] = (
+        await taught(address, server, options.students, places[:8], every=1.0)
+    ).report()
     again = server.memory_info().rss
     async with generating(address, options.generating) as speeds:
         await asyncio.sleep(5)
         busy = await taught(address, server, options.students, places[:8])
-    found["while_visitors_generate"] = busy.report() | {
+    figures["while_visitors_generate"] = busy.report() | {
         "visitors": options.generating,
         "tokens_per_second_each": median(speeds) if speeds else None,
     }
-    found["load_average"] = os.getloadavg()[0]
-    found["server_megabytes"] = {
+    figures["load_average"] = os.getloadavg()[0]
+    figures["server_megabytes"] = {
         "before": resting >> 20,
         "after_the_first_class": after >> 20,
         "after_the_second": again >> 20,
     }
-    return found
+    return figures
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -178,9 +180,9 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     random.seed(1)
     with serving() as (address, process):
-        found = asyncio.run(measured(address, process, options))
+        figures = asyncio.run(measured(address, process, options))
     sizes = {"students": options.students, "room_kilobytes": room_bytes(options.students) / 1000}
-    write(options.out, sizes | found)
+    write(options.out, sizes | figures)
 
 
 if __name__ == "__main__":

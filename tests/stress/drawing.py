@@ -103,15 +103,15 @@ def drawn(page: Page, devtools: CDPSession, act: Callable[[], Any]) -> dict[str,
     start, worked = time.perf_counter(), busy(devtools)
     act()
     worked, took = busy(devtools) - worked, time.perf_counter() - start
-    seen = page.evaluate("window.seen")
-    gaps = [late - early for early, late in zip(seen["frames"], seen["frames"][1:], strict=False)]
+    record = page.evaluate("window.seen")
+    gaps = [late - early for early, late in zip(record["frames"], record["frames"][1:], strict=False)]
     return {
         "seconds": sum(gaps) / 1000,
         "frames_per_second": 1000 * len(gaps) / sum(gaps),
         "longest_ms": max(gaps),
         "main_thread_seconds": worked,
         "main_thread_share": worked / took,
-        "layout_shift": seen["shift"],
+        "layout_shift": record["shift"],
     }
 
 
@@ -122,15 +122,15 @@ def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
     page = context.new_page()
     devtools = context.new_cdp_session(page)
     devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    found = {"opened": opened(page, devtools, address)}
+    figures = {"opened": opened(page, devtools, address)}
     page.goto(f"{address}/?{urlencode(SETUP)}")
     page.wait_for_function("window.specdec?.setup")
     page.wait_for_timeout(SETTLED)
     page.evaluate(_WATCH)
-    found["running"] = drawn(page, devtools, lambda: page.evaluate(_GENERATE))
-    found["playing"] = drawn(page, devtools, lambda: page.evaluate(_PLAY, PLAYED))
+    figures["running"] = drawn(page, devtools, lambda: page.evaluate(_GENERATE))
+    figures["playing"] = drawn(page, devtools, lambda: page.evaluate(_PLAY, PLAYED))
     context.close()
-    return found
+    return figures
 
 
 def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
@@ -144,12 +144,12 @@ def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, fl
 def compare(browser: Browser, addresses: dict[str, str], repeats: int) -> dict[str, Any]:
     """Measure all pages in turn and return the medians of their visits. load: the machine's load before
     them."""
-    found: dict[str, list[Any]] = {name: [] for name in addresses}
+    figures: dict[str, list[Any]] = {name: [] for name in addresses}
     load = os.getloadavg()[0]
     for _ in range(repeats):
         for name, address in addresses.items():
-            found[name].append(visit(browser, address))
-    return {"load": load, "repeats": repeats} | {name: medians(visits) for name, visits in found.items()}
+            figures[name].append(visit(browser, address))
+    return {"load": load, "repeats": repeats} | {name: medians(visits) for name, visits in figures.items()}
 
 
 def main(arguments: list[str] | None = None) -> None:

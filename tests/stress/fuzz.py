@@ -189,10 +189,10 @@ class Fuzzer:
 async def fuzz(site: Site, requests: int, seed: int = 0, at_once: int = 8) -> Found:
     """Send so many requests, a few at a time."""
     async with client(site.address, keep=0) as http:
-        fuzzer, left = Fuzzer(site, http, seed), iter(range(requests))
+        fuzzer, numbers = Fuzzer(site, http, seed), iter(range(requests))
 
         async def worker() -> None:
-            for number in left:
+            for number in numbers:
                 await fuzzer.one()
                 if number % 500 == 499:
                     print(f"{number + 1} of {requests}, {len(fuzzer.found.faults)} faults", flush=True)
@@ -219,13 +219,13 @@ def main(arguments: list[str] | None = None) -> None:
     with serving() as (address, process):
         site, start = Site(address), time.monotonic()
         before = process.memory_info().rss
-        found = asyncio.run(fuzz(site, options.requests, options.seed))
+        counts = asyncio.run(fuzz(site, options.requests, options.seed))
         report = {
-            "requests": found.sent.total(),
+            "requests": counts.sent.total(),
             "seconds": time.monotonic() - start,
-            "sent": dict(found.sent.most_common()),
-            "answers": dict(sorted(found.answers.items())),
-            "faults": found.faults,
+            "sent": dict(counts.sent.most_common()),
+            "answers": dict(sorted(counts.answers.items())),
+            "faults": counts.faults,
             "same_text_afterwards": asyncio.run(generates(site, pair)),
             "server_megabytes": {"before": before >> 20, "after": process.memory_info().rss >> 20},
         }

@@ -80,9 +80,9 @@ async def remaining(site: Site, http: httpx.AsyncClient) -> Counter[str]:
     for visit in (read, leave, read, leave, read):
         await visit(site, http)
     end = time.monotonic() + PATIENCE
-    while (left := await ours() - before) and time.monotonic() < end:
+    while (remainder := await ours() - before) and time.monotonic() < end:
         await asyncio.sleep(0.1)
-    return left
+    return remainder
 
 
 async def ours() -> Counter[str]:
@@ -112,14 +112,14 @@ async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, 
         body = {"fn_index": site.decode, "data": data, "session_hash": tab}
         (await http.post("/gradio_api/queue/join", json=body)).raise_for_status()
     end = time.monotonic() + PATIENCE
-    kept = [queue.pending_messages_per_session, queue.pending_event_ids_session, turns.MODEL._seated]
-    while (turns.MODEL.num_seated or "unheard-2" in kept[0]) and time.monotonic() < end:
+    stores = [queue.pending_messages_per_session, queue.pending_event_ids_session, turns.MODEL._seated]
+    while (turns.MODEL.num_seated or "unheard-2" in stores[0]) and time.monotonic() < end:
         await asyncio.sleep(0.02)
     events.EVERY = every
     return {
         "seated": turns.MODEL.num_seated,
         "waiting": turns.MODEL.num_waiting,
-        "kept": [tab for tab in ("unheard-1", "unheard-2") for where in kept[:2] if tab in where],
+        "kept": [tab for tab in ("unheard-1", "unheard-2") for where in stores[:2] if tab in where],
         "events": len(queue.event_ids_to_events),
     }
 
@@ -142,9 +142,9 @@ def main() -> None:
     limits.use(limits.Limits(seats=1, waiting=1, checks=1, checks_waiting=1))
     blocks = app.build()
     serving.launch(blocks, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
-    found = {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
+    counts = {"wakes": wakes()} | asyncio.run(visited(Site(blocks.local_url.rstrip("/")), blocks))
     blocks.close(verbose=False)
-    print(json.dumps(found))
+    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ async def together(
         settings = as_opened if cold else asked
         runs = [site.generate(http, **settings(visitor, length)) for visitor in range(generating)]
         replays = [_later(site, http, 5 * visitor / max(replaying, 1)) for visitor in range(replaying)]
-        found = await asyncio.gather(*runs, *replays)
-    return found[:generating], found[generating:]
+        results = await asyncio.gather(*runs, *replays)
+    return results[:generating], results[generating:]
 
 
 async def _later(site: Site, http: httpx.AsyncClient, seconds: float) -> float:
@@ -132,13 +132,13 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{time.monotonic() - start:.0f} s; comparing with runs alone …", flush=True)
         memory = {"before": before >> 20, "after": process.memory_info().rss >> 20}
         busy = _busy(process) - busy
-    found = report(visits, replays, specdec.load_pair("stories")) | {
+    figures = report(visits, replays, specdec.load_pair("stories")) | {
         "server_megabytes": memory,
         "server_processor_seconds": busy,
         "load_average": os.getloadavg()[0],
         "length": options.length,
     }
-    write(options.out or RESULTS / f"load{'.cold' if options.cold else ''}.json", found)
+    write(options.out or RESULTS / f"load{'.cold' if options.cold else ''}.json", figures)
 
 
 if __name__ == "__main__":

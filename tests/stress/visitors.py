@@ -67,9 +67,9 @@ def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"the app at {address} did not answer")
 
 
-def write(path: Any, found: dict[str, Any]) -> None:
+def write(path: Any, figures: dict[str, Any]) -> None:
     """Write a report with a description of the machine, and print it."""
-    write_json(Path(path), _rounded(found) | {"machine": machine(torch.device("cpu"))})
+    write_json(Path(path), _rounded(figures) | {"machine": machine(torch.device("cpu"))})
     print(Path(path).read_text())
 
 

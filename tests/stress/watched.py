@@ -83,13 +83,13 @@ def received(site: Site, method: str, length: int, seed: int) -> float:
             return await site.generate(http, method=method, k=K, length=length, seed=seed)
 
     with ThreadPoolExecutor(1) as thread:  # this thread may hold the browser's event loop
-        seen = thread.submit(asyncio.run, visit()).result()
-    if seen.failure:
-        raise RuntimeError(seen.failure)
-    told = list(zip(seen.updates, seen.moments, strict=True))
-    start = next(moment for update, moment in told if (update.get("setup") or {}).get("prompt_ids"))
-    end = next(moment for update, moment in reversed(told) if update["rounds"])
-    return len(seen.token_ids) / (end - start)
+        visit_made = thread.submit(asyncio.run, visit()).result()
+    if visit_made.failure:
+        raise RuntimeError(visit_made.failure)
+    updates = list(zip(visit_made.updates, visit_made.moments, strict=True))
+    start = next(moment for update, moment in updates if (update.get("setup") or {}).get("prompt_ids"))
+    end = next(moment for update, moment in reversed(updates) if update["rounds"])
+    return len(visit_made.token_ids) / (end - start)
 
 
 def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float:
@@ -112,7 +112,7 @@ def compare(page: Page, address: str, repeats: int, length: int) -> dict[str, An
     """Measure all three in turn. A ratio is the median of the runs' ratios. load: the machine's load before
     them."""
     pair, site = specdec.load_pair("stories"), Site(address)
-    found: dict[str, Any] = {"load": os.getloadavg()[0]}
+    figures: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
         alone(pair, method, length, 0)  # the first run of a process is slower
         here, elsewhere, by_itself = zip(
@@ -126,12 +126,12 @@ def compare(page: Page, address: str, repeats: int, length: int) -> dict[str, An
             ),
             strict=True,
         )
-        found[method] = {
+        figures[method] = {
             "alone_tokens_per_second": statistics.median(by_itself),
             "here": _beside(here, by_itself),
             "elsewhere": _beside(elsewhere, by_itself),
         }
-    return found
+    return figures
 
 
 def _beside(attached: Sequence[float], by_itself: Sequence[float]) -> dict[str, Any]:

@@ -41,10 +41,10 @@ _sources = (f"127.0.{number // 200}.{number % 200 + 2}" for number in count())
 def known() -> dict[str, Any]:
     """All attacks by name."""
     modules = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem[0] != "_")
-    found = {}
+    attacks = {}
     for name in modules:
-        found |= importlib.import_module(f"tests.stress.attacks.{name}").ATTACKS
-    return found
+        attacks |= importlib.import_module(f"tests.stress.attacks.{name}").ATTACKS
+    return attacks
 
 
 async def wait(site: Site, visits: int) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def attacked(name: str, url: str, seconds: float) -> Iterator[dict[str, Any]]:
     got: dict[str, Any] = {}
     try:
         yield got
-        told, _ = attacker.communicate(timeout=seconds + 60)
-        got["got"] = json.loads(told.splitlines()[-1]) if told else f"ended with {attacker.returncode}"
+        output, _ = attacker.communicate(timeout=seconds + 60)
+        got["got"] = json.loads(output.splitlines()[-1]) if output else f"ended with {attacker.returncode}"
     except subprocess.TimeoutExpired:
         got["got"] = "the attacker did not end"
     finally:
@@ -145,14 +145,14 @@ def _ratio(after: float | None, before: float | None) -> float | None:
     return None if after is None or before is None else after / before
 
 
-def row(found: dict[str, Any]) -> str:
+def row(figures: dict[str, Any]) -> str:
     """One line of the table."""
-    cells = [f"{found['attack']:18}"]
+    cells = [f"{figures['attack']:18}"]
     for what in ("run", "page"):
-        numbers = found["without"][what], found["with"][what], found["ratio"][what]
+        numbers = figures["without"][what], figures["with"][what], figures["ratio"][what]
         cells += ["never".rjust(7) if number is None else f"{number:7.2f}" for number in numbers]
-    cells += [f"{found['megabytes'][when]:6}" for when in ("before", "most")]
-    return " ".join(cells) + f"  {str(found['attacker'])[:60]}"
+    cells += [f"{figures['megabytes'][when]:6}" for when in ("before", "most")]
+    return " ".join(cells) + f"  {str(figures['attacker'])[:60]}"
 
 
 HEAD = (
@@ -178,8 +178,8 @@ def main(arguments: list[str] | None = None) -> None:
     if unknown := set(options.names) - set(known()):
         parser.error(f"{', '.join(unknown)}: none of {', '.join(known())}")
     names = options.names or list(known())
-    found = smoke(names) if options.smoke else full(names, options.seconds)
-    write(options.out, {"goal": GOAL, "seconds": options.seconds, "attacks": found})
+    rows = smoke(names) if options.smoke else full(names, options.seconds)
+    write(options.out, {"goal": GOAL, "seconds": options.seconds, "attacks": rows})
 
 
 def attack(name: str, url: str, seconds: float) -> None:
@@ -196,16 +196,16 @@ def made(name: str, url: str, seconds: float) -> Any:
 
 def full(names: list[str], seconds: float) -> list[dict[str, Any]]:
     """Run each attack against a server of its own."""
-    found = []
+    rows = []
     print(HEAD, flush=True)
     for name in names:
         with serving() as (url, process):
             site = Site(url)
             asyncio.run(wait(site, 1))  # loads the models
             without = asyncio.run(wait(site, VISITS))
-            found.append(measured(name, site, process, seconds, without))
-        print(row(found[-1]), flush=True)
-    return found
+            rows.append(measured(name, site, process, seconds, without))
+        print(row(rows[-1]), flush=True)
+    return rows
 
 
 def smoke(names: list[str], seconds: float = 0.5) -> list[dict[str, Any]]:
