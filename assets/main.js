@@ -77,7 +77,7 @@ export async function mount(name, element, props, server, trigger) {
   if (name === "lessons" || name === "classroom") toLessons();
   const view = VIEWS[name] ?? (await later(name));
   view(element, props, server, trigger);
-  dispatchEvent(new Event("slides")); // a tab has more to show
+  dispatchEvent(new Event("slides")); // the new tab may add slides
 }
 
 export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
@@ -86,6 +86,6 @@ export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 const { begin, stop, ended, chosenTree } = store;
 window.specdec = { begin, stop, ended, chosenTree, store };
 
-addEventListener("submit", (event) => event.preventDefault(), true); // scripts send all forms, those on their way too
+addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 mountGlossary();
 watchConnection({ isActive: store.isExpecting, breakOff: store.breakOff });

@@ -16,8 +16,8 @@ export class Game {
     this.length = length;
     /** @type {Played[]} */
     this.rounds = [];
-    this.alone = null; // the same story by the target alone, once it was asked for
-    this.given = false; // the visitor has ended it
+    this.alone = null; // the story as the target writes it alone, once the visitor has asked for it
+    this.given = false; // whether the visitor has ended the story
   }
 
   /** Ids of the tokens after the opening. */

@@ -9,7 +9,7 @@ import { START, setupOf } from "./setup.js";
 import { outcome, rows, said } from "./words.js";
 
 const LONGEST = 14; // characters of a rejected token above the one that replaced it
-const HASTE = 0.25; // seconds after an answer in which a second Enter was meant for the guess before
+const HASTE = 0.25; // seconds after an answer in which a second Enter is ignored: it belonged to the previous guess
 const INVITATION = "Nothing typed yet. With nothing typed, the target writes one token alone.";
 const BROKEN = "The server did not answer. Your words are still there: try again.";
 
@@ -27,7 +27,7 @@ function lostElement({ text, status }) {
   const lost = status === "rejected";
   const element = make(lost ? "s" : "span", `token ${status}`);
   element.title = STATUSES[status];
-  element.setAttribute("role", "img"); // else few screen readers say that it is out
+  element.setAttribute("role", "img"); // otherwise few screen readers say that it was rejected
   element.setAttribute("aria-label", `${STATUSES[status]}: ${visible(text)}`);
   appendText(element, shortened(text.trimStart() || text, LONGEST));
   return element;
@@ -53,7 +53,7 @@ class YouDraft {
     this.server = server;
     this.seed = START;
     this.busy = false;
-    this.ready = 0; // when the visitor's turn to type began
+    this.ready = 0; // when the visitor's turn began
     this.find = (selector) => element.querySelector(selector);
     this.listen();
     this.begin();
@@ -104,7 +104,7 @@ class YouDraft {
     } catch {
       answer = { error: BROKEN };
     }
-    if (game !== this.game) return undefined; // whoever waits for the new one is not kept waiting by the old one
+    if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;
     this.tell(answer.error ?? "");
     this.draw();

@@ -1,9 +1,9 @@
 // The connection to a room over plain HTTP: sends actions and receives news.
 
 const PAUSE = 300; // milliseconds between two looks of a lecturer, however fast the answers come
-const AGAIN = 1500; // until a failed request is tried again, and a little more each time
+const AGAIN = 1500; // milliseconds until a failed request is repeated, a little longer each time
 const LONGEST = 10_000;
-const SILENT = 40_000; // until a request that waits is taken for lost: a phone may have changed its network
+const SILENT = 40_000; // milliseconds after which a waiting request counts as lost: a phone may have changed its network
 
 /** A refusal of the server: its status, and what it says. */
 export class Refused extends Error {

@@ -11,11 +11,11 @@ import { KEPT } from "./teaching.js";
 const LOST = "The connection to the server is lost; it is tried again. The room stays.";
 
 let who = null; // { room, token }
-let state = null; // the newest
-let told = null; // the step that the room was led to last
+let state = null; // the latest state of the room
+let told = null; // the step that the room was last led to
 let stop = () => {};
-let sending = Promise.resolve(); // one after the other: steps must not overtake each other
-let unsent = 0; // of those
+let sending = Promise.resolve(); // actions are sent one after the other, because steps must not overtake each other
+let unsent = 0; // actions that are not sent yet
 const shown = new Set(); // questions whose answers the class has seen
 const views = []; // draw(who, state, message)
 let message = null;
@@ -96,8 +96,7 @@ function seen(found) {
   draw();
 }
 
-// Follows the room to its place, for another window of this lecturer may have led it. While this window still has
-// actions to send, the place is old and is ignored.
+// Follows the room to its place. Another window of this lecturer may have changed it.
 function follow(place) {
   const isNew = place.shown !== shown.has(key(place));
   if (place.shown) shown.add(key(place));

@@ -10,7 +10,7 @@ export function mountDraft(dialog, send) {
   on(".close", () => dialog.close());
   on(".verify", () => send("check"));
   on(".next-round", () => send("next"));
-  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // the page's keys are not meant here
+  dialog.addEventListener("keydown", (event) => event.stopPropagation()); // keys typed here are no commands of the page
   find(".begin").addEventListener("submit", (event) => {
     event.preventDefault();
     send("draft", { prompt: find(".begin input").value });

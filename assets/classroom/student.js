@@ -14,9 +14,9 @@ const field = (selector) => document.querySelector(selector);
 
 let who = null; // { room, token }
 let stop = () => {};
-let state = null; // the newest
-let at = -1; // in `past`, of what is in sight; -1: what the lecturer shows
-const past = []; // states of steps of lessons, in the order in which they came
+let state = null; // the latest state of the room
+let at = -1; // the index in `past` of the step in sight; -1: the lecturer's step
+const past = []; // states of lesson steps, in order of arrival
 
 const keyOf = ({ place, draft }) => (place ? `${place.lesson}/${place.step}` : draft ? `draft/${draft.number}` : "");
 
@@ -71,7 +71,7 @@ function seen(found) {
 
 // ---------------------------------------------------------------- what is in sight
 
-let drawn = ""; // what was drawn last: an input that is being filled in stays
+let drawn = ""; // what was drawn last; a form that is being filled in is not drawn again
 
 function draw() {
   const shown = at < 0 ? state : past[at];
@@ -160,7 +160,7 @@ function drawDraft({ draft, mine }) {
 
 function drawProposal({ number }) {
   const [form, input, send] = [find(".propose"), field("#proposal"), field(".propose .reveal")];
-  form.hidden = send.disabled = false; // the guess before this one disabled it
+  form.hidden = send.disabled = false; // the previous guess disabled it
   input.value = "";
   form.onsubmit = (event) => {
     event.preventDefault();
@@ -198,7 +198,7 @@ function drawFooter(shown) {
   find(".back").onclick = () => go(before);
   find(".on").onclick = () => go(here + 1);
   const link = /** @type {HTMLAnchorElement} */ (find(".whole"));
-  link.hidden = !shown.place || Boolean(shown.question && !shown.place.shown); // the page has the answer
+  link.hidden = !shown.place || Boolean(shown.question && !shown.place.shown); // the page shows the answer
   if (shown.place) link.href = `./?lesson=${shown.place.lesson}&step=${shown.place.step + 1}`;
 }
 

@@ -6,6 +6,6 @@ export function isTeaching() {
   try {
     return localStorage.getItem(KEPT) !== null;
   } catch {
-    return false; // a browser that keeps nothing
+    return false; // the browser stores nothing
   }
 }

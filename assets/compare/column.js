@@ -8,7 +8,7 @@ import { Controls } from "./controls.js";
 import { around, change, efficiency, reason, verdict } from "./diff.js";
 import { laneOf, reference, state } from "./state.js";
 
-const NOISE = 0.1; // two runs of the same thing easily lie that far apart
+const NOISE = 0.1; // two identical runs easily differ by this much
 const TILES = { efficiency: "tokens per target call", time: "time a token", ratio: "relative speed" };
 
 const TERMS = { efficiency: "block efficiency", ratio: "relative speed" };

@@ -56,7 +56,7 @@ class Comparison {
     this.drawSoon = onFrame(() => this.draw());
     subscribe(this.drawSoon);
     this.record = null;
-    onSize(element, () => this.fetchRecord(server)); // once the tab is seen
+    onSize(element, () => this.fetchRecord(server)); // when the tab becomes visible
   }
 
   async fetchRecord(server) {
@@ -164,14 +164,14 @@ class Comparison {
       const columns = this.stale();
       if (columns.length === 0 || !this.canFollow()) return;
       if (state.phase === "recorded")
-        this.run(); // its seconds are of another machine
+        this.run(); // the recorded seconds belong to another machine
       else this.start(columns, false);
     }, SETTLED);
   }
 
   draw() {
     const phase = state.phase;
-    if (phase === "done" && this.phase !== "done") this.follow(); // what was changed meanwhile
+    if (phase === "done" && this.phase !== "done") this.follow(); // settings that changed during the run
     this.phase = phase;
     this.element.dataset.phase = phase;
     if (state.setup && state.setup !== this.setup) this.shared.drawn(state.setup.seed);
@@ -204,7 +204,7 @@ class Comparison {
       tableOf(this.find(".scroll"), { caption: CAPTION, columns: HEAD, rows: rows(views) });
   }
 
-  // Marks the tokens at which the texts differ: in each column its own, and in autoregressive columns all of them.
+  // Each column gets a mark where its text first differs from the reference; autoregressive columns get all marks.
   markPartings() {
     const places = this.views.map(({ column }) => judged(column, laneOf(column)));
     const ofOthers = places.flatMap(({ same, at }, i) => (same === false ? [{ at, label: `≠ ${i + 1}` }] : []));

@@ -14,7 +14,7 @@ export const state = {
   gone: null, // id of the run before
   phase: "idle", // idle, recorded, waiting, running, stopping, stopped, done, error
   setup: null, // seed and models
-  shared: null, // what all columns were asked to go on from
+  shared: null, // the settings that all columns share
   columns: [], // { id, method, topology, k, draft }, as the visitor wants them
   lanes: new Map(), // the runs, by a column's id
 };
@@ -70,7 +70,7 @@ export function begin(shared, columns, written, anew) {
   for (const column of columns) {
     const old = state.lanes.get(column.id);
     state.lanes.set(column.id, newLane(written(column), old?.phase === "finished" ? old : null));
-    if (old) old.before = null; // one step back is shown, no more
+    if (old) old.before = null; // only one earlier run is remembered
   }
   if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
   Object.assign(state, FRESH, { phase: "waiting", shared, gone: state.run });
@@ -127,7 +127,7 @@ function waits({ place }) {
 function apply(update) {
   state.place = null;
   if (update.setup) state.setup = update.setup;
-  if (update.setup) state.shared.seed ??= update.setup.seed; // an empty one was drawn
+  if (update.setup) state.shared.seed ??= update.setup.seed; // the seed was drawn if the field was empty
   if (update.column) applyTo(state.lanes.get(update.column), update);
   else if (["done", "error"].includes(update.phase)) {
     state.message = update.message ?? "";

@@ -5,10 +5,10 @@ import { state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
-const ASIDE = ["tree", "baseline"]; // the tree follows from the others, and plain decoding changes no text
+const ASIDE = ["tree", "baseline"]; // neither counts as a change: the tree follows from other settings, and plain decoding changes no text
 
 let shown = null; // the fields of the run that is shown
-let own = null; // those of the visitor's own run, while a recorded one is shown
+let own = null; // the fields of the visitor's own run, while a recorded one is shown
 
 // A tree in the notation of addresses: the number of children of each node in level order.
 function written(paths) {
@@ -39,7 +39,7 @@ export function adopt(setup, isFirst) {
   decode?.assign(values, true);
   shown = decode?.now() ?? null;
 }
-let first = true; // run: nobody has chosen another one yet
+let first = true; // no other run has been chosen yet
 
 // Restores the fields of the visitor's own run.
 export function readopt() {

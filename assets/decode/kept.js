@@ -12,7 +12,7 @@ export function keptRun() {
   try {
     return JSON.parse(sessionStorage.getItem(NAME));
   } catch {
-    return null; // no storage is allowed, or somebody else wrote there
+    return null; // storage is forbidden, or its content is foreign
   }
 }
 

@@ -12,8 +12,8 @@ import { isPlaying, onPlayer, passed, slowness } from "./player.js";
 
 const HEIGHT = 20; // pixels of a lane
 const NARROW = 3.5; // pixels of a token without room for a tick
-const GAP = 1; // between blocks, where they are wide enough
-const AHEAD = 1.5; // the lanes have room for a plain lane so much longer than this run, until it is known
+const GAP = 1; // pixels between blocks that are wide enough
+const AHEAD = 1.5; // until the plain lane's length is known, the axis is this much longer than the run
 
 const calls = (n) => `${n} call${n === 1 ? "" : "s"}`;
 
@@ -120,7 +120,7 @@ function drawVerdict(chip) {
 }
 
 class LanesView {
-  baseline = null; // whose text is written
+  baseline = null; // the rounds of plain decoding whose text is in the lane
 
   constructor(element) {
     this.find = (selector) => element.querySelector(selector);
@@ -176,7 +176,7 @@ class LanesView {
       this.text.replaceChildren();
       Object.assign(this, { baseline: state.baseline, written: 0 });
     }
-    if (rounds === this.written) return; // the browser need not lay out anything
+    if (rounds === this.written) return; // unchanged, so the browser has nothing to lay out
     for (; this.written < rounds; this.written++) {
       const { text } = state.baseline[this.written];
       appendText(this.text, this.written === 0 ? text.trimStart() : text);

@@ -28,12 +28,12 @@ function lines({ role, name, dtype, device, capability, note }) {
 }
 
 const OWN_EVERY = 1000; // milliseconds between two looks at a load that was begun here
-const EVERY = 3000; // and at one that somebody else began
-const SPREAD = 1000; // within which the tabs that watch tell Gradio of its end
+const EVERY = 3000; // and at a load that somebody else began
+const SPREAD = 1000; // milliseconds over which the watching tabs spread their requests at its end
 
 const isActive = ({ status }) => ["loading", "cancelling"].includes(status);
 
-let state = null; // as the server told it last
+let state = null; // the latest state from the server
 const views = new Set();
 
 /** @type {(news: any) => void} */
@@ -111,7 +111,7 @@ class Watch {
       this.see(state);
       if (this.timer === 0) setTimeout(this.ended, this.ticket ? 0 : SPREAD * Math.random());
     } catch {
-      this.later(EVERY); // the server is busy, or gone, which the page tells elsewhere
+      this.later(EVERY); // the server is busy or gone, which other parts of the page report
     }
   }
 

@@ -30,7 +30,7 @@ export function enter(element) {
   );
 }
 
-let running = []; // the bars of a race
+let running = []; // the animations of the current race
 
 // Ends the race's animation at once, because another race is drawn.
 export function settle() {
@@ -51,7 +51,7 @@ export function fly(text, from, to) {
   copy.className = "flying";
   copy.textContent = text;
   document.querySelector(".gradio-container").append(copy);
-  const zoom = copy.currentCSSZoom ?? 1; // large screens and projectors enlarge the page's own pixels
+  const zoom = copy.currentCSSZoom ?? 1; // projector mode and large screens enlarge the page's pixels
   const place = ({ left, top }) => `translate(${left / zoom}px, ${top / zoom}px)`;
   const flight = copy.animate([{ transform: place(from) }, { transform: place(to) }], {
     duration: TOOK,

@@ -36,7 +36,7 @@ export function start() {
   for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
   mountGlossary();
   show(run, { name: "file", title: "", look: "", twin: null });
-  const framed = document.body.hasAttribute("data-framed"); // one of many in a notebook, where all would play
+  const framed = document.body.hasAttribute("data-framed"); // a notebook may hold many frames, which must not all play
   if (framed) select(0);
   else if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
   else play();

@@ -24,10 +24,10 @@ const USES_SPACE = "button, summary, a, label, [role=button]";
 /** @typedef {{ seconds?: number, words?: string }} Clock */
 
 const listeners = new Set();
-let run = null; // that is played; null while nothing is
-let acts = []; // those that are still to come
-let words = ""; // what is said of the moment that is held
-let atRest = () => {}; // called when it has played to the end
+let run = null; // the run that is being played, or null
+let acts = []; // the remaining acts
+let words = ""; // the sentence for the current moment
+let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
 let clock = null; // { passed, rate, last }: measured seconds, those in a second of ours, time of the last frame
 let pace = { unit: "round", perSecond: 2.5 };

@@ -10,9 +10,9 @@ import { run, settle, timely } from "./motion.js";
 import { children, numbers, raced, sentence, tested } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
-const LANES = 4; // at most; further runners are counted
+const LANES = 4; // lanes at most; other candidates are counted
 const PITCH = 31; // pixels that a lane needs
-const FAR = 64; // and at most has
+const FAR = 64; // pixels that a lane has at most
 const BAR = 10;
 const MARK = 7; // radius of a winner's mark
 const AFTER = 52; // pixels behind the finish line, for the times
@@ -242,7 +242,7 @@ function stepButton() {
 function drawSteps(element, round, decision) {
   const decided = state.veiled ? decision.step + isEmitted(decision) : round.tokens.length;
   const shown = round.tokens.slice(0, Math.max(decided, decision.step + 1));
-  if (element.dataset.round !== String(round.number)) element.replaceChildren(); // other tokens: nothing of these moved
+  if (element.dataset.round !== String(round.number)) element.replaceChildren(); // the tokens of another round cannot stay
   element.dataset.round = String(round.number);
   fillRows(element, shown, stepButton, (button, token, i) => {
     const open = i >= decided;
@@ -291,7 +291,7 @@ export function mountRace(element) {
       if (drawn === state.selected) return;
       drawn = state.selected;
       const [round, decision] = [selectedRound(), selectedDecision()];
-      element.classList.toggle("empty", !round); // a run that has begun shows nothing of the one before
+      element.classList.toggle("empty", !round); // a run that has just begun must not show the previous run
       if (!round) return;
       drawSteps(find(".steps"), round, decision);
       tell(find);

@@ -25,7 +25,7 @@ import { saveAs } from "./save.js";
 
 const LINKED = "This link holds a set-up. It is ready to run.";
 const OWN = "own"; // the visitor's own run
-const FILE = "file"; // one from a file
+const FILE = "file"; // a run from a file
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Replay {
@@ -40,7 +40,7 @@ class Replay {
   constructor(element, { folder, entries, mostBytes, player, settings }) {
     this.element = element;
     this.player = player; // address of the page that plays a run offline
-    this.settings = settings; // names of what an address may say of a run to be made
+    this.settings = settings; // names of a run's settings in the address
     this.folder = folder;
     this.entries = entries;
     this.mostBytes = mostBytes;

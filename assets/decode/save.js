@@ -16,7 +16,7 @@ export async function saveAs(what, player) {
 
 function traceText() {
   const text = JSON.stringify(fromState(state));
-  parse(text); // what is saved can be opened again
+  parse(text); // checks that the saved file can be opened again
   return text;
 }
 

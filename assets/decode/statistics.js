@@ -110,7 +110,7 @@ const CAPABILITY = {
 };
 
 function described(model) {
-  if (!model.dtype) return `${model.role}: ${model.name}`; // of a recording
+  if (!model.dtype) return `${model.role}: ${model.name}`; // a model of a recorded run
   const can = CAPABILITY[model.capability] ?? model.capability;
   const note = model.note ? `; ${model.note}` : "";
   return `${model.role}: ${model.name}, ${model.dtype}, ${model.device}, ${can}${note}`;

@@ -21,19 +21,19 @@ import { enter, fly, timely } from "./motion.js";
 import { roundSentence } from "./sentences.js";
 import { mountWalk } from "./walk.js";
 
-const STATES = ["unvisited", "rejected", "accepted", "last"]; // later ones are drawn above earlier ones
+const STATES = ["unvisited", "rejected", "accepted", "last"]; // later states are drawn above earlier ones
 const SYMBOL = { root: "square", unvisited: "circle", rejected: "cross", accepted: "circle", last: "diamond" };
 const SIZE = { root: 8, unvisited: 7, rejected: 7, accepted: 9, last: 8 }; // radii of the marks
-const REACH = 14; // and of what a finger meets
+const REACH = 14; // radius in which a finger hits a mark
 const PILL = 22; // height of a label's pill
 const CHARACTER = 8; // pixels of a label for each of its characters
 const BETWEEN = 30; // pixels of a column that marks and margins take from a label
 const NARROW = 8; // characters; labels with less leave out the space before a word
-const CROWDED = 30; // rows nearer than this have room for no pills
-const FAR = 84; // rows are no further apart
+const CROWDED = 30; // with rows closer than this, labels have no pills
+const FAR = 84; // the largest distance of rows
 const LINE = 13; // pixels that a label without one needs downwards
 const MARGIN = { left: 16, top: 20, bottom: 20 }; // the last column's labels take a sixth of the width
-const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the probability that the draft gave to its token
+const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the draft's probability of its token
 
 // Places every node: x is its depth, y its row; a first child shares its parent's row.
 export function place(round) {
@@ -272,7 +272,7 @@ export function mountTree(element) {
       if (drawn === state.selected) return;
       drawn = state.selected;
       const round = selectedRound();
-      element.classList.toggle("empty", !round); // a run that has begun shows nothing of the one before
+      element.classList.toggle("empty", !round); // a run that has just begun must not show the previous run
       if (!round) return;
       const decision = selectedDecision();
       const all = decisionsOf(round.number);

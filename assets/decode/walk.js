@@ -5,7 +5,7 @@ import { fillRows, make, setText } from "../shared/view.js";
 import { isPlaying, onPlayer } from "./player.js";
 
 const STILL = 300; // milliseconds
-const MOST = 64; // entries: nobody walks further
+const MOST = 64; // entries at most: nobody listens to more
 
 // items(): the entries of the list as texts.
 export function mountWalk(element, label, items) {

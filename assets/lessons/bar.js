@@ -23,7 +23,7 @@ function inAddress(lesson, step) {
   history.replaceState(history.state, "", url);
 }
 
-const isBelow = () => matchMedia("(max-width: 1079px)").matches; // the bar covers the foot of the page
+const isBelow = () => matchMedia("(max-width: 1079px)").matches; // on narrow screens the bar covers the foot of the page
 
 // Waits until the element is drawn, then scrolls to it and frames it.
 let newest = null;
@@ -35,11 +35,11 @@ function lookAt(selector) {
     if (asked !== newest || performance.now() > until) return;
     const element = document.querySelector(selector);
     if (!element?.getBoundingClientRect().height) {
-      element?.dispatchEvent(new Event("look", { bubbles: true })); // it may be on another slide
+      element?.dispatchEvent(new Event("look", { bubbles: true })); // the element may be on another slide
       return requestAnimationFrame(wait);
     }
     element.classList.add("lesson-look");
-    scrollTo(0, 0); // as much of what stands above it as there is room for
+    scrollTo(0, 0); // show as much as possible of what is above the element
     const bring = () => asked === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
     bring();
     setTimeout(bring, SETTLED);
@@ -62,10 +62,10 @@ export class Bar {
     this.element = element.querySelector(".lesson");
     this.lessons = lessons;
     this.moved = moved;
-    this.hall = null; // a class that predicts instead of this visitor: { isShown(lesson, step), show() }
+    this.hall = null; // a class that predicts in place of this visitor: { isShown(lesson, step), show() }
     this.lesson = null;
     this.step = 0;
-    this.shown = false; // the answer is, though nothing was predicted
+    this.shown = false; // whether the answer is shown although nothing was predicted
     this.find = (selector) => element.querySelector(selector);
     const on = (selector, event, act) => this.find(selector).addEventListener(event, act);
     on(".close", "click", () => this.close());
@@ -189,7 +189,7 @@ export class Bar {
     this.draw();
     this.setUp();
     const [body, outcome] = [this.find(".body"), this.find(".outcome")];
-    body.scrollTop += outcome.getBoundingClientRect().top - body.getBoundingClientRect().top - 8; // where it is short
+    body.scrollTop += outcome.getBoundingClientRect().top - body.getBoundingClientRect().top - 8; // scrolls to the outcome in a short window
   }
 
   draw() {
@@ -205,7 +205,7 @@ export class Bar {
     const next = this.find(".next");
     const open = question && !this.revealed;
     setText(next, this.isEnd ? (this.following ? "Next lesson" : "All lessons") : open ? "Skip" : "Next");
-    next.classList.toggle("skip", Boolean(open)); // the answer is the main thing
+    next.classList.toggle("skip", Boolean(open)); // the answer is more important than this button
   }
 
   // A class's predictions are shown in its own histograms.

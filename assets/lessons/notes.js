@@ -3,7 +3,7 @@
 import { make, setText } from "../shared/view.js";
 import { minutesOf, minutesUntil, noteAt, spoken } from "./times.js";
 
-const NAME = "specdec-notes"; // a page that was loaded again finds its window
+const NAME = "specdec-notes"; // the window's name, by which a reloaded page finds it
 const EVERY = 1000; // milliseconds between two looks at the clock
 const COLOURS = ["--paper", "--ink", "--muted", "--line"];
 const STYLE = `
@@ -18,7 +18,7 @@ const STYLE = `
 
 let view = null; // the parts of the open window, by name, and the window itself
 let began = null; // { lesson, at }: the lesson that is going on, and when it was opened
-let entered = 0; // when its step was
+let entered = 0; // when the current step was opened
 
 // Opens the window or brings it to the front. Returns false if the browser opens none.
 export function openNotes(bar) {

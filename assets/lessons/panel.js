@@ -16,9 +16,9 @@ import { lastStep } from "./steps.js";
 export * as run from "./forward.js";
 
 let bar = null;
-const steps = observable(); // told of each step that is opened, and of the end
+const steps = observable(); // announces each opened step, and the end
 let arrive;
-const arrived = new Promise((done) => (arrive = done)); // the bar, with all lessons
+const arrived = new Promise((done) => (arrive = done)); // resolves to the bar when all lessons are loaded
 
 // The visitor's place: a lesson, its step, and whether the step asks a question; null outside of lessons.
 export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
@@ -129,7 +129,7 @@ function mountBoard(element, ask) {
   onForward(draw);
   window.specdec.forward = { ended };
   offer("board", {
-    get: () => ({}), // a lesson's step opens it, no address of its own
+    get: () => ({}), // a lesson's step opens the board, so the address needs no entry
     set: ({ name }) => {
       board = bar.lesson?.boards[name] ?? null;
       draw();

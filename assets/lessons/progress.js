@@ -11,7 +11,7 @@ function stored() {
     const value = JSON.parse(localStorage.getItem(PLACE));
     return value && typeof value === "object" ? value : {};
   } catch {
-    return {}; // a browser that keeps nothing, or something else's value
+    return {}; // the browser stores nothing, or the stored value is foreign
   }
 }
 

@@ -4,7 +4,7 @@ import { make } from "../shared/view.js";
 import { drawBoard } from "./board.js";
 import { isChoice, said } from "./question.js";
 
-const LINES = 2; // to write on, below each question
+const LINES = 2; // lines to write on below each question
 
 const paragraphs = (text) => text.split("\n").map((part) => make("p", "", part));
 

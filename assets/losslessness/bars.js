@@ -142,7 +142,7 @@ export class Bars {
 
   drawLabels(planned, inner, height) {
     const placed = JSON.stringify([inner, planned]);
-    if (this.placed === placed) return; // labels stay while a check runs
+    if (this.placed === placed) return; // labels do not move during a check
     this.placed = placed;
     const all = planned.flatMap((level) => labelsOf(level, this.tokens));
     fillMarks(

@@ -6,7 +6,7 @@ import { setText } from "../shared/view.js";
 import { count } from "./words.js";
 
 const MARGIN = { left: 52, right: 14, top: 12, bottom: 40 };
-const DECADES = 12; // shown below 1; what is smaller stays at the bottom
+const DECADES = 12; // decades below 1 on the axis; smaller values are drawn at the bottom
 
 const superscript = (number) =>
   [...String(number)].map((sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)])).join("");

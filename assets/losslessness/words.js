@@ -5,7 +5,7 @@ import { place } from "../shared/waiting.js";
 export const count = (number) => number.toLocaleString("en");
 export const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 2 : 1)}%`;
 
-const SMALLEST = 1e-12; // below, digits mean nothing to anybody
+const SMALLEST = 1e-12; // smaller p-values are written as “below” this one
 
 export function pValue(p) {
   if (p < SMALLEST) return "< 1e-12";

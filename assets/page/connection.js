@@ -2,7 +2,7 @@
 // reloads the page when it is back, but it does not inform the run.
 
 const EVERY = 2000; // milliseconds
-const TRIES = 2; // a request may fail by itself
+const TRIES = 2; // failures before the server counts as lost: a single request may fail
 
 const LOST =
   "The connection to the server is lost. What came until now stays here; when the server is back, the page starts anew by itself.";

@@ -24,7 +24,7 @@ function inAddress(on) {
 
 // The slides of the open tab: its parts that name one. The parts of other slides are hidden.
 function slidesOf(menu) {
-  const chosen = new Map(); // slide by tab
+  const chosen = new Map(); // the chosen slide of each tab
   const open = () => document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
   const partsOf = (tab) => [...(tab?.querySelectorAll("[data-slide]") ?? [])];
 
@@ -48,7 +48,7 @@ function slidesOf(menu) {
     chosen.set(tab, /** @type {HTMLElement} */ (part).dataset.slide);
     show();
   });
-  const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // once the tab is there
+  const later = () => requestAnimationFrame(() => requestAnimationFrame(show)); // after the tab is there
   // The whole body is observed, because the tabs may not be there yet.
   new MutationObserver(later).observe(document.body, { attributeFilter: ["aria-selected"], subtree: true });
   addEventListener("slides", later);

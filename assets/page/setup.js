@@ -7,16 +7,16 @@ import { misfit, unknown, written } from "./setup_fields.js";
 
 const LONGEST = 4000; // characters of an address: Gradio sends it with every request, and servers refuse long ones
 const SETTLED = 400; // milliseconds after the last touch until the address is written
-const KEPT = ["tab", "projector", "lesson", "step"]; // others write and read these
+const KEPT = ["tab", "projector", "lesson", "step"]; // names in the address that other code writes and reads
 const foreign = (name) => KEPT.includes(name) || /^(__|utm_|view$|deep_link$|logs$)/.test(name);
 
-const parts = new Map(); // those that can be asked now, by name
-const waiting = new Map(); // values for those that are not there yet
-const alone = new Map(); // parts whose names stand alone, with these names
-const opened = [...new URLSearchParams(location.search)]; // what the page was opened with
-const early = []; // messages from before there was a place for them
+const parts = new Map(); // the registered parts by name
+const waiting = new Map(); // values of parts that are not registered yet
+const alone = new Map(); // the field names of parts without a prefix
+const opened = [...new URLSearchParams(location.search)]; // the address with which the page was opened
+const early = []; // messages from before the message box existed
 let telling = (messages) => void early.push(...messages);
-let following = false; // the address is written
+let following = false; // whether the address follows changes
 
 // The key within a part that a name in the address stands for, or undefined if the name belongs to another part.
 function keyOf(part, name) {
@@ -78,7 +78,7 @@ export const onFields = heardOf.subscribe;
 // The names among these that the address had when the page was opened.
 export const openedWith = (names) => opened.map(([name]) => name).filter((name) => names.includes(name));
 
-let tab = null; // the one to open, for Gradio's event to fetch
+let tab = null; // the tab that Gradio's event has to open
 let select = () => {};
 
 // Opens a tab and sets parts, as an address would: { tab, parts: { part: { key: text } } }.
@@ -134,7 +134,7 @@ function address() {
     for (const [key, value] of Object.entries(get())) url.searchParams.set(nameOf(part, key), written(value));
   }
   const left = shorten(url);
-  url.search = url.search.replaceAll("%2C", ","); // lists stay readable
+  url.search = url.search.replaceAll("%2C", ","); // commas stay readable in lists
   return { url, left };
 }
 

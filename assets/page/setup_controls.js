@@ -12,9 +12,9 @@ export function mountFields({ fields, alone }, trigger, offer) {
   const places = Object.entries(fields).flatMap(([part, of]) => Object.keys(of).map((key) => [part, key]));
   const defaults = (of) => Object.fromEntries(Object.entries(of).map(([key, field]) => [key, field.default]));
   const now = Object.fromEntries(Object.entries(fields).map(([part, of]) => [part, defaults(of)]));
-  const base = {}; // values by part
+  const base = {}; // base values by part
   const asked = new Set();
-  let opening = true; // the page is: what a visitor has set meanwhile stays, whatever the address says
+  let opening = true; // while the page opens, values that the visitor has already set win over the address
 
   function set(part, texts) {
     const name = (key) => (part === alone ? key : `${part}.${key}`);
@@ -53,7 +53,7 @@ export function mountFields({ fields, alone }, trigger, offer) {
   }
 
   function heard(values) {
-    if (asked.size > 0) return; // what is wanted is still on its way
+    if (asked.size > 0) return; // the requested values have not arrived yet
     places.forEach(([part, key], i) => (now[part][key] = values[i]));
   }
 
@@ -64,6 +64,6 @@ export function mountFields({ fields, alone }, trigger, offer) {
       part === alone ? Object.keys(of) : undefined,
     );
   }
-  trigger("submit"); // also without an address: what a visitor has set before this script was there
+  trigger("submit"); // also without an address, because the visitor may have set values before this script ran
   return { heard, wanted, assign, now: (part) => ({ ...now[part] }) };
 }

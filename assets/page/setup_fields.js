@@ -46,7 +46,7 @@ function readNames(text, { fewest, longest }) {
     const names = text.split(",").map(decodeURIComponent);
     return names.length >= fewest && names.length <= longest ? names : undefined;
   } catch {
-    return undefined; // a percent sign that stands for nothing
+    return undefined; // a percent sign that encodes nothing
   }
 }
 

@@ -89,7 +89,7 @@ export class Lanes {
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (this.dragged < 0) return;
-      if (this.dragged >= this.tokens().length) return this.drop(); // its token was removed meanwhile
+      if (this.dragged >= this.tokens().length) return this.drop(); // the token was removed during the drag
       const at = this.local(event) - this.offset;
       this.set(this.dragged, ((at - this.left) / this.room) * this.end);
     });
@@ -147,7 +147,7 @@ export class Lanes {
     if (!this.width) return;
     const tokens = this.tokens();
     this.left = Math.min(110, 0.25 * this.width);
-    this.room = this.width - this.left - 64; // for the time behind the longest bar
+    this.room = this.width - this.left - 64; // room for the time behind the longest bar
     if (this.dragged < 0) this.end = axisEnd(tokens);
     const winners = { q: first(tokens, "q"), p: first(tokens, "p") };
     this.measures = measures(this.svg, tokens.length);

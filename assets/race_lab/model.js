@@ -9,7 +9,7 @@
 export const arrival = (e, probability) => (probability > 0 ? e / probability : Infinity);
 export const exponential = () => -Math.log1p(-Math.random());
 
-export const START_SEED = 20; // of the race that is shown first: nothing in it is too early or too late to see
+export const START_SEED = 20; // seed of the first race, whose arrivals are all visible
 
 // `count` exponentials for a seed. Each uses 32 bits of Mulberry's generator, which is enough for a drawing.
 /**
@@ -51,7 +51,7 @@ export function withEntry(base, i, value) {
   return base.map((entry, j) => (j === i ? set : (1 - set) * share(entry)));
 }
 
-const DUST = 1e-12; // what sums of probabilities leave by rounding
+const DUST = 1e-12; // rounding error of sums of probabilities
 
 /** @param {{ p: number, q: number }} token */
 export const excess = ({ p, q }) => (p - q > DUST ? p - q : 0);

@@ -22,7 +22,7 @@ import { setupOf } from "./setup.js";
 
 const [FEWEST, MOST] = [2, 8];
 const START_U = 0.5;
-const FIRST_SEED = 1; // of the 10,000 races that are there when the laboratory opens
+const FIRST_SEED = 1; // seed of the 10,000 races when the laboratory opens
 const LAWS = { p: "target P", q: "draft Q" };
 
 function tokenRow() {

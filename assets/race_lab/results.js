@@ -7,8 +7,8 @@ import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { cells, fillRows, setCells, setText } from "../shared/view.js";
 
-const SECONDS = 1.6; // in which the measured curves are drawn
-const FIRST = 10; // before that, an interval is nearly the whole axis
+const SECONDS = 1.6; // duration of the measured curves' animation
+const FIRST = 10; // first number of races drawn: earlier intervals cover nearly the whole axis
 const METHODS = ["ersd", "gsd"];
 
 const share = (value) => `${(100 * value).toFixed(1)}%`;

@@ -1,4 +1,4 @@
-// Names of methods, kinds of tokens and statuses. Written by `python -m components.page.catalogue`.
+// Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.
 
 export const METHODS = {
   ar: "autoregressive",

@@ -20,7 +20,7 @@ const CONFIG = {
   displaylogo: false,
   displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
   responsive: false, // redrawn by the ResizeObserver below
-  doubleClick: false, // zooms out below: what plotly would go back to is an older round's range
+  doubleClick: false, // handled below: plotly would return to an older round's range
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d"],
   toImageButtonOptions: { format: "svg" },
 };

@@ -91,7 +91,7 @@ export function mountGlossary() {
     found.element.setAttribute("aria-describedby", note.id);
     const { left, bottom, top } = found.element.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = note;
-    const zoom = note.currentCSSZoom ?? 1; // large screens and projectors enlarge the page's own pixels
+    const zoom = note.currentCSSZoom ?? 1; // projector mode and large screens enlarge the page's pixels
     note.style.left = `${Math.max(8, Math.min(left / zoom, innerWidth / zoom - width - 8))}px`;
     note.style.top = `${bottom + zoom * height + 12 > innerHeight ? top / zoom - height - 6 : bottom / zoom + 6}px`;
   };

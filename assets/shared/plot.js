@@ -33,7 +33,7 @@ export class Plot {
     ]) {
       this.element.append((this.parts[name] = make(tag, name)));
     }
-    this.parts.figure.setAttribute("role", "group"); // its buttons can be reached
+    this.parts.figure.setAttribute("role", "group"); // unlike the role "img", it leaves the buttons inside reachable
     const details = make("details");
     this.parts.table = make("div", "scroll");
     details.append(make("summary", "", "Table of these numbers"), this.parts.table);
@@ -49,6 +49,6 @@ export class Plot {
     tableOf(this.parts.table, view.table);
     this.figure.skeleton = view.figure;
     legend(this.parts.legend, view.figure.data, () => this.figure.draw());
-    this.figure.zoomOut(); // draws
+    this.figure.zoomOut(); // also draws the figure
   }
 }

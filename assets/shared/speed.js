@@ -4,9 +4,9 @@
 
 import { decodingSeconds } from "./totals.js";
 
-const LEAST = 3; // repeats without which nothing is said
-const MANY = 5; // repeats from which on the lowest and the highest are left out of the interval
-const TOO_WIDE = 1.5; // highest over lowest of an interval that says nothing
+const LEAST = 3; // repeats that a statement needs at least
+const MANY = 5; // from this many repeats on, the interval leaves out the lowest and the highest
+const TOO_WIDE = 1.5; // an interval whose ends have this ratio says nothing
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 

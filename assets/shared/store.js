@@ -12,19 +12,19 @@ const empty = () => ({
   run: null, // id of the run
   seq: 0, // number of the next update
   phase: "idle", // idle, waiting, choosing, running, baseline, done, stopped, error
-  place: null, // while waiting: { number, of, seconds }, the place in line
-  early: false, // stopped while waiting
+  place: null, // while waiting, the place in line: { number, of, seconds }
+  early: false, // whether Stop was pressed while waiting
   message: "",
   setup: null,
   rounds: [],
   baseline: [], // rounds of plain decoding, and the times of both in repeats
   timings: [],
   prefillSeconds: 0,
-  recorded: null, // what is known of a run that was loaded, not computed: name, title, look, round, step, twin
+  recorded: null, // the description of a loaded run: name, title, look, round, step, twin
   selected: { round: -1, step: 0 },
-  decision: -1, // the selected one of the selected round's decisions
-  veiled: false, // what comes after the selected decision is hidden
-  follow: true, // the selection moves with the newest round
+  decision: -1, // the selected decision of the selected round
+  veiled: false, // whether everything after the selected decision is hidden
+  follow: true, // whether the selection moves to each new round
 });
 
 export const state = empty();
@@ -272,7 +272,7 @@ export function chosenTree(tree, names, values, withoutK) {
 }
 
 export const hasParked = () => parked !== null;
-// Whether the model works for this visitor. Until then recorded runs can be played.
+// Whether the model is working for this visitor. A visitor in line can still play recorded runs.
 export const isActive = () => active() && state.phase !== "waiting";
 // Whether the visitor expects an answer from the server.
 export const isExpecting = () => active();

@@ -3,7 +3,8 @@
 const LATE = 10_000; // milliseconds that the last update may come after the server is through
 
 export class Updates {
-  // progress: { run, seq }, the run and the number of its next update. apply takes one; filled is called after a gap.
+  // progress: { run, seq }, the run and the number of its next update. apply: processes one update; filled: called
+  // after a gap was filled.
   constructor(progress, apply, filled) {
     this.progress = progress;
     this.apply = apply;
@@ -24,7 +25,7 @@ export class Updates {
 
   // The server has ended the stream. If the run's last update does not arrive, `broken` is called.
   ended(isActive, broken) {
-    const { run, seq, place } = this.progress; // who still waits is told a place every second
+    const { run, seq, place } = this.progress; // a waiting visitor gets a place in line every second
     setTimeout(() => {
       if (isActive() && this.progress.run === run && this.progress.seq === seq && this.progress.place === place)
         broken();
@@ -50,7 +51,7 @@ export class Updates {
       let before;
       do {
         before = this.progress.seq;
-        const texts = await server.missing({ run, seq: before }); // a part of them where they are many
+        const texts = await server.missing({ run, seq: before }); // the server may answer with only a part of them
         if (run !== this.progress.run) return;
         for (const update of texts.map(JSON.parse)) this.held.set(update.seq, update);
         this.applyHeld();

@@ -34,7 +34,7 @@ export function nodesOf(rows, acceptance) {
 // last sibling.
 export function layout(nodes, decisions) {
   const terminals = [];
-  const lowest = []; // row, by depth
+  const lowest = []; // the lowest used row of each depth
   const put = (item, row) => {
     item.row = row;
     lowest[item.depth] = Math.max(lowest[item.depth] ?? 0, row);
@@ -116,7 +116,7 @@ export class Growth {
     setAll(this.svg, { width, height });
     const [across, down] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
     const step = { x: Math.min(WIDEST, across / Math.max(depth, 1)), y: Math.min(TALLEST, down / Math.max(rows, 1)) };
-    const first = MARGIN.top + (down - rows * step.y) / 2; // a low tree stands in the middle
+    const first = MARGIN.top + (down - rows * step.y) / 2; // a low tree is centred
     const seen = (item) =>
       Object.assign(item, this.zoom.apply(MARGIN.left + item.depth * step.x, first + item.row * step.y));
     nodes.forEach(seen);

@@ -133,10 +133,10 @@ class TreeLab {
     const [slider, number] = this.find(".grow").querySelectorAll("input");
     slider.addEventListener("input", () => this.setK(Number(slider.value)));
     for (const input of [slider, number]) input.addEventListener("pointerdown", () => this.pause());
-    number.addEventListener("focus", () => this.pause()); // else what is typed is overwritten
+    number.addEventListener("focus", () => this.pause()); // otherwise the next update would overwrite the typed number
     number.addEventListener("change", () => {
       this.setK(Number(number.value));
-      number.value = this.k; // what is drawn, where more was typed
+      number.value = this.k; // restores the drawn number if the typed one is too large
     });
     this.find(".play").addEventListener("click", () => (this.playing ? this.pause() : this.play()));
     this.find(".decisions").addEventListener("change", (event) => {

@@ -18,7 +18,7 @@ class Watermark {
     this.find = (selector) => element.querySelector(selector);
     this.inputs = [...element.querySelectorAll("[name=watermark-version]")];
     this.inputs[0].checked = true;
-    this.run = null; // the one that is scored
+    this.run = null; // the run whose scores are shown
     this.versions = null;
     this.lit = null;
     this.seen = false;

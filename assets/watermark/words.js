@@ -3,7 +3,7 @@
 import { METHODS } from "../shared/catalogue.js";
 import { digits } from "../shared/labels.js";
 
-const HIGHEST = 6; // a score that is drawn as dark as any higher one
+const HIGHEST = 6; // higher scores are drawn equally dark
 
 /** @param {number} score */
 export const level = (score) => Math.min(1, score / HIGHEST);
@@ -12,7 +12,7 @@ export const level = (score) => Math.min(1, score / HIGHEST);
 export const pValue = (p) =>
   p < 1e-4 ? digits(p).replace(".0e", "e").replace("-", "−") : String(Number(p.toPrecision(2)));
 
-const MARKED = ["ar", "ersd"]; // each token is its race's first arrival under P
+const MARKED = ["ar", "ersd"]; // methods whose tokens are the first arrivals under P
 
 // The reason why a run's text has a watermark, a weaker one, or none.
 function why({ method, temperature }) {

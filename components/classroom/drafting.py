@@ -1,4 +1,4 @@
-"""Be the draft: a class proposes what comes next, its most frequent proposals are the tree to verify.
+"""The class as the draft: students propose the next words, and the most frequent proposals form the tree.
 
     words of the class --> tokens --> a tree of those proposed most --> one target call, by ERSD
                                                                    '--> the small model in the class's place

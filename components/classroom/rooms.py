@@ -1,9 +1,10 @@
-"""Rooms of classes: who is in one, where its lecturer is, what was answered. In memory, for one event loop.
+"""Rooms of classes, in memory: their members, the lecturer's place and the answers. For one event loop.
 
-    lecturer    opens a room, has its key, leads: a step, its answer shown or not, the class as the draft
-    student     joins with the code and gets a token; one answer to each question, while it is open
+    lecturer    opens a room, gets its key, chooses the step, shows answers, lets the class draft
+    student     joins with the code, gets a token, answers each question once while it is open
 
-Nothing else is known of anybody, and all of it is gone when the room is closed, or after two quiet hours.
+The server stores nothing else about anyone, and deletes all of it when the room is closed or after two quiet
+hours.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Rooms over plain HTTP: small JSON answers, below the page's own address.
 
     GET   class                                   the student's page
-    POST  class/open, step, again, clear, draft, check, next, close   what a lecturer does
-    POST  class/join, answer, propose                          what a student does
-    GET   class/now?room=&since=                               what there is to see
+    POST  class/open, step, again, clear, draft, check, next, close   actions of a lecturer
+    POST  class/join, answer, propose                          actions of a student
+    GET   class/now?room=&since=                               the view of the room
 
-Whoever has seen version `since` is answered when there is a newer one, or after a while: a plain request that
-waits, since any proxy hands on its answer at once. Who asks is said by the header `x-class-token`.
+`class/now` answers when there is a version newer than `since`, or after a while. It is a plain request that
+waits, because every proxy passes on its answer at once. The header `x-class-token` identifies the client.
 """
 
 from __future__ import annotations

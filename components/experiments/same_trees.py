@@ -150,7 +150,7 @@ def draft_temperature_figure(summary: Summary) -> go.Figure:
 
 
 def draft_temperature_sentence(summary: Summary) -> str:
-    """The fastest temperature of each tree, and that no text changed."""
+    """The sentence below the figure: the fastest temperature of each tree. It adds that no text changed."""
     parts = []
     for tree in _names(summary["points"], "tree"):
         top = max(_of(summary, tree=tree), key=lambda row: row["value"])

@@ -1,16 +1,15 @@
-"""Whose request it is: a visitor's address, also behind proxies, by which limits count.
+"""The address of a request's visitor, also behind proxies. Limits count by it.
 
     from components.guard import addresses
     visitor = addresses.address(request.scope)  # of a Starlette request
     visitor = addresses.address(request.request.scope)  # of a `gr.Request`
 
-It is a text to compare: an IPv4 address, or the /64 network of an IPv6 address, since whoever has one of
-those has the whole network.
+The result is a text for comparison: an IPv4 address, or the /64 network of an IPv6 address, because a visitor
+usually has the whole network.
 
-A proxy appends the address that it was reached from to X-Forwarded-For; everything further left may be
-invented. So the header is read from the right, past as many proxies as whoever runs the server states
-(`--proxy 1`, `SPECDEC_PROXY=1`); with none, nobody is believed. Tests that need visitors of many addresses on
-one machine connect from 127.0.0.2, 127.0.0.3, ...
+A proxy appends its client's address to X-Forwarded-For; entries further left may be forged. So only the last
+N entries are trusted: the operator states N proxies (`--proxy 1`, `SPECDEC_PROXY=1`), by default none.
+Tests that need visitors of many addresses on one machine connect from 127.0.0.2, 127.0.0.3, ...
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What of the page's events is let into Gradio's queue, and what is dropped from it.
+"""Limits for Gradio's event queue: which events may enter it, and when they are dropped.
 
 An event is a POST that names a function; its messages wait under the tab's session until the tab listens.
-Gradio keeps both for whoever sends them. Here
+Gradio itself limits neither. This module limits both:
 
-    one address    has so many events at a time (`limits`); how many in a second is for `pace`
+    one address    may have so many events at a time (`limits`); `pace` limits events per second
     no listener    the session's events end and are forgotten after `PATIENCE` seconds
 """
 

@@ -1,11 +1,11 @@
-"""In front of the whole app: what a request must be before anything of Gradio sees it.
+"""The checks in front of the whole app. A request must pass them before Gradio sees it.
 
-    name of the server known? --> route in the table? --> no odd query or range --> what is kept: sent at once
+    name of the server known? --> route in the table? --> query, range valid --> stored answer: send it
                                                      '--> body within its bounds --> in its turn --> the app
 
-One ASGI middleware around all others, with the rules as data: `routes` says what is answered,
-`limits` how much of it. A refusal is a status and one line of text, and ends the connection where
-something of the request may still be on its way.
+One ASGI middleware around all others applies rules that are data: `routes` lists the paths, `limits` the
+amounts. A refusal is a status and one line of text. It ends the connection if a part of the request may still
+be on its way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What this server answers, as one table; everything else is 404.
+"""The table of routes that this server answers; all others get 404.
 
 Gradio has some sixty routes: uploads, recordings, deep links, proxies, documentation. The page and
-`gradio_client` need those below. A route is named by a pattern for its whole path.
+`gradio_client` need only those below. A pattern for the whole path identifies a route.
 """
 
 from __future__ import annotations

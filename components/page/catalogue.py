@@ -63,7 +63,7 @@ def script() -> str:
     tables: dict[str, Mapping[str, Any]] = {"METHODS": METHODS, "KINDS": KINDS, "STATUSES": STATUSES}
     invariant = [name for name, entry in METHODS.items() if entry.drafter_invariant]
     lines = [
-        "// Names of methods, kinds of tokens and statuses. Written by `python -m components.page.catalogue`.",
+        "// Names of methods, tokens and statuses. Written by `python -m components.page.catalogue`.",
         "",
     ]
     for table, entries in tables.items():

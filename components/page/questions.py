@@ -1,4 +1,4 @@
-"""What a panel asks its server function: checked here for all of them, whoever asks.
+"""The check of the questions that panels send to their server functions.
 
     class Laws(Question):
         p: Weights
@@ -7,8 +7,8 @@
     @answers
     def laws(asked: Laws) -> Answer: ...
 
-A server function has one argument, whatever JSON a stranger sends. What does not fit is answered, not raised:
-`{"error": ...}` names the value and what would be right, and nothing is told of a failure of ours.
+A server function has one argument, which may be any JSON from a stranger. An invalid value gets an answer,
+`{"error": ...}`, that names the value and says what would be right. It reveals no internal failure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The whole set-up of the page in its address, so that a link opens what its sender saw.
+"""The whole setup of the page in its address, so that a link shows what its sender saw.
 
-Only what differs from its default is written. The Decode tab's names stand alone (`?k=16&seed=3`), those of
-any other part begin with the part's name (`?race.seed=3`). A part takes part in one of two ways:
+The address contains only values that differ from their defaults. Names of the Decode tab have no prefix
+(`?k=16&seed=3`); names of other parts begin with the part's name (`?race.seed=3`). Parts
+are of two kinds:
 
 - Gradio components: its `panel()` returns them by name, and `app.build` hands them to `panel` here as
   `{"compare": {"k": slider, ...}}`. Kind, range, choices and default are read from the components.
@@ -10,10 +11,10 @@ any other part begin with the part's name (`?race.seed=3`). A part takes part in
       import { offer } from "./setup.js";
       offer("race", { get, set });
 
-  `get()` returns a flat object of texts, numbers, booleans or lists of numbers: what differs from the
-  default, nothing else. `set(values)` gets such an object of texts, as in the address; what is missing in it
-  goes back to its default. It returns a list of messages about values that do not fit (or nothing), or throws
-  an Error with one. `set` is called as soon as it is offered, if the address has values for the part.
+  `get()` returns a flat object of texts, numbers, booleans or lists of numbers: the values that differ from
+  their defaults. `set(values)` gets such an object with the texts of the address; missing values return to
+  their defaults. It returns a list of messages about invalid values (or nothing), or throws an Error with
+  one. `offer` calls `set` at once if the address has values for the part.
 """
 
 from __future__ import annotations

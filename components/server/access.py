@@ -1,12 +1,12 @@
-"""Which models a visitor may load for everybody: decided by who runs the server, checked here.
+"""The rule that says which models a visitor may load for everybody. The operator chooses it.
 
     reached from            may load            needs the key
     this machine only       own                 no
     other machines          listed              yes
     a Space, proxies        fixed: nothing      -
 
-`--models` changes the second column; the key is needed wherever other machines reach the page, and is drawn
-where whoever runs the server gives none.
+`--models` changes the second column. The key is needed if other machines can reach the page. It is drawn at
+random if the operator gives none.
 """
 
 from __future__ import annotations

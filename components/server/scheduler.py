@@ -5,14 +5,14 @@
 
 There is a batch for each pair of models. Runs join and leave it between two steps.
 
-- Only one run measures what several wait for (its key); the others go on with the result.
-- Runs of several addresses do not hold each other up: a step advances only a few runs of an address that has
-  many. Of the measurements, the one whose address has used the model least is next.
+- If several runs need the same measurement (its key), one of them makes it and all use the result.
+- Addresses do not delay each other: a step advances only a few runs of an address that has many. The next
+  measurement is that of the address that has used the model least.
 - An error ends the run that it belongs to. If a step fails as a whole, its runs are decoded again, each by
   itself: the same settings and seed give the same rounds, and the run that fails then is the faulty one.
-- The seconds of a round are those that its visitor waited: the forwards are shared with other runs.
+- The seconds of a round are its visitor's wait, including time shared with other runs.
 
-Runs on ZeroGPU are in a process of their own and do not come here (`zero_gpu`).
+Runs on ZeroGPU have their own process and do not use this module (`zero_gpu`).
 """
 
 from __future__ import annotations

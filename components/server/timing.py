@@ -1,8 +1,8 @@
-"""How long a run takes beside plain decoding: both are decoded again in turns, block by block, several times.
+"""The speed of a run relative to plain decoding: both are decoded again several times, in alternating blocks.
 
     run    ####      ####      ####          the same prompt, seed and tree as the visitor's run
     plain      ####      ####      ####      the target alone
-           '-- block of both: whatever else keeps the machine busy meets both alike
+           '-- one block of each: other work on the machine affects both alike
 
 The first repeat gives the text of plain decoding. A speed is shown only after `LEAST` repeats.
 """

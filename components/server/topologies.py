@@ -159,7 +159,7 @@ def read(text: str) -> specdec.Topology:
 
 
 def _context_tree(pair: ModelPair, k: int, method: str) -> Any:
-    # its expectations were learnt at temperature 1; at other temperatures it is still exact
+    # the tree's acceptance table was learnt at temperature 1; the texts are exact at every temperature
     if not is_embedded(pair) or method not in STAGES:
         raise ValueError(
             "topology = 'context' is learnt for the embedded pair, GSD and ERSD; for others learn it with "

@@ -1,6 +1,6 @@
-"""The line for the model: a run waits for a seat, and knows its place meanwhile.
+"""The line for the model: a run waits for a seat and is told its place meanwhile.
 
-As many runs have a seat at once as the model has room for (`capacity`). They are decoded together
+The number of seats is the number of runs that the model has room for (`capacity`). They are decoded together
 (`scheduler`), so a run of 400 tokens does not delay one of 20. All work of the model takes turns (`claims`):
 
     with turns.MODEL.seat(visitor) as seat:
@@ -14,14 +14,14 @@ As many runs have a seat at once as the model has room for (`capacity`). They ar
 Leaving the `with`, also by the GeneratorExit of a visitor who stops or closes the tab, gives the seat to the
 next in line.
 
-Seats and turns are shared between addresses, so that one of them can't hold up the others:
+Seats and turns are shared between addresses, so that no address can delay the others:
 
-    line     whoever has the fewest seats, then the least of the model, is next; a quarter of the seats is for
-             addresses that have none
-    turns    whoever has had the model for the least time is next; within an address, in the order of asking.
-             Runs that are decoded together share the time, and are next where one of them is
+    line     next is the address with the fewest seats, then with the least model time; a quarter of the seats
+             is reserved for addresses without one
+    turns    next is the address with the least model time, and within an address the first request. Runs that
+             are decoded together share the time; their turn comes when any one of them is next
 
-Where rounds run in another process (ZeroGPU), sit and wait in this one: a turn excludes threads only.
+If rounds run in another process (ZeroGPU), take seats and turns in this one: a turn excludes only threads.
 """
 
 from __future__ import annotations

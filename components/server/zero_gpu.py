@@ -1,9 +1,9 @@
 """Hugging Face's ZeroGPU: a GPU that is lent to this Space for as long as a run takes.
 
-The models are moved to `cuda` before the page is launched, which only notes where they belong. Each run is
-then a generator under `spaces.GPU`: it happens in another process, forked from this one, that has the GPU.
-What goes in and what comes out is pickled. Quota is checked against the seconds that a run asks for, not
-against those it takes, so it asks for few.
+The models are moved to `cuda` before the page is launched, which only records their device. Each run is then
+a generator under `spaces.GPU`: it runs in a forked process that has the GPU. Its arguments and results are
+pickled. The quota is checked against the seconds that a run asks for, not those that it uses, so it asks for
+few.
 
     this process        BorrowedRun  <--- Beginning, Round, Round, ..., Ending ---  Lender._work   the GPU's
 """
