@@ -22,7 +22,8 @@ export function columns([least, most, step], counts) {
   return found;
 }
 
-// The position of a value over the columns, as a fraction of their width. A step of the slider counts as its middle.
+// The position of a value over the columns, as a fraction of their width. A value lies at the middle of its slider
+// step.
 export function placeOf([least, most, step], value) {
   const steps = Math.round((most - least) / step) + 1;
   const wide = Math.ceil(steps / MOST_COLUMNS);

@@ -4,7 +4,8 @@ import { differing, readAll } from "../page/setup_fields.js";
 
 const CODE = ["weights", "k", "word"];
 
-// sentence: { get(), set(number, seed) }, numbers from 0; code: the inputs by name, and ask().
+// sentence: { get(), set(number, seed) }, with numbers from 0; code: the inputs by name, and ask(), which requests the
+// code.
 export function setupOf(count, sentence, code) {
   const text = (name) => ({ kind: "text", default: code.inputs[name].defaultValue });
   const { min, max, defaultValue } = code.inputs.k;

@@ -68,7 +68,9 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
 
 
 def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
-    """P's tokens, the likeliest first, and p and q over these tokens; the last entry is all other tokens."""
+    """The most likely tokens of P in order, and p and q over them. The last entry stands for all other
+    tokens.
+    """
     p, q = (law_of(pair, model, ids) for model in (pair.target, pair.drafting))
     tokens = p.topk(TOP_K).indices.tolist()
     target = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]

@@ -139,8 +139,11 @@ def measured(
 
 
 def _beyond(high: float | None, low: float | None, positive: bool = False) -> float:
-    """Length of half an interval; where it is not known, none. On a logarithmic axis it ends above 0, within
-    a power of ten, or it would be all that is seen."""
+    """The length of one half of an error bar, or 0 if it is unknown.
+
+    On a logarithmic axis the lower end stays within a power of ten of the value. Otherwise it would dominate
+    the plot.
+    """
     if high is None or low is None:
         return 0.0
     return high - max(low, high / 10) if positive else high - low

@@ -178,12 +178,12 @@ def use(path: Path) -> None:
 
 
 def own() -> dict[str, Any] | None:
-    """The summary of the file that is shown instead of the shipped one; None: there is no such file."""
+    """The summary of the operator's file (`--results FILE`), or None without such a file."""
     return _own
 
 
 def shipped() -> dict[str, Any] | None:
-    """The committed summary, None where there is none."""
+    """The committed summary, or None if there is none."""
     return read(SHIPPED.read_text()) if SHIPPED.is_file() else None
 
 
@@ -200,12 +200,12 @@ def read(text: str) -> dict[str, Any]:
             "neither a summary nor the results of python -m specdec.experiments: "
             "the first line has no settings and no points"
         )
-    # what stands after the last line's end is what a kill left of a run
+    # An interrupted run may leave an incomplete last line, which is dropped.
     return _summarized(first, lines[1:] if text.endswith("\n") else lines[1:-1])
 
 
 def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
-    # here and not above: it brings transformers, for which the page need not wait
+    # imported here, because it imports transformers, for which the page must not wait
     from specdec.experiments import Settings, summarize
 
     _checked(_HEADER, header, "line 1: ")
@@ -214,7 +214,7 @@ def _summarized(header: dict[str, Any], lines: list[str]) -> dict[str, Any]:
         name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()
     }
     plain.pop("prompts_sha256", None)
-    # the prompts themselves are not needed, only how many there are
+    # only the number of prompts is needed
     plain["prompts"] = ("",) * plain["prompts"]
     try:
         settings = Settings(**plain)
@@ -229,7 +229,7 @@ def _run(line: str, number: int) -> dict[str, Any]:
 
 
 def _first(text: str, line: str) -> dict[str, Any]:
-    """The whole file where it is one object, however it is laid out, else its first line."""
+    """The whole file if it is one JSON object, in any layout, otherwise its first line."""
     try:
         return _json(text, "the file")
     except ValueError:
@@ -251,6 +251,6 @@ def _no_number(name: str) -> None:
 
 
 def _checked(adapter: TypeAdapter[Any], value: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """The value as it came: what reads it expects plain data, and more of it than is checked."""
+    """The unchanged value. Its readers expect plain data, including parts that are not checked here."""
     check(adapter, value, where)
     return value

@@ -72,7 +72,7 @@ def figure(summary: Summary) -> go.Figure:
 def sentence(summary: Summary) -> str:
     """The fastest k for each number of texts, its gain, and the consequence for serving."""
     best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
-    told = [f"{at_once}: {_told(row)}" for at_once, row in best.items()]
+    lines = [f"{at_once}: {_told(row)}" for at_once, row in best.items()]
     few, many = best[min(best)], best[max(best)]
     ends = ""
     if many["k"][0] < few["k"][0] and many["gain"]["value"] < FULL < few["gain"]["value"]:
@@ -80,7 +80,7 @@ def sentence(summary: Summary) -> str:
             " Alone, guesses fill rows of a forward that would be idle; in a full batch each row is "
             "somebody's token already: a server drafts the less, the more it has to do."
         )
-    return f"Fastest (tokens per second, times k = 0) by texts at once: {listed(told, '; ')}.{ends}"
+    return f"Fastest (tokens per second, times k = 0) by texts at once: {listed(lines, '; ')}.{ends}"
 
 
 def fastest(rows: Rows) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What the panel shows of one summary: plain data, from the shipped results or those of `--results FILE`."""
+"""The panel's view of one summary as plain data, from the committed results or from `--results FILE`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ View = dict[str, Any]
 
 @answers
 def shipped(_: Any) -> Answer:
-    """The view of the server's results.
+    """The view of the server's results, or an error if there are none.
 
-    It is that of `--results FILE` where one was given, else that of the committed results, with figures that
-    the paper does not have. An error says that there are none.
+    It shows `--results FILE` if one was given. Otherwise it shows the committed results, with figures that
+    the paper does not have.
     """
     if (own := files.own()) is not None:
         return view(own)
@@ -37,7 +37,7 @@ def shipped(_: Any) -> Answer:
 
 
 def view(summary: words.Summary) -> View:
-    """Everything that is shown of one summary."""
+    """The whole view of one summary."""
     methods = [method for method in METHODS if method in summary["acceptance"]]
     of_method = [figure(summary, method) for method in methods for figure in (_tokens, _increments)]
     return {

@@ -18,7 +18,7 @@ Table = dict[str, Any]
 def title(summary: Summary) -> str:
     """The pair, the amount of text, and the machine."""
     pair, settings, versions = summary["pair"], summary["settings"], summary["versions"]
-    # an unfinished experiment has fewer than it was asked for
+    # an unfinished experiment has fewer tokens than planned
     fewest = min((point["tokens"] for point in summary["points"]), default=0)
     parts = [
         f"Target {pair.get('target', '?')}",
