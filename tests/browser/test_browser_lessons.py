@@ -211,7 +211,7 @@ def test_from_outside_a_lesson_is_opened_at_a_step_with_its_answer(visit):
     expect(page.locator(".lesson .verdict")).to_contain_text("one behind the other")
 
 
-@pytest.mark.parametrize("link", ["#text .ratio", "#statistics .main-figure a"])
+@pytest.mark.parametrize("link", ["#text .account .sum", "#statistics .main-figure a"])
 def test_beside_how_fast_a_run_was_the_lesson_says_why(link, visit):
     page = visit("?trace=wide-tree")
     page.evaluate("window.isTheSamePage = true")

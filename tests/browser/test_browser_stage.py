@@ -197,7 +197,7 @@ def test_a_saved_run_holds_plain_decoding_and_shows_its_lanes_when_it_is_opened(
 
 
 @pytest.mark.parametrize(
-    "touched", ["#text .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"]
+    "touched", ["#text .tokens .token.accepted", "#tree .drawing .node", "#race .step", "#stepper input"]
 )
 def test_whoever_touches_what_is_shown_pauses_it(tab, touched):
     page = tab((1280, 720))
