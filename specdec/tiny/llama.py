@@ -13,20 +13,30 @@ BLOCK = 32
 
 
 def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
-    """An untrained model whose blocks start as the identity."""
-    torch.manual_seed(recipe.seed)
+    """An untrained model of the story pair."""
+    return identity_model(shape, recipe.vocab_size, recipe.context, recipe.seed, is_tied=True, end_id=0)
+
+
+def identity_model(
+    shape: Shape, vocab_size: int, context: int, seed: int, *, is_tied: bool, end_id: int | None
+) -> LlamaForCausalLM:
+    """An untrained model whose blocks start as the identity.
+
+    is_tied: whether the output uses the embedding's weights. end_id: the token that begins and ends texts.
+    """
+    torch.manual_seed(seed)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=recipe.vocab_size,
+            vocab_size=vocab_size,
             hidden_size=shape.width,
             intermediate_size=shape.inner,
             num_hidden_layers=shape.layers,
             num_attention_heads=shape.heads,
             num_key_value_heads=shape.heads,
-            max_position_embeddings=recipe.context,
-            tie_word_embeddings=True,
-            bos_token_id=0,
-            eos_token_id=0,
+            max_position_embeddings=context,
+            tie_word_embeddings=is_tied,
+            bos_token_id=end_id,
+            eos_token_id=end_id,
             pad_token_id=None,
         )
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
+from specdec.tiny.llama import identity_model
 from specdec.tiny.recipe import Shape
 
 
@@ -30,24 +31,7 @@ def partial_model(shape: Shape, embedding: Tensor, ids: Tensor, context: int, se
     embedding: the target's, [vocabulary, its width]. Input and output start from the principal directions of
     the embedding, and each block starts as the identity.
     """
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=len(ids),
-        hidden_size=shape.width,
-        intermediate_size=shape.inner,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        max_position_embeddings=context,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
-    )
-    model = LlamaForCausalLM(config)
-    for layer in model.model.layers:
-        nn.init.zeros_(layer.self_attn.o_proj.weight)
-        nn.init.zeros_(layer.mlp.down_proj.weight)
+    model = identity_model(shape, len(ids), context, seed, is_tied=False, end_id=None)
     embedding = embedding.float()
     some = embedding[ids] - embedding[ids].mean(0)
     directions = torch.linalg.svd(some, full_matrices=False).Vh[: shape.width]

@@ -23,7 +23,6 @@ from tests.helpers.tiny_checkpoints import (
 
 TREE = ("llama", "qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2", "opt", "gpt_neox")
 SEQUENCE = ("mpt", "bloom", "gpt_neo")
-AR = ("mamba",)
 LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
 # Softmax in float32 whatever the dtype of the model.
 SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
