@@ -28,12 +28,13 @@ from components.guard import hosts, limits, routes
 from components.guard.addresses import address
 from components.guard.bodies import Arriving, Bounds, Refused, again, check_values, collected
 from components.guard.kept import Kept
-from components.guard.line import Line
+from components.guard.line import Line, Place
 from components.guard.pace import FAILED, REFUSED, SECOND, UNIT_BYTES, Purses
 from components.guard.sessions import Sessions
 
-AT_ONCE = 2
-"""Questions of the laboratories that are computed at once. They share the machine with the decoder."""
+AT_ONCE = 1
+"""Questions of the laboratories that are computed at once. They share the machine with the decoder, so the next one
+begins after a pause as long as the last one's computation."""
 _DRAIN = 1.0
 """Seconds that a refused client has to finish sending. Many clients read no answer before they have sent
 all.
@@ -131,10 +132,12 @@ class Guard:
     async def _asked(self, app: Any, scope: Any, body: bytes, receive: Any, send: Any, visitor: str) -> None:
         """Compute an answer in this visitor's turn. It is sent after the turn, because the client may read
         slowly."""
-        async with self._turn(visitor, receive):
+        async with self._turn(visitor, receive) as place:
             start = time.monotonic()
             status, headers, answer = await collected(app, scope, again(body, receive))
-            self.purses.pay(visitor, int((time.monotonic() - start) * SECOND))
+            seconds = time.monotonic() - start
+            self.purses.pay(visitor, int(seconds * SECOND))
+            place.rest = seconds
         if self.unsent[visitor] + len(answer) > limits.current().unsent_bytes:
             raise Refused(429, "your address has not taken the answers that were sent to it before")
         self.unsent[visitor] += len(answer)
@@ -145,21 +148,20 @@ class Guard:
             self.unsent -= Counter({visitor: len(answer)})
 
     @asynccontextmanager
-    async def _turn(self, visitor: str, receive: Any) -> AsyncIterator[None]:
+    async def _turn(self, visitor: str, receive: Any) -> AsyncIterator[Place]:
         """This visitor's turn to compute. ConnectionError if the visitor leaves before the turn."""
-        place = self.questions.place(visitor, limits.current().questions_per_visitor)
-        coming = asyncio.ensure_future(place.__aenter__())
+        waiting = self.questions.place(visitor, limits.current().questions_per_visitor)
+        coming = asyncio.ensure_future(waiting.__aenter__())
         leaving = asyncio.ensure_future(receive())
         await asyncio.wait([coming, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not coming.done():
             coming.cancel()
             raise ConnectionError("the client left")
         leaving.cancel()
-        coming.result()
         try:
-            yield
+            yield coming.result()
         finally:
-            await place.__aexit__(None, None, None)
+            await waiting.__aexit__(None, None, None)
 
     def _headers(self, scope: Any, message: Any) -> list[tuple[bytes, bytes]]:
         """The headers that are added to every answer."""

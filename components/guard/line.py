@@ -10,8 +10,16 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from components.guard.bodies import Refused
+
+
+@dataclass
+class Place:
+    """A place in which one request computes. rest: seconds that the place stays empty afterwards."""
+
+    rest: float = 0.0
 
 
 class Line:
@@ -22,15 +30,22 @@ class Line:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def place(self, address: str, most: int) -> AsyncIterator[None]:
+    async def place(self, address: str, most: int) -> AsyncIterator[Place]:
         """A place, as soon as it is this address's turn. `Refused` if `most` requests of the address already
         wait."""
         await self._take(address, most)
+        place = Place()
         try:
-            yield
+            yield place
         finally:
-            self._free += 1
-            self._call()
+            if place.rest:
+                asyncio.get_running_loop().call_later(place.rest, self._release)
+            else:
+                self._release()
+
+    def _release(self) -> None:
+        self._free += 1
+        self._call()
 
     async def _take(self, address: str, most: int) -> None:
         own = self._waiting.setdefault(address, deque())
@@ -49,8 +64,7 @@ class Line:
         if mine in self._waiting.get(address, ()):
             self._waiting[address].remove(mine)
         if mine.done() and not mine.cancelled():  # cancelled after its turn had come
-            self._free += 1
-            self._call()
+            self._release()
 
     def _call(self) -> None:
         while self._free and self._waiting:

@@ -24,6 +24,8 @@ UNIT_BYTES = 16_384
 """Bytes of an answer that cost one unit."""
 LONGEST = 5.0
 """The longest wait of a request, in seconds."""
+LATE = 1.0
+"""Seconds until a request learns that it is refused for the purse's sake."""
 _ADDRESSES = 4096
 """Purses that are remembered: the most recently used ones."""
 
@@ -57,9 +59,14 @@ class Purses:
         return max(0.0, -held / rate)
 
     async def wait(self, address: str, cost: int) -> None:
-        """Pay, and wait as long as needed. `Refused` if the wait would be too long."""
+        """Pay, and wait as long as needed.
+
+        `Refused` if the wait would be too long. A refusal comes late: otherwise an attacker who asks again at once
+        would keep the server busy with refusals.
+        """
         seconds = self.pay(address, cost)
         if seconds > LONGEST:
+            await asyncio.sleep(LATE)
             raise Refused(429, "too many requests from your address; wait a few seconds")
         if seconds:
             await asyncio.sleep(seconds)

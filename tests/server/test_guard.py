@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import re
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -514,6 +515,18 @@ def test_a_place_that_was_called_and_left_at_once_goes_to_the_next():
     assert asyncio.run(run())
 
 
+def test_a_place_rests_after_its_computation():
+    async def run():
+        line, loop = Line(1), asyncio.get_running_loop()
+        async with line.place("a", 3) as place:
+            place.rest = 0.1
+        left = loop.time()
+        async with line.place("b", 3):
+            return loop.time() - left
+
+    assert asyncio.run(run()) >= 0.09
+
+
 # ---------------------------------------------------------------- pace
 
 
@@ -536,9 +549,11 @@ def test_who_asks_far_too_much_is_refused_and_soon_welcome_again(bounds):
     purses = Purses(lambda: now[0])
     for _ in range(100):
         purses.pay("a", 500)
+    started = time.monotonic()
     with pytest.raises(Refused, match="too many requests from your address") as refused:
         asyncio.run(purses.wait("a", 1))
     assert refused.value.status == 429
+    assert time.monotonic() - started >= 0.9 * pace.LATE
     now[0] += 2 * pace.LONGEST + 0.1
     asyncio.run(purses.wait("a", 1))
 

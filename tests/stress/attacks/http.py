@@ -165,7 +165,7 @@ async def missing_updates(url: str, seconds: float) -> dict[str, int]:
     """All updates of a long run, asked for again and again: 150 bytes ask for megabytes."""
     site = await asyncio.to_thread(Site, url)
     async with client(url) as http:
-        visit = await site.generate(http, length=400, k=64, topology="batch", baseline=True)
+        visit = await site.generate(http, length=400, k=16, baseline=False)
     run = visit.updates[0]["run"]
     return await _asking(url, seconds, "feed", "missing", lambda: {"run": run, "seq": 0})
 
