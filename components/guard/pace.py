@@ -61,8 +61,8 @@ class Purses:
     async def wait(self, address: str, cost: int) -> None:
         """Pay, and wait as long as needed.
 
-        `Refused` if the wait would be too long. A refusal comes late: otherwise an attacker who asks again at once
-        would keep the server busy with refusals.
+        `Refused` if the wait would be too long. A refusal comes late: otherwise an attacker who asks again at
+        once would keep the server busy with refusals.
         """
         seconds = self.pay(address, cost)
         if seconds > LONGEST:
