@@ -4,7 +4,7 @@ import { percent } from "../shared/labels.js";
 
 const JOINTLY =
   "; traversal verification decides on several positions at once, so single ones may lie above their own optimum";
-const LARGE = "several drafts of so large a vocabulary, for which it takes too long to work out";
+const LARGE = "so many drafts, or of so large a vocabulary, that it takes too long to work out";
 
 // The share of the optimum and its terms in words. reached: the sums of `Totals`.
 export function reachedWords({ reached, rounds }, setup) {

@@ -33,8 +33,8 @@ from components.guard.pace import FAILED, REFUSED, SECOND, UNIT_BYTES, Purses
 from components.guard.sessions import Sessions
 
 AT_ONCE = 1
-"""Questions of the laboratories that are computed at once. They share the machine with the decoder, so the next one begins
-after a pause as long as the last one's computation.
+"""Questions of the laboratories that are computed at once. They share the machine with the decoder, so the
+next one begins after a pause as long as the last one's computation.
 """
 _DRAIN = 1.0
 """Seconds that a refused client has to finish sending. Many clients read no answer before they have sent

@@ -91,38 +91,38 @@ class _Arrivals:
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         order = np.argsort(m)
-        probabilities = np.empty(len(m))
-        for some, heavy in self._in_blocks(m[order]):
-            probabilities[order[some]] = self._integral(m[order[some]], heavy)
+        ordered, probabilities, heavy = m[order], np.empty(len(m)), self._heavy_counts()
+        count, arrived = next(heavy)
+        most = max(1, _BLOCK // arrived.size)
+        for start in range(0, len(m), most):
+            some = ordered[start : start + most]
+            light = np.cumsum(_counts_of_light(self.sums[:, some], self.times, self.n), 1)[:, ::-1]
+            fewer, counts = np.empty((len(some), len(self.times))), self.counts[some]  # Pr[N(t) < n]
+            for wanted in np.unique(counts):
+                while count < wanted:
+                    count, arrived = next(heavy)
+                same = slice(*np.searchsorted(counts, [wanted, wanted + 1]))
+                fewer[same] = np.einsum("jt,sjt->st", arrived, light[same])
+            probabilities[order[start : start + most]] = self._integral(some, fewer)
         probabilities = np.where(m < self.n, 1.0, np.clip(probabilities, 0.0, 1.0))
         return np.where(m == self.size, 0.0, probabilities)
 
-    def _in_blocks(self, m: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Indices into the sorted m, and the counts of heavy arrivals in their sets.
-
-        The counts are Pr[j heavy tokens have arrived] for j < n, [n, times].
-        """
+    def _heavy_counts(self) -> Iterator[tuple[int, np.ndarray]]:
+        """For 0, 1, ... heavy tokens: Pr[j of them have arrived] for j < n, [n, times], in one array."""
         arrived = np.zeros((self.n, len(self.times)))
         arrived[0] = 1
-        counts = self.counts[m]
-        most = max(1, _BLOCK // arrived.size)
-        for count in range(counts[-1] + 1):
-            if count:
-                rate = self.heavy[count - 1] * self.times
-                more = arrived[:-1] * -np.expm1(-rate)
-                arrived *= np.exp(-rate)
-                arrived[1:] += more
-            first, end = np.searchsorted(counts, [count, count + 1])
-            for start in range(first, end, most):
-                yield np.arange(start, min(start + most, end)), arrived
+        yield 0, arrived
+        for count, q in enumerate(self.heavy, start=1):
+            rate = q * self.times
+            more = arrived[:-1] * -np.expm1(-rate)
+            arrived *= np.exp(-rate)
+            arrived[1:] += more
+            yield count, arrived
 
-    def _integral(self, m: np.ndarray, heavy: np.ndarray) -> np.ndarray:
+    def _integral(self, m: np.ndarray, fewer: np.ndarray) -> np.ndarray:
+        """The probabilities of the sets m, [sets]. fewer: Pr[N(t) < n], [sets, times]."""
         c, times = self.rest[m, None], self.times
         inside = 1 - np.minimum(c, 1.0)
-        fewer = heavy.sum(0)  # Pr[N(t) < n], [times] or [sets, times]
-        if self.sums[0, -1]:
-            light = np.cumsum(_counts_of_light(self.sums[:, m], times, self.n), 1)
-            fewer = np.einsum("jt,sjt->st", heavy, light[:, ::-1])
         # at later times e^-ct or the Poisson probability is zero, and its terms would overflow
         poisson = _counts_of_light(inside.T, np.minimum(times, 4 * self.n + 2000), self.n).sum(1)
         difference = c * times * np.exp(-c * times) * (fewer - poisson)
