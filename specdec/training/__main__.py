@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stories", type=Path, required=True, help="texts, separated by <|endoftext|>")
     parser.add_argument("--work", type=Path, required=True, help="folder of records and checkpoints")
     parser.add_argument("--out", type=Path, default=SMOLLM2_DRAFT, help="folder of the draft")
-    parser.add_argument("--records", type=int, default=10, help="files of 32,768 tokens to learn from")
-    parser.add_argument("--minutes", type=float, default=15.0, help="of processor time, for the draft")
+    parser.add_argument("--records", type=int, default=10, help="at least; all in the work folder are used")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of processor time, for the draft")
     train(
         Settings(**{name: value for name, value in vars(parser.parse_args(given)).items() if name != "pair"})
     )
