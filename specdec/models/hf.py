@@ -31,6 +31,8 @@ class HFModel:
 
     Raises ValueError for an encoder-decoder and for a model that has no head or is not causal.
 
+    files: the checksum of the files that the module was read from (`verdicts.files_checksum`), unchanged
+    since; a model that has passed the self-check here before is then not checked again.
     capability: what the self-check found it can do. capability_reason: a sentence for the user. note: what
     else a user has to know: its own cache is wrong, or it was not checked on longer texts; else "".
     decoder: our own forward on its weights; None where sessions call the module.
@@ -47,13 +49,14 @@ class HFModel:
     capability_reason: str
     note: str
 
-    def __init__(self, model: PreTrainedModel, name: str | None = None):
+    def __init__(self, model: PreTrainedModel, name: str | None = None, files: str | None = None):
         if getattr(model.config, "is_encoder_decoder", False):
             raise ValueError(f"{type(model).__name__} is an encoder-decoder, not a causal language model")
         self.module = model
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
+        self.files = files
         self._weights = Weights.of(model)
-        self._prepared = prepare(model, self.name)
+        self._prepared = prepare(model, self.name, files)
 
     def __getattr__(self, name: str) -> Any:
         if name in _STATE:

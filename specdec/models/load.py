@@ -19,6 +19,7 @@ from specdec.models.kernels.packing import round_matrices
 from specdec.models.memory import place
 from specdec.models.progress import Progress, Report, silent
 from specdec.models.source import Source, config_problem, find_source
+from specdec.models.verdicts import files_checksum
 
 _reading = threading.Lock()
 """transformers has one hook for the progress of all loads, so weights are read for one model at a time."""
@@ -65,7 +66,8 @@ def load_hf_model(
     if rounded:
         round_matrices(model)
     report(Progress("checking", source.name))
-    return HFModel(model, _shown_name(source.name))
+    files = None if rounded or placement != torch.device("cpu") else files_checksum(folder)
+    return HFModel(model, _shown_name(source.name), files)
 
 
 def checked_device(device: str | torch.device) -> torch.device | None:

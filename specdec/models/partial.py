@@ -22,6 +22,7 @@ from specdec.models.hf import HFModel
 from specdec.models.kernels.packing import round_matrices
 from specdec.models.load import ROUNDED, checked_device, checked_dtype
 from specdec.models.partial_head import PartialHead
+from specdec.models.verdicts import files_checksum
 
 CONFIG, WEIGHTS = "partial.json", "model.safetensors"
 """Files of such a draft: the configuration of a Llama, and its weights."""
@@ -52,10 +53,17 @@ def is_partial(folder: Path) -> bool:
     return os.path.isfile(folder / CONFIG)  # unlike `Path.is_file`, this accepts any text as a path
 
 
-def load_partial(folder: Path, target: PreTrainedModel, device: str = "auto", dtype: str = "auto") -> HFModel:
+def load_partial(
+    folder: Path,
+    target: PreTrainedModel,
+    device: str = "auto",
+    dtype: str = "auto",
+    target_files: str | None = None,
+) -> HFModel:
     """The draft in a folder, for this target.
 
-    device and dtype: as for `load_pair`; "auto" is the target's dtype.
+    device and dtype: as for `load_pair`; "auto" is the target's dtype. target_files: the checksum of the
+    target's files.
     ValueError if the draft is broken, or was made for another target.
     """
     name = "/".join(folder.parts[-2:])
@@ -76,7 +84,10 @@ def load_partial(folder: Path, target: PreTrainedModel, device: str = "auto", dt
         model.to(checked_device(device) or target.device)  # type: ignore[arg-type]  # a method, decorated
         if dtype == ROUNDED:
             round_matrices(model)
-        return HFModel(model, name)
+        files = None
+        if target_files is not None and dtype != ROUNDED:
+            files = f"{target_files} {files_checksum(folder)}"
+        return HFModel(model, name, files)
     except (OSError, ValueError, LookupError, RuntimeError, TypeError, SafetensorError) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(f"{name!r} can't draft for this target: {cause}") from error

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
+from specdec.models import verdicts
 from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
 from specdec.models.lean import KNOWN
@@ -25,16 +27,50 @@ from specdec.models.weights import check_sound, evaluating
 
 CHECKED = 20
 """Tokens that the check on the model itself reaches."""
+TREES = "scores a tree of drafts in one forward, as plain forwards do"
+"""Why a model is used for trees, in words."""
 
 
-def prepare(module: PreTrainedModel, name: str) -> PreparedModel:
+def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
     """Checks a module and chooses its kind of session.
 
+    files: the checksum of the files that it was read from; a remembered verdict on them replaces the check.
     ValueError, with the model's name, if it can't be run as a causal language model.
     """
     with explained(name), evaluating(module), torch.inference_mode():
+        path = verdicts.path_of(module, files)
+        remembered = None if path is None else _remembered(module, name, path)
+        if remembered is not None:
+            return remembered
         check_sound(module)
-        return _Search(module, name).best()
+        model = _Search(module, name).best()
+        if path is not None and model.kind is COMPILED and not model.note:
+            verdicts.remember(path, model)
+        return model
+
+
+def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel | None:
+    """The module on the compiled forward, if the verdict in this file says that it passed the self-check.
+
+    None where there is no verdict, or where the forward gives other logits than the one that was checked.
+    """
+    verdict = verdicts.recall(path)
+    if verdict is None:
+        return None
+    model = PreparedModel(
+        name=name,
+        module=module,
+        config=module.config.get_text_config(decoder=True),
+        device=torch.device("cpu"),
+        dtype=module.dtype,
+        vocab_size=verdict.vocab_size,
+        context_length=verdict.context_length,
+        kind=PLAIN,
+    )
+    compiled = with_decoder(model, COMPILED)
+    if compiled is None or verdicts.fingerprint(compiled) != verdict.logits:
+        return None
+    return _explained(compiled, TREES)
 
 
 def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | None:
@@ -85,7 +121,7 @@ class _Search:
         if tree is None:
             tree, tree_fault = self._first(tree_kinds(config))
         if tree is not None:
-            return _explained(tree, "scores a tree of drafts in one forward, as plain forwards do")
+            return _explained(tree, TREES)
         sequence, fault = self._first(sequence_kinds(config))
         if sequence is not None:
             return _explained(sequence, f"takes single sequences as drafts: with a tree mask it {tree_fault}")

@@ -84,7 +84,7 @@ class PlainForwards:
     def __init__(self, module: PreTrainedModel, device: torch.device):
         self.module = module
         self.device = device
-        self.tokens = _ordinary_tokens(module)
+        self.tokens = ordinary_tokens(module)
         self.vocab_size = self._checked_vocab_size()
         self._rows: dict[Line, Tensor] = {}
 
@@ -235,7 +235,7 @@ def in_words(exception: Exception) -> str:
     return f"{type(exception).__name__} ({' '.join(str(exception).split())[:80]})"
 
 
-def _ordinary_tokens(module: PreTrainedModel) -> list[int]:
+def ordinary_tokens(module: PreTrainedModel) -> list[int]:
     """Token ids spread over the vocabulary, without the special ones; the same on every run."""
     config = module.config.to_dict()
     special = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 
+import torch
 from llvmlite import binding
 from numba import config
 
@@ -19,3 +20,12 @@ def has(feature: str) -> bool:
 def multiplies_and_adds() -> bool:
     """Whether it has fused multiply-add; without it each would be a function call."""
     return platform.machine().lower() in ("arm64", "aarch64") or has("fma")
+
+
+def description() -> str:
+    """The processor and its features that Numba compiles for, and the instructions that torch uses."""
+    named = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
+    features = config.CPU_FEATURES  # type: ignore[attr-defined]
+    if features is None:
+        features = ",".join(name for name, there in sorted(binding.get_host_cpu_features().items()) if there)
+    return f"{named} {features} {torch.backends.cpu.get_cpu_capability()}"

@@ -1,0 +1,121 @@
+"""Remembers which models have passed the self-check, so that a later start need not repeat it.
+
+A verdict is about bytes: the files of the weights, the code of the forward, the versions of the libraries and
+the processor. Its file is named by a checksum of all of these and lies in a private folder. It holds a
+checksum of the logits that the checked forward gave; a start compares it with the logits that the forward
+gives now. Where anything differs, the model is checked again.
+
+Only the compiled forward has verdicts, because its logits are the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import threading
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedModel
+
+from specdec.models.base import PreparedModel
+from specdec.models.kernels.compiled import crew
+from specdec.models.lean import KNOWN
+from specdec.models.selfcheck import PREFIX_LENGTH, SCRIPTS, ordinary_tokens
+from specdec.private_cache import private_folder
+
+FOLDER = "verdicts"
+LIBRARIES = ("torch", "transformers", "numpy", "numba", "llvmlite")
+MOST_HASHED = 2 << 30
+"""Bytes of weights up to which a folder gets a verdict: for larger ones the checksum takes long as well."""
+
+
+class Verdict(NamedTuple):
+    """What the self-check found of a model that runs on the compiled forward.
+
+    logits: SHA-256 of the logits of `fingerprint`, in hexadecimal digits.
+    """
+
+    vocab_size: int
+    context_length: int
+    logits: str
+
+
+def files_checksum(folder: Path) -> str | None:
+    """SHA-256 over names and contents of a model's files; None where there are too many bytes."""
+    files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
+    if sum(file.stat().st_size for file in files) > MOST_HASHED:
+        return None
+    total = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            total.update(f"{file.name} {hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
+    """The file of the verdict on a module; None without a private folder, or where no verdict is possible.
+
+    files: the checksum of the files that the module was read from.
+    """
+    if files is None or type(module) not in KNOWN or module.device.type != "cpu" or crew() is None:
+        return None
+    folder = private_folder(FOLDER)
+    about = [files, type(module).__name__, str(module.dtype), conditions()]
+    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()
+    return folder and folder / f"{name}.json"
+
+
+def recall(path: Path) -> Verdict | None:
+    """The verdict in this file; None where there is none, or a damaged one."""
+    try:
+        verdict = Verdict(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    sizes = verdict.vocab_size, verdict.context_length
+    return verdict if all(type(size) is int and size > 0 for size in sizes) else None
+
+
+def remember(path: Path, model: PreparedModel) -> None:
+    """Writes the verdict on a checked model. A process that is stopped leaves no half of it."""
+    verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model))
+    new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+    try:
+        new.write_text(json.dumps(verdict._asdict()))
+        new.chmod(0o600)
+        new.replace(path)
+    except OSError:  # the disk is full: the next start checks again
+        new.unlink(missing_ok=True)
+
+
+def fingerprint(model: PreparedModel) -> str:
+    """SHA-256 of the logits that the model's session gives for a prefix and a tree."""
+    tokens = ordinary_tokens(model.module)
+    parents = SCRIPTS["tree"][0].parents
+    session = model.session()
+    session.prefill(tokens[:PREFIX_LENGTH])
+    logits = session.forward(torch.tensor(tokens[PREFIX_LENGTH:][: len(parents)]), parents)
+    return hashlib.sha256(logits.contiguous().numpy().tobytes()).hexdigest()
+
+
+def conditions() -> list[str]:
+    """Everything besides the weights on which the bits of a compiled forward depend."""
+    from specdec.models.kernels.processor import description
+
+    versions = [f"{name} {version(name)}" for name in LIBRARIES]
+    return [code(), platform.python_version(), platform.machine(), description(), *versions]
+
+
+@lru_cache(maxsize=1)
+def code() -> str:
+    """SHA-256 of the source files of `specdec.models`."""
+    folder = Path(__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        total.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return total.hexdigest()

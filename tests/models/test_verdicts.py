@@ -1,0 +1,167 @@
+"""A model that passed the self-check is checked again only if anything that its verdict is about changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import specdec
+from specdec.models import load_hf_model, prepare, verdicts
+from specdec.models.kernels import decoder
+from specdec.models.kernels.compiled import crew
+from specdec.private_cache import VARIABLE
+from specdec.shipped import EMBEDDED
+
+pytestmark = pytest.mark.skipif(crew() is None, reason="without the compiled forward nothing is remembered")
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """The names of the models that are checked from now on."""
+    searched, names = prepare._Search, []
+
+    def counting(module, name):
+        names.append(name)
+        return searched(module, name)
+
+    monkeypatch.setattr(prepare, "_Search", counting)
+    return names
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, checks):
+    """A model whose verdict is remembered in a cache of its own."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    shutil.copytree(EMBEDDED / "draft", tmp_path / "model")
+    load(tmp_path / "model")
+    assert len(checks) == 1
+    checks.clear()
+    return tmp_path / "model"
+
+
+def load(folder, **options):
+    return load_hf_model(folder, "cpu", **{"dtype": "float32"} | options)
+
+
+def verdict_file(folder):
+    (path,) = (folder.parent / "cache" / "specdec" / verdicts.FOLDER).iterdir()
+    return path
+
+
+def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, checks):
+    first, second = (specdec.load_pair(folder, device="cpu", dtype="float32") for _ in range(2))
+    assert checks == []
+    assert second.target.decoder is not None
+    assert second.target.capability == "tree"
+    assert "as plain forwards do" in second.target.capability_reason
+    text = {"max_new_tokens": 20, "seed": 1, "method": "ar"}
+    unremembered = specdec.ModelPair(second.target.module, None, second.tokenizer)
+    assert len(checks) == 1
+    for name in ("vocab_size", "context_length", "capability", "note", "arithmetic"):
+        assert getattr(second.target, name) == getattr(unremembered.target, name)
+    texts = {specdec.generate(pair, "Once", **text).text for pair in (first, second, unremembered)}
+    assert len(texts) == 1
+
+
+def test_other_weights_are_checked(folder, checks):
+    weights = load_file(folder / WEIGHTS)
+    weights["model.norm.weight"][0] += 0.5
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    load(folder)
+    assert len(checks) == 1
+
+
+def test_another_configuration_is_checked(folder, checks):
+    entries = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(entries | {"rms_norm_eps": 1e-3}))
+    load(folder)
+    assert len(checks) == 1
+
+
+def test_another_dtype_is_checked(folder, checks):
+    load(folder, dtype="bfloat16")
+    assert len(checks) == 1
+
+
+def test_rounded_weights_are_checked(folder, checks):
+    """They are not those of the files."""
+    load(folder, dtype="int8")
+    load(folder, dtype="int8")
+    assert len(checks) == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("specdec.models.verdicts", "version"),
+        ("specdec.models.verdicts", "code"),
+        ("specdec.models.kernels.processor", "description"),
+    ],
+)
+def test_other_libraries_code_or_processors_are_checked(folder, checks, monkeypatch, place, name):
+    monkeypatch.setattr(f"{place}.{name}", lambda *_: "another one")
+    load(folder)
+    assert len(checks) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"vocab_size": "many"}', "\x00" * 100])
+def test_a_damaged_verdict_is_replaced(folder, checks, content):
+    path = verdict_file(folder)
+    good = path.read_text()
+    path.write_text(content)
+    load(folder)
+    assert len(checks) == 1
+    assert path.read_text() == good
+
+
+@pytest.mark.parametrize("entry", ["logits", "vocab_size"])
+def test_a_verdict_with_a_changed_entry_is_replaced(folder, checks, entry):
+    path = verdict_file(folder)
+    good = json.loads(path.read_text())
+    path.write_text(json.dumps(good | {entry: "0" * 64 if entry == "logits" else -1}))
+    load(folder)
+    assert len(checks) == 1
+    assert json.loads(path.read_text()) == good
+
+
+def test_a_forward_that_computes_something_else_is_checked(folder, checks, monkeypatch):
+    """The files are the same, but what was packed from them is not."""
+    pack = decoder.pack
+    monkeypatch.setattr(decoder, "pack", lambda weight, bias, kind: pack(weight * 1.01, bias, kind))
+    model = load(folder)
+    assert len(checks) == 1
+    assert model.arithmetic.startswith("lean")
+
+
+def test_a_cache_that_others_could_write_is_not_used(folder, checks, caplog):
+    verdict_file(folder).chmod(0o666)
+    load(folder)
+    assert len(checks) == 1
+    assert "Nothing is cached" in caplog.text
+
+
+def test_a_model_in_memory_is_always_checked(folder, checks):
+    module = load(folder).module
+    checks.clear()
+    specdec.models.HFModel(module)
+    specdec.models.HFModel(module)
+    assert len(checks) == 2
+
+
+def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
+    model = load(folder)
+    model.module.half()
+    model.session()
+    assert len(checks) == 1
+    assert model.dtype == torch.float16
+
+
+def test_large_models_have_no_checksum(folder, monkeypatch, checks):
+    monkeypatch.setattr(verdicts, "MOST_HASHED", 10)
+    load(folder)
+    assert len(checks) == 1
