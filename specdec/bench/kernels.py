@@ -51,7 +51,7 @@ def main() -> None:
         write_json(options.json, {"machine": about, "rows": rows})
 
 
-def _measured(multiply: int, shape: tuple[int, int], times: int) -> list[dict[str, Any]]:
+def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int) -> list[dict[str, Any]]:
     inputs, outputs = shape
     weight = torch.randn(outputs, inputs)
     source = weight.bfloat16()
@@ -78,8 +78,8 @@ def _rounded(weight: Tensor) -> Tensor:
     return (weight / steps).round().clamp(-127, 127) * steps
 
 
-def _ours(multiply: int, weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:
-    function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(multiply)
+def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:
+    function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 7)(multiply(kind))
     packed = pack(weight, None, kind)
     out, block = torch.empty(len(x), layout.PART), packed.weights[0].nbytes
     most, blocks = layout.PART // layout.LANES, len(packed.weights)
@@ -88,8 +88,7 @@ def _ours(multiply: int, weight: Tensor, kind: str, x: Tensor) -> Callable[[], N
         for first in range(0, blocks, most):
             place = packed.weights.data_ptr() + first * block
             count = min(most, blocks - first)
-            number = layout.KINDS.index(kind)
-            function(number, place, block, x.shape[1], x.data_ptr(), len(x), out.data_ptr(), count)
+            function(place, block, x.shape[1], x.data_ptr(), len(x), out.data_ptr(), count)
 
     return run
 

@@ -41,7 +41,7 @@ def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
 
 def product(x: torch.Tensor, weight: torch.Tensor, kind: str) -> torch.Tensor:
     """x [rows, inputs] times a matrix [outputs, inputs] by the compiled tiles."""
-    multiply = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(compiled.crew().multiply)
+    multiply = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 7)(compiled.crew().multiply(kind))
     packed, rows, inputs = pack(weight, None, kind), *x.shape
     out = torch.full((rows, packed.outputs), torch.nan)
     part = torch.full((rows, layout.PART), torch.nan)
@@ -49,8 +49,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, kind: str) -> torch.Tensor:
     for first in range(0, len(packed.weights), layout.PART // layout.LANES):
         blocks = min(layout.PART // layout.LANES, len(packed.weights) - first)
         place = packed.weights.data_ptr() + first * block
-        kind_number = layout.KINDS.index(kind)
-        multiply(kind_number, place, block, inputs, x.data_ptr(), rows, part.data_ptr(), blocks)
+        multiply(place, block, inputs, x.data_ptr(), rows, part.data_ptr(), blocks)
         start, width = first * layout.LANES, blocks * layout.LANES
         out[:, start : start + width] = part[:, :width]
     if packed.scales is not None:
@@ -196,7 +195,7 @@ def test_the_switch_leaves_the_lean_forward(monkeypatch):
 
 @pytest.mark.parametrize("lacking", ["numba", "multiply-add", "compiler"])
 def test_whatever_is_lacking_leaves_the_lean_forward(lacking, monkeypatch, caplog):
-    def broken(folder):
+    def broken(*_):
         raise RuntimeError("no target")
 
     compiled._crew.cache_clear()
@@ -242,8 +241,13 @@ def compiled_once(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(folder))
         compiled._crew.cache_clear()
-        assert compiled.crew() is not None
+        compile_all()
     return folder / "specdec"
+
+
+def compile_all():
+    """Compiles the forward and one kind of products, or reads them from the cache."""
+    assert compiled.crew().multiply("float32")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -262,7 +266,7 @@ class Planted:
 
 def test_compiled_code_is_read_from_its_folder(cache):
     before = contents(cache)
-    assert compiled.crew() is not None
+    compile_all()
     assert contents(cache) == before
 
 
@@ -285,14 +289,14 @@ def test_a_damaged_cache_is_removed_and_compiled_again(cache, suffix, damage, ca
         data = path.read_bytes()
         path.write_bytes(data[: len(data) // 2] + (b"" if damage == "cut off" else bytes(len(data))))
     harmed = contents(cache)
-    assert compiled.crew() is not None
+    compile_all()
     assert caplog.text.count("is compiled again") == 1
     repaired = contents(cache)
     assert harmed.keys() == repaired.keys()
     assert all(repaired[name] != harmed[name] for name in harmed if name.endswith(suffix))
     caplog.clear()
     compiled._crew.cache_clear()
-    assert compiled.crew() is not None
+    compile_all()
     assert not caplog.text
 
 

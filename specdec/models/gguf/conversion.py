@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.weights import CONFIGS, config_of, names_of, weights_of
+from specdec.models.kernels.compiled import crew
 from specdec.private_cache import make_private, private_folder
 
 VERSION = 1
@@ -58,6 +60,8 @@ def converted(path: Path, report: Any) -> Path:
             return folder
         shutil.rmtree(folder, ignore_errors=True)
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
+        # most of compiling is done by LLVM, beside Python
+        threading.Thread(target=crew, name="specdec-compiler", daemon=True).start()
         try:
             _convert(path, new, report)
             (new / LIST).write_text(json.dumps(_listed(new)))

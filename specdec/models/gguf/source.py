@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,21 @@ from specdec.models.progress import Progress, Report, silent
 
 
 class GGUFSource:
-    """A model in a GGUF file. name: the name that was asked for. ValueError if the file can't be read."""
+    """A model in a GGUF file. name: the name that was asked for. ValueError if the file can't be read.
+
+    The header is read once, and the converted files are compared with their checksums once.
+    """
 
     def __init__(self, name: str, path: Path):
         self.name, self._path = name, path.resolve()
+        self._folder: Path | None = None
 
     def config(self) -> PreTrainedConfig:
         """The model's configuration; ValueError if the header is broken or describes no known model."""
+        return self._config
+
+    @cached_property
+    def _config(self) -> PreTrainedConfig:
         with _named(self.name):
             return read_config(self._path)
 
@@ -32,8 +41,10 @@ class GGUFSource:
         def tell(done: int, total: int) -> None:
             report(Progress("converting", self.name, done, total))
 
-        with _named(self.name):
-            return converted(self._path, tell)
+        if self._folder is None:
+            with _named(self.name):
+                self._folder = converted(self._path, tell)
+        return self._folder
 
 
 def is_gguf(path: Path) -> bool:

@@ -90,16 +90,16 @@ _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else
 
 
 @intrinsic
-def call_function(typingctx, address, kind, weights, block_bytes, inputs, x, rows, out, blocks):  # noqa: ARG001
+def call_function(typingctx, address, weights, block_bytes, inputs, x, rows, out, blocks):  # noqa: ARG001
     """Call `tiles.multiply` at its address: compiled apart, it is not optimised again with its callers."""
 
     def codegen(_context, builder, _signature, values):
-        address, *numbers = values
+        address, *numbers = values  # a pointer is passed like a number
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
         builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
         return ir.Constant(ir.IntType(8).as_pointer(), None)
 
-    return types.void(*(types.int64,) * 9), codegen
+    return types.void(*(types.int64,) * 8), codegen
 
 
 @inner()

@@ -15,6 +15,7 @@ import shutil
 import threading
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from specdec.models.kernels.crew import Crew
 from specdec.private_cache import make_private, private_folder
@@ -30,7 +31,8 @@ def crew() -> Crew | None:
         return _crew()
 
 
-_compiling = threading.Lock()
+_compiling = threading.RLock()
+"""Numba's folder for compiled code is a setting of the process."""
 
 
 @lru_cache(maxsize=1)
@@ -39,10 +41,26 @@ def _crew() -> Crew | None:
         from specdec.models.kernels.processor import multiplies_and_adds
 
         if multiplies_and_adds():
-            return _loaded(_version())
+            from specdec.models.kernels.forward import take_part
+
+            forward = _loaded(take_part, "void(int64, int64)")
+            called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
+            called.code = forward  # type: ignore[attr-defined]  # which lives as long
+            products = lru_cache(maxsize=None)(_product)  # which keeps them alive
+            return Crew(called, lambda kind: products(kind).address)
     except Exception as error:  # a compiler can fail in many ways, and nothing depends on it
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
     return None
+
+
+def _product(kind: str) -> Any:
+    """The compiled products of this kind of weights."""
+    from numba import types
+
+    from specdec.models.kernels.tiles import POINTERS, multiply
+
+    with _compiling:
+        return _loaded(multiply, types.void(POINTERS[kind], *(types.int64,) * 6))
 
 
 def _version() -> str:
@@ -51,40 +69,33 @@ def _version() -> str:
     return hashlib.sha256(sources).hexdigest()[:16]
 
 
-def _loaded(version: str) -> Crew:
-    """The forward from the cache; where the cache is damaged, it is removed and filled again, once."""
-    folder = private_folder(version)
+def _loaded(function: Any, signature: Any) -> Any:
+    """A function compiled or from the cache; where the cache is damaged, it is removed and filled again."""
+    folder = private_folder(_version())
     if folder is None or not any(folder.iterdir()):
-        return _compiled(folder)
+        return _compiled(function, signature, folder)
     try:
-        return _compiled(folder)
+        return _compiled(function, signature, folder)
     except Exception as error:  # a damaged file can raise anything
         logging.warning(
             "The compiled forward in %s is damaged (%s) and is compiled again", folder, type(error).__name__
         )
     shutil.rmtree(folder)
-    return _compiled(private_folder(version))
+    return _compiled(function, signature, private_folder(_version()))
 
 
-def _compiled(folder: Path | None) -> Crew:
-    """Read the compiled code from this folder, or compile it and write it there."""
+def _compiled(function: Any, signature: Any, folder: Path | None) -> Any:
+    """Read a function's compiled code from this folder, or compile it and write it there."""
     from numba import cfunc, config
-
-    from specdec.models.kernels.forward import take_part
-    from specdec.models.kernels.tiles import multiply
 
     cached, usual = folder is not None, config.CACHE_DIR  # type: ignore[attr-defined]
     if cached:
         config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     try:
-        product = cfunc(f"void({', '.join(['int64'] * 8)})", cache=cached)(multiply)
-        forward = cfunc("void(int64, int64)", cache=cached)(take_part)
+        result = cfunc(signature, cache=cached)(function)
     finally:
         config.CACHE_DIR = usual  # type: ignore[attr-defined]  # other code's cache lies elsewhere
     if folder is not None:
         make_private(folder)
-    assert product.address is not None
-    assert forward.address is not None
-    called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
-    called.code = product, forward  # type: ignore[attr-defined]  # which live as long
-    return Crew(called, product.address)
+    assert result.address is not None
+    return result

@@ -18,10 +18,10 @@ class Crew:
     done.
 
     take_part: the compiled forward; it takes the addresses of the shared words and of a call, or 0 to help.
-    multiply: address of the compiled products, for plans.
+    multiply: gives the address of the compiled products of a kind of weights, for plans.
     """
 
-    def __init__(self, take_part: Callable[[int, int], None], multiply: int):
+    def __init__(self, take_part: Callable[[int, int], None], multiply: Callable[[str], int]):
         self._take_part, self.multiply = take_part, multiply
         self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
         self._taken = threading.Lock()

@@ -149,7 +149,6 @@ class CompiledDecoder:
         self._held.append(layers)
         return _record(
             at.PLAN,
-            kind=at.KINDS.index(self.kind),
             item=at.BYTES[self.kind],
             width=self.width,
             heads=self.heads,
@@ -157,7 +156,7 @@ class CompiledDecoder:
             size=self.size,
             inner=self.inner,
             scale=self._float([scaling]),
-            multiply=self._crew.multiply,
+            multiply=self._crew.multiply(self.kind),
             layers=len(layers),
             layer_table=layers.ctypes.data,
             norm=self._norm(model.model.norm),

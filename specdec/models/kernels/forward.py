@@ -122,7 +122,7 @@ def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, 
         first = part * at.PART
         blocks = min(at.PART, outputs - first) // at.LANES
         weights = matrix.weights + first // at.LANES * block_bytes
-        call_function(plan.multiply, plan.kind, weights, block_bytes, inputs, x, rows, own, blocks)
+        call_function(plan.multiply, weights, block_bytes, inputs, x, rows, own, blocks)
         for row in range(rows):
             sums = own + row * at.PART * 4
             _complete(floats(sums, blocks * at.LANES), matrix, first)

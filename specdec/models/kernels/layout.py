@@ -10,7 +10,7 @@ LANES = 16
 PART = 4 * LANES
 """Outputs of a part of a product, the work that a thread takes at once."""
 KINDS = ("float32", "float16", "bfloat16", "int8")
-"""Types that weights are stored as; a plan holds the index."""
+"""Types that weights are stored as, from the most bytes to the fewest."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
 
@@ -22,13 +22,14 @@ MATRIX = np.dtype(_integers("weights", "scales", "bias", "outputs"))
 """Addresses, 0 for none, and the number of outputs, padded to whole blocks."""
 PLAN = np.dtype(
     [
-        *_integers("kind", "item", "width", "heads", "kv_heads", "size", "inner", "scale", "rotation"),
+        *_integers("item", "width", "heads", "kv_heads", "size", "inner", "scale", "rotation"),
         *_integers("multiply", "layers", "layer_table", "norm"),
         ("head", MATRIX),
     ]
 )
 """A decoder. item: bytes of a weight. layers: their number. layer_table: address of the `LAYER` records.
-multiply: address of `tiles.multiply`. Norms are addresses of weights, with epsilon behind them."""
+multiply: address of `tiles.multiply` for its kind of weights. Norms are addresses of weights, with epsilon
+behind them."""
 LAYER = np.dtype(
     [
         *_integers("attention_norm", "q_norm", "k_norm", "mlp_norm"),

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from specdec.models.kernels.layout import BYTES, KINDS, LANES, PART
+from specdec.models.kernels.layout import BYTES, LANES, PART
 from specdec.models.kernels.processor import has
 
 WIDE = has("avx512f")
@@ -40,33 +40,42 @@ _STORED = {
     "bfloat16": ir.IntType(16),
     "int8": ir.IntType(8),
 }
+POINTERS = {
+    "float32": types.CPointer(types.float32),
+    "float16": types.CPointer(types.int16),  # Numba has neither kind of 16 bits
+    "bfloat16": types.CPointer(types.uint16),
+    "int8": types.CPointer(types.int8),
+}
+"""Types of the weights' addresses: `multiply` is compiled once for each kind of weights that is used."""
 _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "inputs")
 """Addresses, and strides of rows in bytes; all int64."""
 
 
 @intrinsic
-def tile(typingctx, kind, rows, blocks, weights, x, x_stride, out, out_stride, inputs):  # noqa: ARG001
+def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, inputs):  # noqa: ARG001
     """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
 
-    kind: of `KINDS`. rows: 1 to `MOST_ROWS`. blocks: of `_sides`.
+    weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
+    blocks: of `_sides`.
     """
 
-    def codegen(_context, builder, _signature, values):
-        kind, rows, blocks, *rest = values
+    def codegen(_context, builder, signature, values):
+        kind = next(kind for kind, pointer in POINTERS.items() if pointer == signature.args[0])
+        first, start, rows, blocks, *rest = values
+        rest = [builder.add(builder.ptrtoint(first, _I64), start), *rest]
         done = builder.append_basic_block("tile_done")
-        shape = builder.add(builder.mul(kind, _I64(128)), builder.add(builder.mul(rows, _I64(8)), blocks))
-        switch = builder.switch(shape, done)
-        for number, count in product(range(len(KINDS)), range(1, MOST_ROWS + 1)):
+        switch = builder.switch(builder.add(builder.mul(rows, _I64(8)), blocks), done)
+        for count in range(1, MOST_ROWS + 1):
             for side in _sides(count):
-                case = builder.append_basic_block(f"tile_{number}_{count}_{side}")
-                switch.add_case(_I64(128 * number + 8 * count + side), case)
+                case = builder.append_basic_block(f"tile_{count}_{side}")
+                switch.add_case(_I64(8 * count + side), case)
                 builder.position_at_end(case)
-                builder.call(_function(builder.module, KINDS[number], count, side), rest)
+                builder.call(_function(builder.module, kind, count, side), rest)
                 builder.branch(done)
         builder.position_at_end(done)
         return ir.Constant(ir.IntType(8).as_pointer(), None)
 
-    return types.void(*(types.int64,) * 9), codegen
+    return types.void(weights, *(types.int64,) * 8), codegen
 
 
 def _sides(rows: int) -> set[int]:
@@ -172,9 +181,11 @@ def _splat(builder, number):
     return builder.shuffle_vector(first, ir.Constant(_SUMS, ir.Undefined), zeros)
 
 
-def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
-    """Sums of up to `PART` outputs for all rows, in out [rows, PART]. block_bytes: bytes of a block of
-    weights."""
+def multiply(weights, block_bytes, inputs, x, rows, out, blocks):
+    """Sums of up to `PART` outputs for all rows, in out [rows, PART].
+
+    weights: of one of `POINTERS`. block_bytes: bytes of a block of them.
+    """
     pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
     block, first = 0, 0
     wide = BLOCKS[(rows + pieces - 1) // pieces - 1]
@@ -184,10 +195,10 @@ def multiply(kind, weights, block_bytes, inputs, x, rows, out, blocks):
         for piece in range(pieces):
             count = -((first - rows) // (pieces - piece))
             tile(
-                kind,
+                weights,
+                block * block_bytes,
                 count,
                 side,
-                weights + block * block_bytes,
                 x + first * inputs * 4,
                 inputs * 4,
                 out + (first * PART + block * LANES) * 4,
