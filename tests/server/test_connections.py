@@ -16,6 +16,9 @@ from components.page.assets import PLOTLY, file_url
 from tests.stress.visitors import Site, client, serving
 
 HEAD = "GET /robots.txt HTTP/1.1\r\nHost: localhost\r\n"
+CLOSE = "Connection: close\r\n"
+PATIENCE = 60
+"""Seconds until a test gives up."""
 CHUNKED = (
     "POST /gradio_api/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     "Transfer-Encoding: chunked\r\n\r\n"
@@ -24,7 +27,7 @@ CHUNKED = (
 
 @pytest.fixture(scope="module")
 def server():
-    options = ("--head-seconds", "2", "--stalled-seconds", "2", "--connections-per-visitor", "40")
+    options = ("--head-seconds", "3", "--stalled-seconds", "4", "--connections-per-visitor", "40")
     with serving(*options) as (address, process):
         asyncio.run(_one_run(address))  # models are loaded
         yield address, process
@@ -37,16 +40,23 @@ def address(server):
 
 def connected(address, source="127.0.0.1"):
     host, port = address.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=30, source_address=(source, 0))
+    return socket.create_connection((host, int(port)), timeout=PATIENCE, source_address=(source, 0))
+
+
+def until(holds):
+    """Wait for a condition."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def answer(address, *parts, source="127.0.0.1"):
-    """All that the server answers to these bytes until it closes the connection or is silent for a second."""
+    """All that the server answers to these bytes until it closes the connection."""
     with closing(connected(address, source)) as connection:
         with suppress(OSError):  # it may be closed before all is sent
             for part in parts:
                 connection.sendall(part if isinstance(part, bytes) else part.encode())
-        connection.settimeout(1)
         received = b""
         with suppress(OSError):
             while more := connection.recv(65_536):
@@ -63,8 +73,12 @@ def test_a_head_has_a_limit_of_lines(address, lines):
 
 
 def test_a_head_below_the_limit_is_read(address):
-    head = HEAD + "".join(f"x-{number}: {'a' * 300}\r\n" for number in range(MOST_LINES - 2)) + "\r\n"
-    assert answer(address, head).startswith(b"HTTP/1.1 200")
+    assert answer(address, head_of(MOST_LINES, CLOSE)).startswith(b"HTTP/1.1 200")
+
+
+def head_of(lines, last="x: y\r\n"):
+    more = "".join(f"x-{number}: {'a' * 300}\r\n" for number in range(lines - 2))
+    return HEAD + more + last + "\r\n"
 
 
 @pytest.mark.parametrize(
@@ -103,37 +117,36 @@ def test_the_extension_of_a_chunk_has_a_limit(address):
 
 def test_a_body_in_ordinary_chunks_is_read(address):
     chunk = f"{LEAST_PIECE:x}\r\n{' ' * LEAST_PIECE}\r\n"
-    ended = answer(address, CHUNKED, chunk * 300, "2\r\n{}\r\n0\r\n\r\n")
+    asking = CHUNKED.replace("\r\n\r\n", f"\r\n{CLOSE}\r\n")
+    ended = answer(address, asking, chunk * 300, "2\r\n{}\r\n0\r\n\r\n")
     assert ended.startswith(b"HTTP/1.1 422"), "the app answers: it wants other fields"
 
 
 def test_requests_after_one_another_on_a_connection_have_limits_of_their_own(address):
-    head = HEAD + "".join(f"x-{number}: {'a' * 300}\r\n" for number in range(60)) + "\r\n"
-    assert answer(address, head, head, head, head).count(b"HTTP/1.1 200") == 4
+    heads = [*[head_of(60)] * 3, head_of(60, CLOSE)]
+    assert answer(address, *heads).count(b"HTTP/1.1 200") == 4
 
 
 def test_few_requests_may_be_sent_ahead_of_their_answers(address):
-    assert answer(address, f"{HEAD}\r\n" * MOST_PIPELINED).count(b"HTTP/1.1 200") == MOST_PIPELINED
+    ahead = f"{HEAD}\r\n" * (MOST_PIPELINED - 1) + f"{HEAD}{CLOSE}\r\n"
+    assert answer(address, ahead).count(b"HTTP/1.1 200") == MOST_PIPELINED
     assert b"ahead of their answers" in answer(address, f"{HEAD}\r\n" * 500)
 
 
 # ---------------------------------------------------------------- how long it waits
 
 
-def seconds_until_closed(connection):
+def test_connections_without_a_whole_head_are_ended(address):
+    begun = ("", "GET / HTTP/1.1\r\nHost: localhost\r\n", "\r\n\r\n")
     start = time.monotonic()
-    connection.settimeout(10)
-    with suppress(ConnectionError):
-        while connection.recv(65_536):
-            pass
-    return time.monotonic() - start
-
-
-@pytest.mark.parametrize("begun", ["", "GET / HTTP/1.1\r\nHost: localhost\r\n", "\r\n\r\n"])
-def test_a_connection_without_a_whole_head_is_ended(address, begun):
-    with closing(connected(address)) as connection:
-        connection.sendall(begun.encode())
-        assert 1 < seconds_until_closed(connection) < 6
+    connections = [connected(address) for _ in begun]
+    for connection, sent in zip(connections, begun, strict=True):
+        connection.sendall(sent.encode())
+    for connection in connections:
+        with closing(connection), suppress(ConnectionError):
+            while connection.recv(65_536):
+                pass
+    assert time.monotonic() - start > 2, "they had time to go on"
 
 
 def test_a_client_that_takes_nothing_of_an_answer_is_let_go(server):
@@ -144,17 +157,12 @@ def test_a_client_that_takes_nothing_of_an_answer_is_let_go(server):
     unread = [connected(address) for _ in range(30)]
     for connection in unread:
         connection.sendall(request)
+    ports = {connection.getsockname()[1] for connection in unread}
     time.sleep(1)
     assert process.memory_info().rss - before < 30 << 20, "30 answers of 4.7 MB wait in pieces"
-    assert _to_port(process) >= 30
-    time.sleep(5)
-    assert _to_port(process) < 30
+    until(lambda: not ports & {c.raddr.port for c in process.net_connections("tcp") if c.raddr})
     for connection in unread:
         connection.close()
-
-
-def _to_port(process):
-    return sum(connection.status == psutil.CONN_ESTABLISHED for connection in process.net_connections("tcp"))
 
 
 def test_a_client_that_reads_slowly_gets_the_whole_answer(address):
@@ -163,7 +171,9 @@ def test_a_client_that_reads_slowly_gets_the_whole_answer(address):
         connection.sendall(f"GET /{file_url(PLOTLY)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         received, start = 0, time.monotonic()
         while received < whole:
-            received += len(connection.recv(100_000))
+            more = len(connection.recv(80_000))
+            assert more, "it was let go"
+            received += more
             time.sleep(0.1)
         assert time.monotonic() - start > 4, "longer than a client may take nothing"
 
@@ -175,14 +185,12 @@ def test_an_address_has_so_many_connections_and_others_are_let_in(address):
     source = "127.0.9.9"
     held = [connected(address, source) for _ in range(40)]
     try:
-        one_more = answer(address, f"{HEAD}\r\n", source=source)
-        assert one_more == b""
-        assert answer(address, f"{HEAD}\r\n", source="127.0.9.10").startswith(b"HTTP/1.1 200")
+        assert answer(address, f"{HEAD}{CLOSE}\r\n", source=source) == b""
+        assert answer(address, f"{HEAD}{CLOSE}\r\n", source="127.0.9.10").startswith(b"HTTP/1.1 200")
     finally:
         for connection in held:
             connection.close()
-    time.sleep(0.5)
-    assert answer(address, f"{HEAD}\r\n", source=source).startswith(b"HTTP/1.1 200")
+    until(lambda: answer(address, f"{HEAD}{CLOSE}\r\n", source=source).startswith(b"HTTP/1.1 200"))
 
 
 def test_a_server_without_handles_says_so_in_few_words(tmp_path):
@@ -192,20 +200,17 @@ def test_a_server_without_handles_says_so_in_few_words(tmp_path):
         process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds() + 5,) * 2)
         before = log.stat().st_size
         held = [connected(address) for _ in range(40)]
+        until(lambda: log.stat().st_size > before)
         time.sleep(3)
         for connection in held:
             connection.close()
-        assert 0 < log.stat().st_size - before < 1000
-        assert _answers_again(address)
+        assert log.stat().st_size - before < 1000
+        until(lambda: _answers(address))
 
 
-def _answers_again(address):
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        with suppress(httpx.HTTPError):
-            return httpx.get(f"{address}/robots.txt", timeout=20).status_code == 200
-        time.sleep(0.5)
-    return False
+def _answers(address):
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"{address}/robots.txt", timeout=20).status_code == 200
 
 
 async def _one_run(address):

@@ -30,7 +30,6 @@ def test_a_measurement_tells_milliseconds_by_rows(pair):
     assert found["phase"] == "done"
     assert [rows for rows, _ in found["rows"]] == list(forward.ROWS)
     assert all(ms > 0 for _, ms in found["rows"])
-    assert found["rows"][-1][1] < 16 * found["rows"][0][1]  # sixteen forwards over one row cost more
     assert 1 <= found["passes"] <= forward.PASSES  # fewer where others keep the machine busy
 
 

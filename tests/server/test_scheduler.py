@@ -421,7 +421,7 @@ def test_a_visitor_who_stops_leaves_with_the_round_in_progress(pair, model, sche
 
 def test_measurements_and_checks_get_their_turns_beside_the_runs(model, scheduler):
     line = Turns(lambda: Bounds(4, 4, 4, 4), model)
-    job = submitted(scheduler, specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=4000))
+    job = submitted(scheduler, specdec.stream(markov_pair(6), [0], method="ar", max_new_tokens=10**6))
     with line.seat(Visitor("check")) as seat:
         for _ in range(20):
             with seat.turn():

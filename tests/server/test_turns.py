@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -244,6 +246,7 @@ def test_a_newcomer_comes_before_an_address_that_had_the_model_for_long():
 
 def test_a_newcomer_is_ahead_for_no_more_than_its_credit(monkeypatch):
     monkeypatch.setattr(claims, "CREDIT", 0.0)
+    monkeypatch.setattr(claims, "time", SimpleNamespace(monotonic=count().__next__))  # turns of equal length
     assert 4 <= between_rounds_of_a_newcomer(turns()) <= 20  # half of the rounds, though three run beside it
 
 
