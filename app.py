@@ -36,8 +36,8 @@ from components.codecs import panel as codecs
 from components.compare import panel as compare
 from components.decode import panel as decode
 from components.decode import traces
-from components.experiments import files
 from components.experiments import panel as experiments
+from components.experiments import views as results
 from components.guard import addresses, hosts, limits, ports
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
         addresses.use(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
         if wanted.results:
-            files.use(wanted.results)
+            results.use(wanted.results)
         ports.check(wanted.host, wanted.port)
         if wanted.pair == "smollm2" or wanted.target or wanted.draft or zero_gpu.here():
             pair.load()

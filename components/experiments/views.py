@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from components.experiments import figures, files, same_trees, serving, words
@@ -18,6 +20,22 @@ _NOT_WHOLE = "The experiment was not finished: these are its numbers so far."
 _MARKS = "Marks: measured, with 95% intervals. Dotted lines: predicted from R. Grey lines: upper bounds."
 
 View = dict[str, Any]
+_own: View | None = None
+
+
+def use(path: Path) -> None:
+    """Show this file's results instead of the committed ones. ValueError names the file and what is wrong
+    with it."""
+    global _own
+    try:
+        shown = view(files.read(path))
+        json.dumps(shown, allow_nan=False)
+    except OSError as error:
+        raise ValueError(f"results = {str(path)!r} could not be read: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        what = str(error) if isinstance(error, ValueError) else f"something is missing in it ({error!r:.80})"
+        raise ValueError(f"results = {str(path)!r}: {what}") from None
+    _own = shown
 
 
 @answers
@@ -27,8 +45,8 @@ def shipped(_: Any) -> Answer:
     It shows `--results FILE` if one was given. Otherwise it shows the committed results, with figures that
     the paper does not have.
     """
-    if (own := files.own()) is not None:
-        return view(own)
+    if _own is not None:
+        return _own
     summary = files.shipped()
     if summary is None:
         raise ValueError(NO_RESULTS)

@@ -42,16 +42,6 @@ def summary(results):
     return results[1]
 
 
-def test_the_lines_of_a_run_and_their_summary_show_the_same(results):
-    lines, summary = results
-    assert files.read(lines) == files.read(json.dumps(summary)) == files.read(json.dumps(summary, indent=1))
-
-
-def test_what_a_kill_left_of_a_last_line_is_not_read(results):
-    lines, summary = results
-    assert files.read(lines + lines.splitlines()[-1][:40]) == summary
-
-
 def test_a_view_is_plain_data_with_a_figure_a_sentence_and_a_table_for_each_curve(summary):
     view = experiment_views.view(summary)
     assert json.loads(json.dumps(view, allow_nan=False)) == view
@@ -125,17 +115,30 @@ def test_the_shipped_results_can_be_read():
     assert "error" not in experiment_views.shipped()
 
 
-@pytest.mark.parametrize("kind", ["lines", "summary"])
-def test_the_operators_own_results_are_shown_instead(monkeypatch, tmp_path, results, kind):
-    monkeypatch.setattr(files, "_own", None)
+@pytest.fixture
+def used(monkeypatch, tmp_path):
+    """Starts the page with a file of this text, and gives what it then shows."""
+    monkeypatch.setattr(experiment_views, "_own", None)
+
+    def use(text):
+        path = tmp_path / "mine.jsonl"
+        path.write_text(text)
+        experiment_views.use(path)
+        return experiment_views.shipped()
+
+    return use
+
+
+@pytest.mark.parametrize("kind", ["lines", "summary", "indented", "torn"])
+def test_the_operators_own_results_are_shown_instead(used, results, kind):
+    """Lines of runs, of which a kill may have left the last one torn, and their summary show the same."""
     lines, summary = results
-    path = tmp_path / "mine.jsonl"
-    path.write_text(lines if kind == "lines" else json.dumps(summary))
-    files.use(path)
-    assert experiment_views.shipped() == experiment_views.view(summary)
+    texts = {"lines": lines, "torn": lines + lines.splitlines()[-1][:40]}
+    texts |= {"summary": json.dumps(summary), "indented": json.dumps(summary, indent=1)}
+    assert used(texts[kind]) == experiment_views.view(summary)
 
 
-@pytest.mark.parametrize("text", [None, "", "hello"])
+@pytest.mark.parametrize("text", [None, "", "hello", "[1, 2]", "{}", "[" * 9000, '{"points": NaN}'])
 def test_results_that_are_none_are_named_when_the_server_starts(tmp_path, text):
     path = tmp_path / "mine.jsonl"
     if text is not None:
@@ -144,83 +147,43 @@ def test_results_that_are_none_are_named_when_the_server_starts(tmp_path, text):
         app.main(["--results", str(path)])
 
 
-def changed(summary, *path, value):
-    """The summary's text with one value replaced."""
-    whole = json.loads(json.dumps(summary))
-    at = whole
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("points", 0, "value"), "x"),
+        (("points", 0, "prediction"), float("nan")),
+        (("bounds",), {}),
+        (("findings", 0), 3),
+        (("acceptance",), []),
+    ],
+)
+def test_a_summary_that_can_not_be_shown_is_refused_at_the_start(used, summary, path, value):
+    whole = at = json.loads(json.dumps(summary))
     for part in path[:-1]:
         at = at[part]
     at[path[-1]] = value
-    return json.dumps(whole)
+    with pytest.raises(ValueError, match="results = "):
+        used(json.dumps(whole))
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        (("points", 0, "value"), "x", "points.0.value = 'x'"),
-        (("points", 1, "k"), -3, "points.1.k = -3"),
-        (("points", 0, "strategy"), "best", "points.0.strategy = 'best'"),
-        (("points",), [], "points = []"),
-        (("acceptance",), {"ar": {}}, "acceptance.ar"),
-        (("bounds", "gsd", "by_k", 0, "minimal"), "1", "bounds.gsd.by_k.0.minimal = '1'"),
-        (("findings", 3, "found"), "yes", "findings.3.found = 'yes'"),
-        (("findings", 0, "words"), 3, "findings.0.words = 3"),
-        (("differences", 0), None, "differences.0 = None"),
-        (("pair",), 3, "pair = 3"),
-    ],
-)
-def test_what_does_not_fit_in_a_summary_is_named(summary, path, value, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        files.read(changed(summary, *path, value=value))
+@pytest.mark.parametrize("name", ["tree", "prompt", "tokens", "accepted"])
+def test_a_run_without_a_field_is_named_with_its_line(used, results, name):
+    lines = results[0].splitlines()
+    run_ = json.loads(lines[3])
+    del run_[name]
+    with pytest.raises(ValueError, match=f"line 4: no '{name}'"):
+        used("\n".join([*lines[:3], json.dumps(run_), *lines[4:]]) + "\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the file is empty"),
-        (" \n\n", "the file is empty"),
-        ("hello", "line 1: not JSON"),
-        ("[1, 2]", "not a JSON object but list"),
-        ("{}", "no settings and no points"),
-        ('{"points": NaN}', "not JSON"),
-        ("[" * 9000, "not JSON"),
-        ('{"settings": 1}\n', "settings = 1"),
-    ],
-)
-def test_a_file_that_is_no_results_file_is_told(text, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        files.read(text)
+def test_a_run_that_is_there_twice_is_named(used, results):
+    lines = results[0].splitlines()
+    with pytest.raises(ValueError, match=f"line {len(lines) + 1}: the run of line 3 again"):
+        used("\n".join([*lines, lines[2]]) + "\n")
 
 
-@pytest.mark.parametrize(
-    ("line", "name", "value", "message"),
-    [
-        (0, "settings", {"tokens": 10**12}, "line 1: settings.tokens = 1000000000000"),
-        (3, "tokens", 0, "line 4: tokens = 0"),
-        (3, "method", "ar", "line 4: method = 'ar'"),
-        (3, "accepted", [1, "2"], "line 4: accepted.1 = '2'"),
-        (3, "prompt", None, "line 4: prompt = None"),
-    ],
-)
-def test_what_does_not_fit_in_a_results_file_is_named_with_its_line(results, line, name, value, message):
-    records = [json.loads(text) for text in results[0].splitlines()]
-    records[line][name] = records[line][name] | value if isinstance(value, dict) else value
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        files.read(text)
-
-
-def test_results_without_calibration_are_told(results):
-    head = "".join(line + "\n" for line in results[0].splitlines()[:3])
+def test_results_without_calibration_are_told(used, results):
     with pytest.raises(ValueError, match="calibration runs are not finished"):
-        files.read(head)
-
-
-def test_a_failure_of_ours_shows_no_internals(summary, monkeypatch, caplog):
-    monkeypatch.setattr(experiment_views, "view", lambda _: 1 / 0)
-    monkeypatch.setattr(files, "_own", summary)
-    assert "division" not in experiment_views.shipped()["error"]
-    assert "shipped failed" in caplog.text
+        used("".join(line + "\n" for line in results[0].splitlines()[:3]))
 
 
 def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
@@ -237,30 +200,6 @@ def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
     assert len(panels) == 1
     assert "${" not in panels[0].html_template
     assert "{{" not in panels[0].html_template
-
-
-@pytest.mark.parametrize("name", ["tree", "prompt", "repeat", "tokens", "rounds", "lengths", "accepted"])
-def test_a_run_without_a_field_is_named_by_page_and_command(results, name, tmp_path):
-    lines = results[0].splitlines()
-    run_ = json.loads(lines[3])
-    del run_[name]
-    text = "\n".join([*lines[:3], json.dumps(run_), *lines[4:]]) + "\n"
-    with pytest.raises(ValueError, match=f"line 4.*{name}"):
-        files.read(text)
-    (tmp_path / "results.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=f"line 4: no '{name}'"):
-        summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
-
-
-def test_a_run_that_is_there_twice_is_named_by_page_and_command(results, tmp_path):
-    lines = results[0].splitlines()
-    text = "\n".join([*lines, lines[2]]) + "\n"
-    said = f"line {len(lines) + 1}: the run of line 3 again"
-    with pytest.raises(ValueError, match=said):
-        files.read(text)
-    (tmp_path / "results.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=said):
-        summarize(SMALL, *Store(tmp_path / "results.jsonl").read())
 
 
 def test_a_folder_is_no_results_file(tmp_path):

@@ -58,7 +58,7 @@ def _free_port() -> int:
 
 
 def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while time.monotonic() < end and server.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
             httpx.get(address, timeout=5).raise_for_status()
