@@ -3,7 +3,7 @@
 import { offer, writeAddress } from "../page/setup.js";
 import { KINDS, STATUSES } from "../shared/catalogue.js";
 import { appendText, shortened, visible } from "../shared/labels.js";
-import { cells, fillRows, make, setCells, setText } from "../shared/view.js";
+import { fillTable, make, setText } from "../shared/view.js";
 import { Game } from "./game.js";
 import { START, setupOf } from "./setup.js";
 import { outcome, rows, said } from "./words.js";
@@ -154,7 +154,7 @@ class YouDraft {
     this.find(".anew").classList.toggle("primary", game.alone !== null);
     // a failed question can be asked again
     this.find(".finish").disabled = busy || game.rounds.length === 0 || game.alone !== null;
-    fillRows(this.find(".score tbody"), rows(game), () => cells(4), setCells);
+    fillTable(this.find(".score tbody"), rows(game));
     setText(this.find(".outcome"), outcome(game));
     const plain = this.find(".plain");
     plain.replaceChildren();

@@ -1,9 +1,10 @@
 // The codec laboratory: a sentence from Alice to Bob, the distributions of its indices, and Tunstall codes.
 
 import { offer } from "../page/setup.js";
+import { Asker } from "../shared/lab_view.js";
 import { visible } from "../shared/labels.js";
 import { Plot, tableOf } from "../shared/plot.js";
-import { cells, fillRows, make, setText } from "../shared/view.js";
+import { fillRows, make, setText } from "../shared/view.js";
 import { setupOf } from "./setup.js";
 
 // Shows a token with visible signs for spaces. The entry for all other tokens is no token.
@@ -13,30 +14,6 @@ const shownToken = (text) => (text === OTHER ? text : visible(text));
 const options = (select, entries) => {
   select.replaceChildren(...entries.map(([value, name]) => Object.assign(make("option", "", name), { value })));
 };
-
-// Asks the server. An answer is dropped if a newer question was asked meanwhile.
-class Asker {
-  constructor(element) {
-    this.element = element;
-    this.number = 0;
-  }
-
-  async ask(question, message, take) {
-    const number = ++this.number;
-    this.element.setAttribute("aria-busy", "true");
-    let answer;
-    try {
-      answer = await question();
-    } catch {
-      answer = { error: "The server did not answer. Try again." };
-    }
-    if (number !== this.number) return;
-    this.element.removeAttribute("aria-busy");
-    message.hidden = !answer.error;
-    setText(message, answer.error ?? "");
-    if (!answer.error) take(answer);
-  }
-}
 
 // A function that shows views in one and the same plot.
 function plotIn(host, plotly) {
@@ -123,8 +100,8 @@ function drawEditor(host, names, p, q, changed) {
   table.append(make("thead"), make("tbody"));
   table.tHead.append(head);
   names.forEach((name, i) => {
-    const row = cells(3);
-    setText(row.children[0], shownToken(name));
+    const row = make("tr");
+    row.append(make("td", "", shownToken(name)), make("td"), make("td"));
     [p, q].forEach((law, column) => {
       const input = Object.assign(make("input"), {
         type: "number",
@@ -151,7 +128,7 @@ function edited(host) {
 
 function mountSentence(element, props, server, onToken) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".received"));
+  const asker = new Asker(find(".message"), find(".received"));
   const plot = plotIn(find(".bits-plot"), props.plotly);
   let [view, chosen, seed] = [null, 0, null];
 
@@ -183,8 +160,7 @@ function mountSentence(element, props, server, onToken) {
     choose(most);
   }
 
-  const ask = () =>
-    asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), find(".message"), take);
+  const ask = () => asker.ask(() => server.sent({ sentence: Number(find(".sentence").value), seed }), take);
   function fill() {
     const mine = props.sentences
       .map(([method, prompt], i) => [i, prompt, method])
@@ -223,14 +199,13 @@ function mountSentence(element, props, server, onToken) {
 
 function mountLaws(element, props, server) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".laws-plot"));
+  const asker = new Asker(find(".message"), find(".laws-plot"));
   const plot = plotIn(find(".laws-plot"), props.plotly);
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
   const host = find(".laws-table");
   const ask = () =>
     asker.ask(
       () => server.laws({ method: find(".codec").value, ...edited(host) }),
-      find(".message"),
       (view) => plot(view.plot),
     );
 
@@ -259,7 +234,7 @@ function mountLaws(element, props, server) {
 
 function mountTunstall(element, props, server) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".phrases"));
+  const asker = new Asker(find(".word-message"), find(".phrases"));
   const plot = plotIn(find(".rate-plot"), props.plotly);
 
   function take(view) {
@@ -282,7 +257,7 @@ function mountTunstall(element, props, server) {
       .filter(Boolean)
       .map((text) => (Number.isNaN(Number(text)) ? text : Number(text)));
     const k = find(".k").value === "" ? null : Number(find(".k").value);
-    asker.ask(() => server.tunstall({ weights, k, word: find(".word").value }), find(".word-message"), take);
+    asker.ask(() => server.tunstall({ weights, k, word: find(".word").value }), take);
   }
   for (const name of [".weights", ".k", ".word"]) find(name).addEventListener("change", ask);
   ask();

@@ -1,7 +1,7 @@
 // The race of one position: the candidates in their lanes and the finish line. Methods without a race show their tests.
 
 import { isEmitted } from "../shared/decisions.js";
-import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
+import { Drawing, hatching, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, quoted, shortened, visible } from "../shared/labels.js";
 import { litNow, select, selectedDecision, selectedRound, state, subscribe } from "../shared/store.js";
 import { fillRows, make, onFrame, setText } from "../shared/view.js";
@@ -86,7 +86,7 @@ class RaceView {
     this.finish = svg("line", { class: "finish" });
     this.rows = svg("g");
     this.left = svg("text", { class: "left-over" });
-    this.svg.append(hatching(), this.finish, this.rows, this.left);
+    this.svg.append(hatching("hatching"), this.finish, this.rows, this.left);
     this.plot.append(this.svg);
     this.meaning = new WeakMap();
     this.drawing = new Drawing(this.plot, (width, height) => this.draw(width, height));
@@ -126,7 +126,7 @@ class RaceView {
     });
     setAll(this.left, { x, y: rows.length * pitch + 14 });
     setText(this.left, left > 0 ? `and ${left} further behind` : "");
-    fillMarks(this.rows, rows, laneElement, (group, row, i) => {
+    fillRows(this.rows, rows, laneElement, (group, row, i) => {
       const y = (i + 0.5) * pitch;
       const [behind, name, ...runners] = group.children;
       const isWinner = row.token_id === (decided ? step.winner_p : step.winner_q);
@@ -159,7 +159,7 @@ class RaceView {
     const before = known.length - shown.length;
     setAll(this.left, { x, y: shown.length * pitch + 14 });
     setText(this.left, before > 0 ? `${before} tested before these` : "");
-    fillMarks(this.rows, shown, stripElement, (group, trial, i) => {
+    fillRows(this.rows, shown, stripElement, (group, trial, i) => {
       const y = (i + 0.55) * pitch;
       const [name, strip, filled, needle, u, verdict] = group.children;
       const limit = Math.min(1, trial.ratio ?? 1);
@@ -213,23 +213,6 @@ class RaceView {
       kind: null,
     };
   }
-}
-
-function hatching() {
-  const defs = svg("defs");
-  const pattern = svg("pattern", {
-    id: "hatching",
-    width: 5,
-    height: 5,
-    patternUnits: "userSpaceOnUse",
-    patternTransform: "rotate(45)",
-  });
-  pattern.append(
-    svg("rect", { class: "hatch-fill", width: 5, height: 5 }),
-    svg("rect", { class: "hatch-line", width: 1.1, height: 5 }),
-  );
-  defs.append(pattern);
-  return defs;
 }
 
 function stepButton() {

@@ -4,7 +4,7 @@ import { percent } from "../shared/labels.js";
 import { durations } from "../shared/speed.js";
 import { shownRounds, state, subscribe } from "../shared/store.js";
 import { blockEfficiency, STAGES, Totals } from "../shared/totals.js";
-import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks } from "./link.js";
 import { reachedWords } from "./optimum.js";
 
@@ -79,7 +79,7 @@ function drawSources(body, run) {
 
 // A row that stands for tokens. Pointer and focus highlight the row and its tokens together.
 function linkedRow() {
-  const row = cells(3);
+  const row = make("tr");
   row.tabIndex = 0;
   return row;
 }
@@ -94,7 +94,7 @@ function drawSeconds(body, run) {
   fillRows(
     body,
     STAGES,
-    () => cells(3),
+    () => make("tr"),
     (row, stage) => {
       const each = run.rounds ? `${((1000 * run.seconds[stage]) / run.rounds).toFixed(1)} ms` : "–";
       setCells(row, [STAGE_NAMES[stage], each, percent(run.seconds[stage], run.total)]);

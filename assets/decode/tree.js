@@ -2,7 +2,7 @@
 
 import { STATUSES } from "../shared/catalogue.js";
 import { emission, isEmitted, statusAt } from "../shared/decisions.js";
-import { Drawing, fillMarks, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
+import { Drawing, mountSwap, SHAPES, setAll, svg } from "../shared/drawing.js";
 import { digits, shortened, visible } from "../shared/labels.js";
 import {
   decisionsOf,
@@ -14,7 +14,7 @@ import {
   state,
   subscribe,
 } from "../shared/store.js";
-import { onceDrawn, onFrame, setText } from "../shared/view.js";
+import { fillRows, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
 import { enter, fly, timely } from "./motion.js";
@@ -188,7 +188,7 @@ class TreeView {
     const labelled = thinned(shown, wide);
     const small = Math.min(1, Math.max(0.3, spacing / 20));
     const withPills = spacing >= CROWDED;
-    fillMarks(this.nodes, shown, nodeElement, (group, item) => {
+    fillRows(this.nodes, shown, nodeElement, (group, item) => {
       const { status, x, y } = item;
       const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
       const [, pill, mark, text] = group.children;

@@ -2,14 +2,16 @@
 
 import { offer } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
+import { Asker } from "../shared/lab_view.js";
 import { Plot } from "../shared/plot.js";
-import { cells, fillRows, make, setCells, setText } from "../shared/view.js";
+import { fillTable, make, setText } from "../shared/view.js";
 
 const SIGNS = { true: "✔", false: "✘", null: "–" };
 
-function finding(row, { found, verdict, statement, words, place }) {
-  setCells(row, [`${SIGNS[found]} ${verdict}`, statement, words, place]);
-  row.className = `verdict-${found}`;
+function drawFindings(body, findings) {
+  const row = ({ found, verdict, statement, words, place }) => [`${SIGNS[found]} ${verdict}`, statement, words, place];
+  fillTable(body, findings.map(row));
+  findings.forEach(({ found }, i) => (body.rows[i].className = `verdict-${found}`));
 }
 
 export function mount(element, props, server) {
@@ -66,9 +68,6 @@ export function mount(element, props, server) {
   }
 
   function take(answer) {
-    find(".message").hidden = !answer.error;
-    setText(find(".message"), answer.error ?? "");
-    if (answer.error) return;
     view = answer;
     const known = view.methods.map(([id]) => id);
     if (!known.includes(method)) method = known[0];
@@ -76,21 +75,10 @@ export function mount(element, props, server) {
     choices();
     find(".findings").hidden = view.findings.length === 0;
     draw();
-    fillRows(find(".findings tbody"), view.findings, () => cells(4), finding);
+    drawFindings(find(".findings tbody"), view.findings);
   }
 
-  async function ask() {
-    element.setAttribute("aria-busy", "true");
-    try {
-      take(await server.shipped({}));
-    } catch {
-      take({ error: "The server did not answer. Reload the page." });
-    } finally {
-      element.removeAttribute("aria-busy");
-    }
-  }
-
-  ask();
+  new Asker(find(".message"), element).ask(() => server.shipped({}), take);
   offer("experiments", {
     get: () => differing(method ? { method } : {}, fields),
     set: (texts) => {

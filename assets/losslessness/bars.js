@@ -1,8 +1,7 @@
 // Observed shares beside exact probabilities as SVG: one bar per outcome, with its tokens below it.
 
-import { fillMarks, setAll, svg } from "../shared/drawing.js";
-import { ticks } from "../shared/lab_view.js";
-import { setText } from "../shared/view.js";
+import { drawAxis, hatching, setAll, svg, ticks } from "../shared/drawing.js";
+import { fillRows, setText } from "../shared/view.js";
 
 const MARGIN = { left: 44, right: 8, top: 10 };
 const LEAST = 120; // pixels of the bars
@@ -82,7 +81,7 @@ export class Bars {
     [this.grid, this.outcomes, this.rules, this.labels] = ["grid", "outcomes", "rules", "labels"].map((name) =>
       svg("g", { class: name }),
     );
-    element.append(hatch(), this.grid, this.outcomes, this.rules, this.labels);
+    element.append(hatching("lossless-hatch"), this.grid, this.outcomes, this.rules, this.labels);
   }
 
   // length: tokens of an outcome; lit: the outcome under inspection. Returns the number of levels with labels.
@@ -102,18 +101,18 @@ export class Bars {
 
   drawGrid(end, y, width) {
     const digits = end < 0.05 ? 1 : 0;
-    fillMarks(this.grid, ticks(end, 5), gridElement, (group, value) => {
-      setAll(group.children[0], { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) });
-      setAll(group.children[1], { x: MARGIN.left - 6, y: y(value) + 4 });
-      setText(group.children[1], `${(100 * value).toFixed(digits)}%`);
-    });
+    const place = (value) => [
+      { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) },
+      { x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" },
+    ];
+    drawAxis(this.grid, ticks(end, 5), place, (value) => `${(100 * value).toFixed(digits)}%`);
   }
 
   drawOutcomes(law, counts, n, step, y, lit) {
     // the bar is narrower than the band behind it, so that both ends stay visible
     const [gap, inset] = [Math.min(8, step * 0.15), Math.min(40, step * 0.2)];
     const base = y(0);
-    fillMarks(this.outcomes, law, barElement, (group, p, i) => {
+    fillRows(this.outcomes, law, barElement, (group, p, i) => {
       const x = MARGIN.left + i * step + gap / 2;
       const width = Math.max(1, step - gap);
       const observed = n > 0 ? counts[i] / n : 0;
@@ -145,7 +144,7 @@ export class Bars {
     if (this.placed === placed) return; // labels do not move during a check
     this.placed = placed;
     const all = planned.flatMap((level) => labelsOf(level, this.tokens));
-    fillMarks(
+    fillRows(
       this.labels,
       all,
       () => svg("text", { "text-anchor": "middle", dy: "0.35em" }),
@@ -159,35 +158,11 @@ export class Bars {
       { length: this.tokens.length - 1 },
       (_, i) => MARGIN.left + ((i + 1) * inner) / this.tokens.length,
     );
-    fillMarks(
+    fillRows(
       this.rules,
       planned.length > 1 ? groups : [],
       () => svg("path"),
       (path, x) => setAll(path, { d: `M${x.toFixed(1)} ${MARGIN.top}V${height}` }),
     );
   }
-}
-
-function gridElement() {
-  const group = svg("g");
-  group.append(svg("line"), svg("text", { "text-anchor": "end" }));
-  return group;
-}
-
-// Bars beyond the spread are hatched, so that they can be told apart without colour.
-function hatch() {
-  const defs = svg("defs");
-  const pattern = svg("pattern", {
-    id: "lossless-hatch",
-    width: 6,
-    height: 6,
-    patternUnits: "userSpaceOnUse",
-    patternTransform: "rotate(45)",
-  });
-  pattern.append(
-    svg("rect", { class: "ground", width: 6, height: 6 }),
-    svg("rect", { class: "stripe", width: 2, height: 6 }),
-  );
-  defs.append(pattern);
-  return defs;
 }

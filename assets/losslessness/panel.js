@@ -2,16 +2,17 @@
 
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
+import { PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { blockEfficiency } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
 import { Bars, beyond, spread, tokensOf } from "./bars.js";
-import { Path } from "./path.js";
 import { begin, clearPast, ended, isActive, showRecorded, state, stop, subscribe } from "./state.js";
 import { caught, count, pValue, share, statistic, verdict } from "./words.js";
 
 export * as run from "./state.js";
 
+const DECADES = 12; // powers of ten on the axis of p-values; smaller ones are drawn at the bottom
 const OUTCOMES = ["continuation", "exact", "expected ± 2 SE", "observed", "off by"];
 const CHECKS = [
   "method",
@@ -31,11 +32,12 @@ class Lossless {
     this.lit = null;
     this.find = (selector) => element.querySelector(selector);
     this.bars = new Bars(this.find(".bars"), props.tokens);
-    this.path = new Path(this.find(".path"), props.alarm);
+    const axis = { level: props.alarm, levelName: "alarm level", counted: "decodes" };
+    this.path = new PValues(this.find(".path"), { names: ["way"], ...axis });
     this.drawings = [
       new Drawing(this.find(".bars-area"), (width, height) => this.drawBars(width, height)),
       new Drawing(this.find(".path-area"), (width, height) =>
-        this.path.draw(state.path, state.setup.decodes, width, height),
+        this.path.draw([state.path], { most: state.setup.decodes, low: DECADES }, width, height),
       ),
     ];
     this.listen();

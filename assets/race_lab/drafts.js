@@ -2,7 +2,7 @@
 
 import { Figure } from "../shared/figure.js";
 import { legend } from "../shared/legend.js";
-import { cells, fillRows, setCells, setText } from "../shared/view.js";
+import { fillTable, setText } from "../shared/view.js";
 import { COLUMNS, draftsSentence, fillDrafts, share } from "./several.js";
 
 export class Drafts {
@@ -18,12 +18,8 @@ export class Drafts {
   show({ drafts }) {
     this.drafts = drafts;
     setText(this.find(".outcome"), draftsSentence(drafts));
-    fillRows(
-      this.find("tbody"),
-      drafts.optimum,
-      () => cells(COLUMNS.length + 1),
-      (row, _, i) => setCells(row, [i + 1, ...COLUMNS.map((name) => share(drafts[name][i]))]),
-    );
+    const rows = drafts.optimum.map((_, i) => [i + 1, ...COLUMNS.map((name) => share(drafts[name][i]))]);
+    fillTable(this.find("tbody"), rows);
     this.figure.draw();
   }
 }

@@ -1,7 +1,7 @@
 // The drawn race: one lane per token, bars up to e / q and e / p, and a ring at e that can be dragged.
 
-import { setAll, svg } from "../shared/drawing.js";
-import { onSize, ticks } from "../shared/lab_view.js";
+import { hatching, setAll, svg, ticks } from "../shared/drawing.js";
+import { onSize } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { fillRows, setText } from "../shared/view.js";
 import { arrival, first } from "./model.js";
@@ -59,19 +59,9 @@ export class Lanes {
     this.width = 0;
     this.end = 1;
     this.dragged = -1;
-    const pattern = svg("pattern", {
-      id: "lab-hatch",
-      width: 6,
-      height: 6,
-      patternUnits: "userSpaceOnUse",
-      patternTransform: "rotate(45)",
-    });
-    pattern.append(svg("rect", { width: 6, height: 6 }), svg("line", { y2: 6 }));
-    const defs = svg("defs");
-    defs.append(pattern);
     this.axis = svg("g", { class: "axis" });
     this.lanes = svg("g");
-    element.append(defs, this.axis, this.lanes);
+    element.append(hatching("lab-hatch"), this.axis, this.lanes);
     onSize(element, (width) => this.resize(width));
     this.listen();
   }

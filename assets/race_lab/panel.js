@@ -1,9 +1,10 @@
 // The race laboratory: distributions set by hand, one race on shared exponentials with GSD beside it, and many races.
 
 import { offer } from "../page/setup.js";
+import { Asker, presetMenu } from "../shared/lab_view.js";
 import { digits, quoted, visible } from "../shared/labels.js";
 import { state as run, selectedRound, subscribe } from "../shared/store.js";
-import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { fillRows, fillTable, make, onFrame, setText } from "../shared/view.js";
 import { Drafts } from "./drafts.js";
 import { Lanes } from "./lanes.js";
 import {
@@ -56,8 +57,8 @@ class RaceLab {
     this.tokens = [];
     this.u = START_U;
     this.base = null;
-    this.asked = 0;
     this.find = (selector) => element.querySelector(selector);
+    this.asker = new Asker(this.find(".lab-error"));
     [this.race, this.gsd, this.many] = ["drawn", "gsd", "many"].map((name) => this.find(`section.${name}`));
     const redraw = onFrame(() => this.draw());
     this.changed = redraw;
@@ -77,10 +78,7 @@ class RaceLab {
   }
 
   listenToPresets() {
-    const select = this.find(".presets select");
-    select.append(...this.presets.map(({ id, name }) => new Option(name, id)));
-    select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
-    select.addEventListener("change", () => this.load(this.presets.find(({ id }) => id === select.value)));
+    presetMenu(this.find(".presets select"), this.presets, (preset) => this.load(preset));
     const button = this.find(".from-run");
     const step = () => selectedRound()?.steps[run.selected.step];
     const usable = () => (step()?.winner_q ?? null) !== null;
@@ -211,26 +209,12 @@ class RaceLab {
     this.ask("simulated", { seed }).finally(() => (this.find(".run-many").disabled = false));
   }
 
-  // Sends one request at a time. Of the requests during a drag, only the last one is sent.
-  async ask(what, also = {}) {
-    const number = ++this.asked;
-    if (this.asking) await this.asking.catch(() => {});
-    if (number !== this.asked) return;
-    const laws = { p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) };
-    this.asking = this.server[what]({ ...laws, ...also });
-    try {
-      const result = await this.asking;
-      if (number === this.asked) this.answer(result);
-    } catch {
-      if (number === this.asked) this.answer({ error: "The server did not answer. Is it still running?" });
-    }
-  }
-
-  answer(result) {
-    const error = this.find(".lab-error");
-    error.hidden = !result.error;
-    setText(error, result.error ?? "");
-    if (!result.error) for (const view of [this.results, this.drafts]) view.show(result);
+  ask(what, also = {}) {
+    const laws = () => ({ p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) });
+    return this.asker.ask(
+      () => this.server[what]({ ...laws(), ...also }),
+      (result) => [this.results, this.drafts].forEach((view) => view.show(result)),
+    );
   }
 
   draw() {
@@ -266,15 +250,9 @@ class RaceLab {
       ? `${quoted(ofDraft.name)} arrives first in both races: same winner, accepted.`
       : `${quoted(ofDraft.name)} arrives first under the draft, ${quoted(ofTarget.name)} under the target: different winners, so the draft is rejected and the target's winner replaces it.`;
     this.verdict(this.race, same, text);
-    fillRows(
-      this.race.querySelector("tbody"),
-      this.tokens,
-      () => cells(6),
-      (row, { name, p, q, e }) => {
-        const time = (law) => digits(Number.isFinite(arrival(e, law)) ? arrival(e, law) : null);
-        setCells(row, [name, digits(p), digits(q), digits(e), time(q), time(p)]);
-      },
-    );
+    const time = (e, law) => digits(Number.isFinite(arrival(e, law)) ? arrival(e, law) : null);
+    const row = ({ name, p, q, e }) => [name, digits(p), digits(q), digits(e), time(e, q), time(e, p)];
+    fillTable(this.race.querySelector("tbody"), this.tokens.map(row));
   }
 
   drawTest() {
@@ -293,21 +271,11 @@ class RaceLab {
 
   drawResidual() {
     const left = residual(this.tokens);
-    fillRows(
-      this.gsd.querySelector("tbody"),
-      this.tokens,
-      () => cells(5),
-      (row, token, i) => {
-        setCells(row, [
-          token.name,
-          digits(token.p),
-          digits(token.q),
-          digits(excess(token)),
-          left ? digits(left[i]) : "none: P = Q",
-        ]);
-        row.style.setProperty("--share", left ? left[i] : 0);
-      },
-    );
+    const [body] = this.gsd.querySelector("table").tBodies;
+    const last = (i) => (left ? digits(left[i]) : "none: P = Q");
+    const row = (token, i) => [token.name, ...[token.p, token.q, excess(token)].map(digits), last(i)];
+    fillTable(body, this.tokens.map(row));
+    [...body.rows].forEach((row, i) => row.style.setProperty("--share", left ? left[i] : 0));
   }
 
   verdict(section, accepted, text) {

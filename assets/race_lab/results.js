@@ -5,7 +5,7 @@ import { Figure } from "../shared/figure.js";
 import { reducedMotion } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
-import { cells, fillRows, setCells, setText } from "../shared/view.js";
+import { fillTable, setText } from "../shared/view.js";
 
 const SECONDS = 1.6; // duration of the measured curves' animation
 const FIRST = 10; // first number of races drawn: earlier intervals cover nearly the whole axis
@@ -122,16 +122,10 @@ export class Results {
 
   writeTable(result) {
     const measured = (method, index) => (result.measured ? interval(result.measured[method].by_index[index]) : "–");
-    const rows = result.by_index.ersd.map((_, index) => index);
-    fillRows(
-      this.find(".index-table tbody"),
-      rows,
-      () => cells(5),
-      (row, index) =>
-        setCells(row, [
-          index,
-          ...METHODS.flatMap((method) => [share(result.by_index[method][index]), measured(method, index)]),
-        ]),
-    );
+    const rows = result.by_index.ersd.map((_, index) => [
+      index,
+      ...METHODS.flatMap((method) => [share(result.by_index[method][index]), measured(method, index)]),
+    ]);
+    fillTable(this.find(".index-table tbody"), rows);
   }
 }

@@ -1,5 +1,7 @@
 // Tools for SVG figures. They reuse a few elements, so that ten rounds a second cost little.
 
+import { fillRows, setText } from "./view.js";
+
 const NS = "http://www.w3.org/2000/svg";
 
 export function svg(tag, attributes = {}) {
@@ -16,15 +18,40 @@ export function setAll(element, attributes) {
   }
 }
 
-// Gives the parent one child per item and reuses existing children.
-export function fillMarks(parent, items, create, fill) {
-  while (parent.childElementCount > items.length) parent.lastElementChild.remove();
-  while (parent.childElementCount < items.length) parent.append(create());
-  let child = parent.firstElementChild;
-  items.forEach((item, i) => {
-    fill(child, item, i);
-    child = child.nextElementSibling;
+// Round numbers from 0 to `end`, about `count` of them.
+export function ticks(end, count) {
+  const rough = end / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+  return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
+}
+
+// The lines of an axis with their texts. place(value): the attributes of the line and of the text.
+export function drawAxis(group, values, place, label) {
+  const create = () => {
+    const mark = svg("g");
+    mark.append(svg("line"), svg("text"));
+    return mark;
+  };
+  fillRows(group, values, create, ({ children: [line, text] }, value) => {
+    const [lineAt, textAt] = place(value);
+    setAll(line, lineAt);
+    setAll(text, textAt);
+    setText(text, label(value));
   });
+}
+
+// A pattern of stripes for fills, so that they can be told apart without colour. The style sheet colours its parts.
+export function hatching(id) {
+  const defs = svg("defs");
+  const size = { width: 5, height: 5 };
+  const pattern = svg("pattern", { id, ...size, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  pattern.append(
+    svg("rect", { class: "hatch-fill", ...size }),
+    svg("rect", { class: "hatch-line", width: 1.1, height: 5 }),
+  );
+  defs.append(pattern);
+  return defs;
 }
 
 function cross(r) {

@@ -1,12 +1,6 @@
 // Tools that the laboratories' views share.
 
-// Round numbers from 0 to `end`, about `count` of them.
-export function ticks(end, count) {
-  const rough = end / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
-}
+import { setText } from "./view.js";
 
 // Calls `draw(width, height)` now and whenever the element's size changes; never while it is hidden.
 export function onSize(element, draw) {
@@ -20,3 +14,48 @@ export function onSize(element, draw) {
 }
 
 export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+// Fills the menu of examples. Values that were set by hand are an entry of their own, which cannot be chosen.
+export function presetMenu(select, presets, load) {
+  select.append(...presets.map(({ id, name }) => new Option(name, id)));
+  select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
+  select.addEventListener("change", () => load(presets.find(({ id }) => id === select.value)));
+}
+
+const UNANSWERED = "The server did not answer. Try again.";
+
+// Questions to the server. They are sent one at a time, and of those that come meanwhile only the last one is sent. An
+// error is shown in `box`; `busy` is marked while an answer is awaited.
+export class Asker {
+  number = 0;
+  asking = null;
+
+  constructor(box, busy = null) {
+    this.box = box;
+    this.busy = busy;
+  }
+
+  // Drops the answers that are on their way.
+  forget() {
+    this.number += 1;
+  }
+
+  // question(): sends it. use(answer): called with the answer to the newest question, unless it is an error.
+  async ask(question, use) {
+    const number = ++this.number;
+    this.busy?.setAttribute("aria-busy", "true");
+    if (this.asking) await this.asking.catch(() => {});
+    if (number !== this.number) return;
+    this.asking = question();
+    const answer = await this.asking.catch(() => ({ error: UNANSWERED }));
+    if (number !== this.number) return;
+    this.busy?.setAttribute("aria-busy", "false");
+    this.tell(answer.error ?? "");
+    if (!answer.error) use(answer);
+  }
+
+  tell(error) {
+    setText(this.box, error);
+    this.box.hidden = error === "";
+  }
+}

@@ -1,8 +1,8 @@
 // A figure's legend in HTML. It wraps on a phone, and each entry shows or hides its group of traces.
 
+import { svg } from "./drawing.js";
 import { make } from "./view.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const DASHES = {
   solid: "",
   dash: "5 3",
@@ -21,28 +21,20 @@ const SHAPES = {
   star: "M0-7L1.8-2.3 6.7-2.2 2.9.9 4.1 5.7 0 3-4.1 5.7-2.9.9-6.7-2.2-1.8-2.3Z",
 };
 
-function drawn(name, attributes) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined) element.setAttribute(key, value);
-  return element;
-}
-
 // The symbol of a group: its line with its mark.
 function swatch(traces) {
-  const svg = drawn("svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" });
+  const picture = svg("svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, "aria-hidden": "true" });
   for (const { line, mode = "" } of traces) {
     if (!mode.includes("lines")) continue;
     const stroke = { stroke: line.color, "stroke-width": 2.5, "stroke-dasharray": DASHES[line.dash] ?? "" };
-    svg.append(drawn("path", { d: "M-16 0H16", fill: "none", ...stroke }));
+    picture.append(svg("path", { d: "M-16 0H16", fill: "none", ...stroke }));
   }
   for (const { type, marker, mode = "" } of traces) {
-    if (mode.includes("markers")) svg.append(drawn("path", { d: SHAPES[marker.symbol], fill: marker.color }));
-    if (type === "bar")
-      svg.append(
-        drawn("path", { d: "M-14-6H14V6H-14Z", fill: marker.color, stroke: marker.line?.color, "stroke-width": 2 }),
-      );
+    if (mode.includes("markers")) picture.append(svg("path", { d: SHAPES[marker.symbol], fill: marker.color }));
+    const border = { stroke: marker?.line?.color ?? "none", "stroke-width": 2 };
+    if (type === "bar") picture.append(svg("path", { d: "M-14-6H14V6H-14Z", fill: marker.color, ...border }));
   }
-  return svg;
+  return picture;
 }
 
 // Adds one button per group to `element`. A press hides or shows the group and calls `redraw`.

@@ -2,7 +2,7 @@
 
 import { Figure } from "./figure.js";
 import { legend } from "./legend.js";
-import { cells, fillRows, make, setCells, setText } from "./view.js";
+import { fillTable, make, setText } from "./view.js";
 
 // A folded table for readers who cannot see the plot. A long one can be scrolled by keys too.
 export function tableOf(element, { caption, columns, rows }) {
@@ -11,7 +11,7 @@ export function tableOf(element, { caption, columns, rows }) {
   const head = make("tr");
   for (const column of columns) head.append(Object.assign(make("th", "", column), { scope: "col" }));
   table.tHead.append(head);
-  fillRows(table.tBodies[0], rows, () => cells(columns.length), setCells);
+  fillTable(table.tBodies[0], rows);
   element.tabIndex = 0;
   element.setAttribute("role", "region");
   element.setAttribute("aria-label", caption);

@@ -49,20 +49,18 @@ export function make(tag, className, text) {
   return element;
 }
 
-// Gives `parent` exactly as many children as there are items and fills each one.
+// Gives `parent` exactly as many children as there are items and fills each one. Existing children are reused.
 export function fillRows(parent, items, create, fill) {
-  while (parent.children.length > items.length) parent.lastElementChild.remove();
-  while (parent.children.length < items.length) parent.append(create());
-  items.forEach((item, i) => fill(parent.children[i], item, i));
+  while (parent.childElementCount > items.length) parent.lastElementChild.remove();
+  while (parent.childElementCount < items.length) parent.append(create());
+  let child = parent.firstElementChild;
+  items.forEach((item, i) => {
+    fill(child, item, i);
+    child = child.nextElementSibling;
+  });
 }
 
-// A table row whose cells are replaced in place.
-export function cells(count) {
-  const row = make("tr");
-  for (let i = 0; i < count; i++) row.append(make("td"));
-  return row;
-}
+export const setCells = (row, texts) => fillRows(row, texts, () => make("td"), setText);
 
-export function setCells(row, texts) {
-  texts.forEach((text, i) => setText(row.children[i], text));
-}
+// Writes rows of texts into the body of a table. Its rows and cells are reused.
+export const fillTable = (body, rows) => fillRows(body, rows, () => make("tr"), setCells);

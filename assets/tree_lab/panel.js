@@ -3,12 +3,12 @@
 
 import { offer } from "../page/setup.js";
 import { Figure } from "../shared/figure.js";
-import { onSize, reducedMotion } from "../shared/lab_view.js";
+import { Asker, onSize, presetMenu, reducedMotion } from "../shared/lab_view.js";
 import { digits } from "../shared/labels.js";
 import { legend } from "../shared/legend.js";
 import { state as run, subscribe } from "../shared/store.js";
 import { Totals } from "../shared/totals.js";
-import { cells, fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { fillRows, fillTable, make, onFrame, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { Growth, nodesOf } from "./growth.js";
 import { setupOf } from "./setup.js";
@@ -83,8 +83,8 @@ class TreeLab {
     this.k = props.k;
     this.result = null;
     this.nodes = null;
-    this.asked = 0;
     this.find = (selector) => element.querySelector(selector);
+    this.asker = new Asker(this.find(".lab-error"));
     this.canvas = this.find(".canvas");
     this.zoom = new Zoom(this.canvas, () => this.redraw());
     this.growth = new Growth(this.find(".growth"), this.zoom);
@@ -108,9 +108,7 @@ class TreeLab {
 
   listenToRates() {
     const select = this.find(".presets select");
-    select.append(...this.presets.map(({ id, name }) => new Option(name, id)));
-    select.append(Object.assign(new Option("own values", "own"), { hidden: true }));
-    select.addEventListener("change", () => this.load(this.presets.find(({ id }) => id === select.value)));
+    presetMenu(select, this.presets, (preset) => this.load(preset));
     const rows = this.find(".rates");
     rows.addEventListener("input", (event) => {
       this.setRate([...rows.children].indexOf(event.target.closest(".rate")), Number(event.target.value));
@@ -196,10 +194,11 @@ class TreeLab {
 
   changed() {
     this.drawRates();
-    this.ask("grown", { acceptance: this.vector() }, (result) => {
+    const use = (result) => {
       this.result = result;
       this.treeOfK();
-    });
+    };
+    this.asker.ask(() => this.server.grown({ acceptance: this.vector() }), use);
   }
 
   vector() {
@@ -211,32 +210,14 @@ class TreeLab {
   treeOfK() {
     if (!this.result) return;
     if (this.result.order) return this.show(this.result.order.slice(0, this.k + 1));
-    this.ask("best_tree", { acceptance: this.vector(), k: this.k }, ({ rows }) => this.show(rows));
+    const question = () => this.server.best_tree({ acceptance: this.vector(), k: this.k });
+    this.asker.ask(question, ({ rows }) => this.show(rows));
   }
 
   show(rows) {
     this.nodes = nodesOf(rows, this.vector());
     this.redraw();
     this.curve.draw();
-  }
-
-  // Sends one request at a time. Of the requests during a drag, only the last one is sent.
-  async ask(what, request, use) {
-    const number = ++this.asked;
-    if (this.asking) await this.asking.catch(() => {});
-    if (number !== this.asked) return;
-    this.asking = this.server[what](request);
-    let result;
-    try {
-      result = await this.asking;
-    } catch {
-      result = { error: "The server did not answer. Is it still running?" };
-    }
-    if (number !== this.asked) return;
-    const error = this.find(".lab-error");
-    error.hidden = !result.error;
-    setText(error, result.error ?? "");
-    if (!result.error) use(result);
   }
 
   inspect(node) {
@@ -306,25 +287,12 @@ class TreeLab {
   drawTables() {
     if (this.find(".node-table").open) {
       const nodes = this.nodes.slice(1).sort((a, b) => b.acceptance - a.acceptance);
-      fillRows(
-        this.find(".node-table tbody"),
-        nodes,
-        () => cells(3),
-        (row, node, i) => setCells(row, [i + 1, `(${node.path.join(", ")})`, digits(node.acceptance)]),
-      );
+      const row = (node, i) => [i + 1, `(${node.path.join(", ")})`, digits(node.acceptance)];
+      fillTable(this.find(".node-table tbody"), nodes.map(row));
     }
-    fillRows(
-      this.find(".curve-table tbody"),
-      this.result.bounds,
-      () => cells(7),
-      (row, [k, lemma, theorem]) =>
-        setCells(row, [
-          k,
-          ...curvesOf(this.curve.skeleton.data).map(({ meta }) => digits(this.result.tokens[meta][k])),
-          digits(lemma),
-          digits(theorem),
-        ]),
-    );
+    const tokens = (k) => curvesOf(this.curve.skeleton.data).map(({ meta }) => this.result.tokens[meta][k]);
+    const rows = this.result.bounds.map(([k, ...bounds]) => [k, ...[...tokens(k), ...bounds].map(digits)]);
+    fillTable(this.find(".curve-table tbody"), rows);
   }
 }
 

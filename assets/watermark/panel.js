@@ -1,15 +1,15 @@
 // The watermark of the Decode tab's run: its tokens with their scores, and the p-value after each token.
 
 import { Drawing } from "../shared/drawing.js";
+import { Asker } from "../shared/lab_view.js";
 import { appendText, visible } from "../shared/labels.js";
+import { decades, PValues } from "../shared/p_values.js";
 import { tableOf } from "../shared/plot.js";
 import { isActive, state, subscribe } from "../shared/store.js";
 import { make, onFrame, setText } from "../shared/view.js";
-import { Fall } from "./chart.js";
 import { about, level, pValue, rows } from "./words.js";
 
 const NOTHING = "There is no run yet: generate a text in the Decode tab, or choose a recorded one there.";
-const BROKEN = "The server did not answer. Change the other seed to ask again.";
 
 class Watermark {
   constructor(element, props, server) {
@@ -22,11 +22,10 @@ class Watermark {
     this.versions = null;
     this.lit = null;
     this.seen = false;
-    this.fall = new Fall(
-      this.find(".fall"),
-      this.inputs.map(({ value }) => value),
-      props.certain,
-    );
+    this.asker = new Asker(this.find(".error-box"));
+    this.names = this.inputs.map(({ value }) => value);
+    const axis = { level: props.certain, levelName: "one in a million", counted: "tokens read" };
+    this.fall = new PValues(this.find(".fall"), { names: this.names, ...axis });
     this.drawing = new Drawing(this.find(".fall-area"), (width, height) => this.drawFall(width, height));
     this.listen(element);
     subscribe(onFrame(() => this.follow()));
@@ -58,13 +57,14 @@ class Watermark {
     this.ids = tokens.map(({ id }) => id);
     this.texts = tokens.map(({ text }) => text);
     this.versions = null;
+    this.asker.forget();
     if (tokens.length === 0) return this.draw();
     this.find(".other-seed").value = this.setup.seed + 1;
     this.ask();
   }
 
-  async ask() {
-    const { run, server, ids, setup } = this;
+  ask() {
+    const { ids, setup } = this;
     if (!setup || ids.length === 0) return;
     const text = this.find(".other-seed").value;
     const question = {
@@ -73,18 +73,11 @@ class Watermark {
       seed: setup.seed,
       other_seed: text === "" ? null : Number(text),
     };
-    let answer;
-    try {
-      answer = await server.marked(question);
-    } catch {
-      answer = { error: BROKEN };
-    }
-    if (run !== this.run) return;
-    const error = this.find(".error-box");
-    setText(error, answer.error ?? "");
-    error.hidden = !answer.error;
-    if (!answer.error) this.versions = answer;
-    this.draw();
+    const use = (versions) => {
+      this.versions = versions;
+      this.draw();
+    };
+    this.asker.ask(() => this.server.marked(question), use);
   }
 
   draw() {
@@ -118,7 +111,13 @@ class Watermark {
   }
 
   drawFall(width, height) {
-    if (this.versions) this.fall.draw(this.versions, this.chosen, this.lit, width, height);
+    if (!this.versions) return;
+    const values = this.names.map((name) => this.versions[name].p_values);
+    const lines = values.map((all) => [[0, 1], ...all.map((p, i) => [i + 1, p])]);
+    const most = Math.max(...values.map(({ length }) => length));
+    const here = this.lit === null ? null : this.lit + 1;
+    const chosen = this.names.indexOf(this.chosen);
+    this.fall.draw(lines, { most, low: decades(values.flat()), chosen, here }, width, height);
   }
 
   writeTable() {

@@ -12,14 +12,14 @@ waits, because every proxy passes on its answer at once. The header `x-class-tok
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qs
 
-from pydantic import Field, TypeAdapter
+from fastapi import FastAPI, Header, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import Field
 
 from components.be_draft.questions import story_models
 from components.classroom import drafting, steps
@@ -28,7 +28,7 @@ from components.classroom.seen import seen
 from components.classroom.waiting import Waiting
 from components.guard import addresses, routes
 from components.guard.bodies import Refused
-from components.page.questions import Strict, check
+from components.page import questions
 from components.server import lazy
 from specdec.pair import Pair
 
@@ -43,10 +43,11 @@ _PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200, "now": 1}
 the long run.
 """
 
+_Token = Annotated[str, Header(alias="x-class-token")]
 _Code = Annotated[str, Field(max_length=24)]
 
 
-class _InRoom(Strict):
+class _InRoom(questions.Strict):
     room: _Code
 
 
@@ -71,10 +72,6 @@ class _Propose(_InRoom):
     text: Annotated[str, Field(max_length=200)]
 
 
-class _Empty(Strict):
-    pass
-
-
 _Said = dict[str, Any]
 _T = TypeVar("_T")
 
@@ -91,88 +88,66 @@ class Hall:
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
         """Answer below `HOME` from now on. page: the student's page as HTML."""
+        app = FastAPI(
+            openapi_url=None,
+            exception_handlers={
+                Refused: _refused,
+                ValueError: _mistaken,
+                RequestValidationError: questions.refuse,
+            },
+        )
 
-        async def home(_: Any, __: Any, send: Any) -> None:
-            await _send(send, 200, page(), b"text/html; charset=utf-8")
+        async def home() -> HTMLResponse:
+            return HTMLResponse(page())
 
         def within(scope: Any) -> bool:
-            return self.rooms.is_in_one(_token(scope))
+            return self.rooms.is_in_one(dict(scope["headers"]).get(b"x-class-token", b"").decode("latin-1"))
 
-        routes.add(HOME, "", home)
-        routes.add(f"{HOME}/now", "", self._answering(self._now), _PRICES["now"], within)
-        posts: dict[str, tuple[type[Any], Callable[..., Awaitable[_Said] | _Said]]] = {
-            "open": (_Empty, self._open),
-            "join": (_InRoom, self._join),
-            "answer": (_Answer, self._answer),
-            "propose": (_Propose, self._propose),
-            "step": (_Step, self._step),
-            "again": (_InRoom, self._again),
-            "clear": (_InRoom, self._clear),
-            "draft": (_Draft, self._draft),
-            "check": (_InRoom, self._check),
-            "next": (_InRoom, self._next),
-            "close": (_InRoom, self._close),
-        }
-        for name, (kind, act) in posts.items():
-            answer = self._answering(act, kind)
-            routes.add(f"{HOME}/{name}", "json", answer, _PRICES.get(name, 0), within)
-
-    def _answering(self, act: Callable[..., Any], kind: type[Any] | None = None) -> Any:
-        adapter = None if kind is None else TypeAdapter(kind)
-
-        async def answer(scope: Any, receive: Any, send: Any) -> None:
-            status, said = 200, {}
-            try:
-                asked = () if adapter is None else (check(adapter, _read((await receive())["body"])),)
-                said = act(scope, *asked)
-                said = await said if asyncio.iscoroutine(said) else said
-            except Refused as refused:
-                status, said = refused.status, {"detail": refused.text}
-            except ValueError as error:
-                status, said = 422, {"detail": str(error)}
-            except Exception:
-                logging.getLogger(__name__).exception("a room's request failed")
-                status, said = 500, {"detail": "This did not work; the server's log says why."}
-            await _send(send, status, json.dumps(said).encode(), b"application/json")
-
-        return answer
+        app.get(HOME)(home)
+        routes.add(HOME, "", app)
+        app.get(f"{HOME}/now")(self._now)
+        routes.add(f"{HOME}/now", "", app, _PRICES["now"], within)
+        lecturers = (self._open, self._step, self._again, self._clear, self._draft, self._check, self._next)
+        for act in (*lecturers, self._close, self._join, self._answer, self._propose):
+            name = act.__name__.removeprefix("_")
+            app.post(f"{HOME}/{name}")(act)
+            routes.add(f"{HOME}/{name}", "json", app, _PRICES.get(name, 0), within)
 
     # ------------------------------------------------------------ a lecturer
 
-    def _open(self, scope: Any, _: _Empty) -> _Said:
-        room = self.rooms.open(addresses.address(scope))
+    async def _open(self, request: Request) -> _Said:
+        room = self.rooms.open(addresses.address(request.scope))
         room.listener = self._waiting.tell
         return {"room": room.code, "key": room.key}
 
-    def _led(self, scope: Any, code: str) -> Room:
-        token = _token(scope)
+    def _led(self, token: str, code: str) -> Room:
         room = self.rooms.known(_code(code), token)
         if not room.leads(token):
             raise Refused(403, "only the lecturer of this room can do that")
         return room
 
-    def _step(self, scope: Any, asked: _Step) -> _Said:
-        room = self._led(scope, asked.room)
+    async def _step(self, asked: _Step, token: _Token = "") -> _Said:
+        room = self._led(token, asked.room)
         room.lead(steps.checked(Place(asked.lesson, asked.step, asked.shown)))
-        return seen(room, _token(scope))
+        return seen(room, token)
 
-    def _again(self, scope: Any, asked: _InRoom) -> _Said:
-        room = self._led(scope, asked.room)
+    async def _again(self, asked: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, asked.room)
         room.ask_again()
-        return seen(room, _token(scope))
+        return seen(room, token)
 
-    def _clear(self, scope: Any, asked: _InRoom) -> _Said:
-        room = self._led(scope, asked.room)
+    async def _clear(self, asked: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, asked.room)
         room.clear()
-        return seen(room, _token(scope))
+        return seen(room, token)
 
-    async def _draft(self, scope: Any, asked: _Draft) -> _Said:
-        room = self._led(scope, asked.room)
+    async def _draft(self, asked: _Draft, token: _Token = "") -> _Said:
+        room = self._led(token, asked.room)
         room.draft(await self._in_thread(self._begun, asked.prompt))
-        return seen(room, _token(scope))
+        return seen(room, token)
 
-    async def _check(self, scope: Any, asked: _InRoom) -> _Said:
-        room = self._led(scope, asked.room)
+    async def _check(self, asked: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, asked.room)
         text = _drafting(room)
         if not text.proposed:
             raise Refused(409, "nobody has proposed anything yet")
@@ -186,16 +161,16 @@ class Hall:
         finally:
             text.checking = False
             room.changed()
-        return seen(room, _token(scope))
+        return seen(room, token)
 
-    def _next(self, scope: Any, asked: _InRoom) -> _Said:
-        room = self._led(scope, asked.room)
+    async def _next(self, asked: _InRoom, token: _Token = "") -> _Said:
+        room = self._led(token, asked.room)
         _drafting(room).go_on()
         room.changed()
-        return seen(room, _token(scope))
+        return seen(room, token)
 
-    def _close(self, scope: Any, asked: _InRoom) -> _Said:
-        self.rooms.close(self._led(scope, asked.room))
+    async def _close(self, asked: _InRoom, token: _Token = "") -> _Said:
+        self.rooms.close(self._led(token, asked.room))
         return {}
 
     async def _in_thread(self, act: Callable[..., _T], *given: Any) -> _T:
@@ -211,34 +186,32 @@ class Hall:
 
     # ------------------------------------------------------------ a student
 
-    def _join(self, _: Any, asked: _InRoom) -> _Said:
+    async def _join(self, asked: _InRoom) -> _Said:
         room = self.rooms.find(_code(asked.room))
         return {"room": room.code, "token": room.join()}
 
-    def _answer(self, scope: Any, asked: _Answer) -> _Said:
-        token = _token(scope)
+    async def _answer(self, asked: _Answer, token: _Token = "") -> _Said:
         room = self.rooms.known(_code(asked.room), token)
         value = steps.check_answer(Place(asked.lesson, asked.step), asked.value)
         room.answer(token, (asked.lesson, asked.step), value)
         return {}
 
-    def _propose(self, scope: Any, asked: _Propose) -> _Said:
-        token = _token(scope)
+    async def _propose(self, asked: _Propose, token: _Token = "") -> _Said:
         self.rooms.known(_code(asked.room), token).propose(token, asked.number, asked.text)
         return {}
 
     # ------------------------------------------------------------ what there is to see
 
-    async def _now(self, scope: Any) -> _Said:
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        token, since = _token(scope), query.get("since", [""])[0]
-        room = self.rooms.known(_code(query.get("room", [""])[0]), token)
-        leads = room.leads(token)
+    async def _now(
+        self, room: Annotated[str, Query(max_length=24)], since: str = "", token: _Token = ""
+    ) -> _Said:
+        here = self.rooms.known(_code(room), token)
+        leads = here.leads(token)
         if not leads:
-            room.student(token)
-        if since == str(room.heard if leads else room.version):
-            await self._waiting.news(room, token, LOOK if leads else WAIT)
-        return seen(room, _token(scope))
+            here.student(token)
+        if since == str(here.heard if leads else here.version):
+            await self._waiting.news(here, token, LOOK if leads else WAIT)
+        return seen(here, token)
 
 
 def _drafting(room: Room) -> drafting.Drafting:
@@ -247,27 +220,14 @@ def _drafting(room: Room) -> drafting.Drafting:
     return room.drafting
 
 
-def _token(scope: Any) -> str:
-    return dict(scope["headers"]).get(b"x-class-token", b"").decode("latin-1")
-
-
 def _code(text: str) -> str:
     """A code in the form that rooms use. People type it in groups and in lower case."""
     return "".join(c for c in text.upper() if c.isalnum())
 
 
-def _read(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise ValueError("the request's body is not JSON") from None
+async def _refused(_: Any, refused: Any) -> JSONResponse:
+    return JSONResponse({"detail": refused.text}, refused.status)
 
 
-async def _send(send: Any, status: int, body: bytes, kind: bytes) -> None:
-    headers = [
-        (b"content-type", kind),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _mistaken(_: Any, error: Any) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 422)

@@ -35,7 +35,9 @@ def read(path: Path) -> dict[str, Any]:
         return read_summary(path)
     header, runs = Store(path).read()
     assert header is not None, "a file with a whole first line"
-    plain = {name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()}
+    plain: dict[str, Any] = {
+        name: tuple(v) if isinstance(v, list) else v for name, v in header["settings"].items()
+    }
     plain.pop("prompts_sha256", None)
     plain["prompts"] = ("",) * plain["prompts"]  # only their number is needed
     return summarize(Settings(**plain), header, runs)

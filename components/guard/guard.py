@@ -111,7 +111,8 @@ class Guard:
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
             raise Refused(416, "no more than one range of bytes can be asked for")
         # HTTP allows a server to answer a range request with the whole file
-        scope["headers"] = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
+        kept = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
+        scope = scope | {"headers": kept}  # an app that answers may change its copy
         if route.kept:
             await self.kept.serve(scope, send, route)
         elif route.body:

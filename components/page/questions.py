@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -28,7 +28,6 @@ Answer = dict[str, Any]
 """Plain data for JSON, or {"error": words}."""
 _FAILED = "This could not be computed; the server's log says why. Other values may work."
 _Path = tuple[int | str, ...]
-_T = TypeVar("_T")
 
 
 class Strict(BaseModel):
@@ -41,28 +40,14 @@ class Question(Strict):
     """The single argument of a server function: its fields and their types."""
 
 
-def check(
-    adapter: TypeAdapter[_T], value: Any, where: str = "", name: Callable[[_Path], str] | None = None
-) -> _T:
-    """Check a value and return it as the adapter's type.
-
-    ValueError names the first part that does not fit and says what would be right. name: turns the keys and
-    indices of a part into its name; by default they are joined by dots.
-    """
-    try:
-        return adapter.validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-    raise ValueError(f"{where}{(name or _dotted)(first['loc'])}{_wrong(first)}")
-
-
 async def refuse(_: Any, error: RequestValidationError) -> JSONResponse:
     """Answer 422 with the reason to a request that does not fit.
 
     FastAPI's own answer repeats the whole request, and fails if it cannot be written as JSON.
     """
     first = error.errors()[0]
-    message = f"{_dotted(first['loc'])}{_wrong(first)}"
+    name = ".".join(map(str, first["loc"])) or "all of it"
+    message = f"{name}{_wrong(first)}"
     return JSONResponse({"detail": message.encode(errors="backslashreplace").decode()}, 422)
 
 
@@ -81,10 +66,12 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     @wraps(function)
     def answer(question: Any = None) -> Answer:
         try:
-            return _sendable(function(check(adapter, question, name=_in_words)))
+            return _sendable(function(adapter.validate_python(question)))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            return _told(f"{_in_words(first['loc'])}{_wrong(first)}")
         except ValueError as error:
-            # a lone surrogate cannot be sent in an answer, so its number is shown
-            return {"error": str(error).encode(errors="backslashreplace").decode()}
+            return _told(str(error))
         except Exception:
             logging.getLogger(__name__).exception("%s failed", function.__name__)
             return {"error": _FAILED}
@@ -92,8 +79,9 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     return answer
 
 
-def _dotted(path: _Path) -> str:
-    return ".".join(map(str, path)) or "all of it"
+def _told(error: str) -> Answer:
+    """An error as an answer. Half a surrogate pair can't be sent, so its number is shown."""
+    return {"error": error.encode(errors="backslashreplace").decode()}
 
 
 def _in_words(path: _Path) -> str:

@@ -3,7 +3,7 @@ import test from "node:test";
 import { excess, exponentials, first, fromStep, residual, START_SEED, withEntry } from "../../assets/race_lab/model.js";
 import { draftsSentence, fillDrafts } from "../../assets/race_lab/several.js";
 import { resolved } from "../../assets/shared/colours.js";
-import { ticks } from "../../assets/shared/lab_view.js";
+import { ticks } from "../../assets/shared/drawing.js";
 import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
 import { runs } from "./recorded.js";
 

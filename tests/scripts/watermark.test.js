@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { decades } from "../../assets/watermark/chart.js";
+import { decades } from "../../assets/shared/p_values.js";
 import { about, level, many, pValue, rows } from "../../assets/watermark/words.js";
 
 test("p-values and their inverses are read as people say them", () => {

@@ -1,0 +1,72 @@
+// p-values that fall as more is counted, on a logarithmic axis, above the level below which they mean something.
+
+import { drawAxis, SHAPES, setAll, svg, ticks } from "./drawing.js";
+import { setText } from "./view.js";
+
+const MARGIN = { left: 52, right: 14, top: 12, bottom: 40 };
+const FEWEST = 8; // powers of ten on the axis
+
+const power = (p) => -Math.log10(Math.max(p, Number.MIN_VALUE));
+const superscript = (number) => [...String(number)].map((sign) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]).join("");
+
+/** The powers of ten below 1 that the axis needs for these p-values. */
+export const decades = (values) => Math.max(FEWEST, Math.ceil(Math.max(...values.map(power))));
+
+export class PValues {
+  // names: those of the lines. level: the p-value that counts, and levelName its name. counted: what is counted.
+  constructor(element, { names, level, levelName, counted }) {
+    this.svg = element;
+    this.level = level;
+    this.lines = names.map((name) => svg("path", { class: `line ${name}`, fill: "none" }));
+    this.rows = svg("g", { class: "grid" });
+    this.columns = svg("g", { class: "grid" });
+    this.levelLine = svg("line", { class: "level" });
+    this.here = svg("line", { class: "here" });
+    this.end = svg("path", { class: "end", d: SHAPES.circle(5) });
+    this.levelLabel = svg("text", { class: "level-label", "text-anchor": "end" });
+    this.axis = svg("text", { class: "axis", "text-anchor": "middle" });
+    element.append(this.rows, this.columns, this.levelLine, this.here, ...this.lines);
+    element.append(this.end, this.levelLabel, this.axis);
+    setText(this.levelLabel, levelName);
+    setText(this.axis, counted);
+  }
+
+  // lines: for each name, its points [number, p-value]. most: the largest number. low: powers of ten below 1; smaller
+  // p-values lie at the bottom. chosen: the line in front. here: the number that is marked, or null.
+  draw(lines, { most, low, chosen = 0, here = null }, width, height) {
+    const [right, bottom] = [width - MARGIN.right, height - MARGIN.bottom];
+    const x = (number) => MARGIN.left + ((right - MARGIN.left) * number) / most;
+    const y = (p) => MARGIN.top + ((bottom - MARGIN.top) * Math.min(low, power(p))) / low;
+    setAll(this.svg, { width, height });
+    this.drawAxes(x, y, { most, low, right, bottom });
+    const places = lines.map((points) => points.map(([number, p]) => `${x(number).toFixed(1)} ${y(p).toFixed(1)}`));
+    this.lines.forEach((line, i) => {
+      setAll(line, { d: places[i].length > 0 ? `M${places[i].join("L")}` : "" });
+      line.classList.toggle("chosen", i === chosen);
+    });
+    const last = places[chosen].at(-1);
+    setAll(this.end, { visibility: last ? "visible" : "hidden", transform: `translate(${last ?? "0 0"})` });
+    const at = here === null ? 0 : x(here);
+    setAll(this.here, { x1: at, x2: at, y1: MARGIN.top, y2: bottom, visibility: here === null ? "hidden" : "visible" });
+  }
+
+  drawAxes(x, y, { most, low, right, bottom }) {
+    const step = Math.ceil(low / 7);
+    const powers = Array.from({ length: Math.floor(low / step) + 1 }, (_, i) => i * step);
+    const row = (power) => {
+      const at = y(10 ** -power);
+      const line = { x1: MARGIN.left, x2: right, y1: at, y2: at };
+      return [line, { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }];
+    };
+    drawAxis(this.rows, powers, row, (power) => (power === 0 ? "p = 1" : `10⁻${superscript(power)}`));
+    const column = (number) => {
+      const line = { x1: x(number), x2: x(number), y1: bottom, y2: bottom + 5 };
+      return [line, { x: x(number), y: bottom + 18, "text-anchor": "middle" }];
+    };
+    drawAxis(this.columns, ticks(most, right < 500 ? 3 : 6), column, (number) => number.toLocaleString("en"));
+    const level = y(this.level);
+    setAll(this.levelLine, { x1: MARGIN.left, x2: right, y1: level, y2: level });
+    setAll(this.levelLabel, { x: right, y: level - 5 });
+    setAll(this.axis, { x: (MARGIN.left + right) / 2, y: bottom + 35 });
+  }
+}
