@@ -2,7 +2,7 @@
 
 import { observable } from "../shared/observable.js";
 import { Totals } from "../shared/totals.js";
-import { Updates } from "../shared/updates.js";
+import { Live } from "../shared/updates.js";
 
 export const REFERENCE = "reference";
 
@@ -11,7 +11,6 @@ const FRESH = { run: null, seq: 0, message: "", place: null };
 export const state = {
   ...FRESH,
   // place: in line for the model, { number, of, seconds }; run, seq: as in updates.js
-  gone: null, // id of the run before
   phase: "idle", // idle, recorded, waiting, running, stopping, stopped, done, error
   setup: null, // seed and models
   shared: null, // the settings that all columns share
@@ -20,9 +19,11 @@ export const state = {
 };
 
 export const { subscribe, notify } = observable();
-const updates = new Updates(state, apply, notify);
-
-export const isActive = () => ["waiting", "running"].includes(state.phase);
+const live = new Live(state, apply, notify, "comparison", (message) => {
+  state.message = message;
+  end("error");
+});
+export const { isActive, receive, breakOff, through: ended } = live;
 export const mayBegin = () => !isActive() && state.phase !== "stopping";
 
 // asked: the settings of the column. before: its run before the settings were changed.
@@ -73,8 +74,8 @@ export function begin(shared, columns, written, anew) {
     if (old) old.before = null; // only one earlier run is remembered
   }
   if (anew) state.lanes.set(REFERENCE, newLane("ar", null));
-  Object.assign(state, FRESH, { phase: "waiting", shared, gone: state.run });
-  updates.forget();
+  live.begin();
+  Object.assign(state, FRESH, { phase: "waiting", shared });
   notify();
 }
 
@@ -89,39 +90,9 @@ export function stopped() {
   notify();
 }
 
-// The server has ended the stream. If the last update is missing, the visitor gets a message.
-export const ended = () =>
-  updates.ended(isActive, () =>
-    breakOff("The comparison broke off: the server refused it or the connection was lost. Try again."),
-  );
-
-// Ends the run with a message. The updates so far stay.
-export function breakOff(message) {
-  state.message = message;
-  end("error");
-  notify();
-}
-
 function end(phase) {
   state.phase = phase;
   for (const lane of state.lanes.values()) if (!["finished", "failed"].includes(lane.phase)) lane.phase = "stopped";
-}
-
-// Takes one update (JSON text). Updates of a stopped run are ignored.
-export function receive(text, server) {
-  if (!text || !isActive()) return;
-  const update = JSON.parse(text);
-  if (update.place) return waits(update);
-  if (update.run !== state.gone) state.run ??= update.run;
-  if (update.run !== state.run) return;
-  updates.take(update, server);
-  notify();
-}
-
-// The place in line; such updates have no number.
-function waits({ place }) {
-  state.place = place;
-  notify();
 }
 
 function apply(update) {

@@ -1,7 +1,7 @@
 // The state of the losslessness check: the current or last check, and earlier ones.
 
 import { observable } from "../shared/observable.js";
-import { Updates } from "../shared/updates.js";
+import { Live } from "../shared/updates.js";
 
 const MOST_PAST = 30;
 
@@ -26,10 +26,8 @@ const empty = () => ({
 
 export const state = { ...empty(), past: [] };
 export const { subscribe, notify } = observable();
-const updates = new Updates(state, apply, notify);
-let gone = null; // id of the check before
-
-export const isActive = () => ["waiting", "running"].includes(state.phase);
+const live = new Live(state, apply, notify, "check");
+export const { isActive, receive, breakOff, through: ended } = live;
 
 // Shows a recorded check before the visitor's first one.
 export function showRecorded(check) {
@@ -38,10 +36,9 @@ export function showRecorded(check) {
 }
 
 export function begin() {
-  gone = state.run;
+  live.begin();
   const { setup, tree, tables, law } = state;
   Object.assign(state, empty(), { phase: "waiting", setup, tree, tables, law });
-  updates.forget();
   notify();
 }
 
@@ -50,37 +47,8 @@ export function stop() {
   notify();
 }
 
-// The server has ended the stream. If the last update is missing, the visitor gets a message.
-export const ended = () =>
-  updates.ended(isActive, () =>
-    breakOff("The check broke off: the server refused it or the connection was lost. Try again."),
-  );
-
-// Ends the check with a message. The updates so far stay.
-export function breakOff(message) {
-  Object.assign(state, { phase: "error", message });
-  notify();
-}
-
 export function clearPast() {
   state.past = [];
-  notify();
-}
-
-// Takes one update (JSON text); updates of a check that was stopped are ignored.
-export function receive(text, server) {
-  if (!text || !isActive()) return;
-  const update = JSON.parse(text);
-  if (update.place) return waits(update.place);
-  if (update.run !== gone) state.run ??= update.run;
-  if (update.run !== state.run) return;
-  updates.take(update, server);
-  notify();
-}
-
-// The place in line; such updates have no number.
-function waits(place) {
-  if (state.phase === "waiting") state.place = place;
   notify();
 }
 

@@ -5,7 +5,7 @@
 
 import { decisions, emission } from "./decisions.js";
 import { observable } from "./observable.js";
-import { Updates } from "./updates.js";
+import { Live } from "./updates.js";
 
 /** @returns {State} */
 const empty = () => ({
@@ -29,7 +29,10 @@ const empty = () => ({
 
 export const state = empty();
 const changes = observable();
-const updates = new Updates(state, apply, notify);
+const live = new Live(state, apply, notify, "run");
+export const breakOff = live.breakOff;
+export const ended = live.through;
+const active = live.isActive;
 let parked = null; // the visitor's last run while a recorded one is shown
 
 export function subscribe(listener) {
@@ -56,46 +59,23 @@ export function stop() {
   notify();
 }
 
-const active = () => ["waiting", "choosing", "running", "baseline"].includes(state.phase);
-
-// The server has ended the stream. If the last update is missing, the visitor gets a message.
-export const ended = () =>
-  updates.ended(active, () =>
-    breakOff("The run broke off: the server refused it or the connection was lost. Try again."),
-  );
-
-// Ends the run with a message. The updates so far stay.
-export function breakOff(message) {
-  Object.assign(state, { phase: "error", place: null, message });
-  notify();
-}
-
 // Takes one update (JSON text).
 export function receive(text, server) {
   if (!text) return;
   const update = JSON.parse(text);
-  if (update.place) return waits(update.place);
-  if (update.run === parked?.run) return;
-  if (update.run !== state.run) {
-    if (update.phase === "error" && update.seq === 0) return refused(update);
-    parked = null;
-    if (state.phase === "stopped" && update.seq > 0) return;
-    Object.assign(state, empty(), { run: update.run, phase: "waiting" });
-    updates.forget();
+  if (update.place) live.waits(update.place);
+  else {
+    if (update.run === parked?.run) return;
+    if (update.run !== state.run) {
+      // a run that was refused, say because a number was out of range: the shown run stays
+      if (update.phase === "error" && update.seq === 0) return breakOff(update.message);
+      parked = null;
+      if (state.phase === "stopped" && update.seq > 0) return;
+      Object.assign(state, empty(), { run: update.run, phase: "waiting" });
+      live.forget();
+    }
+    live.take(update, server);
   }
-  updates.take(update, server);
-  notify();
-}
-
-// A run that was refused, say because a number was out of range. The shown run stays.
-function refused({ message }) {
-  Object.assign(state, { phase: "error", place: null, message });
-  notify();
-}
-
-// The place in line; such updates have no number.
-function waits(place) {
-  if (state.phase === "waiting") state.place = place;
   notify();
 }
 

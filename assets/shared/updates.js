@@ -62,3 +62,60 @@ export class Updates {
     }
   }
 }
+
+// The life cycle of what the server streams: it waits in line, runs, and ends or breaks off.
+export class Live extends Updates {
+  before = null; // id of the run before this one, whose late updates are ignored
+
+  // progress: also { phase, place, message }. what: its name in messages. fail(message): ends it early.
+  constructor(
+    progress,
+    apply,
+    notify,
+    what,
+    fail = (message) => Object.assign(progress, { phase: "error", place: null, message }),
+  ) {
+    super(progress, apply, notify);
+    this.notify = notify;
+    this.what = what;
+    this.fail = fail;
+  }
+
+  isActive = () => ["waiting", "choosing", "running", "baseline"].includes(this.progress.phase);
+
+  // Another run follows. Its first update gives its id.
+  begin() {
+    this.before = this.progress.run;
+    this.forget();
+  }
+
+  // Takes one update (JSON text). Updates of a run that was stopped are ignored.
+  receive = (text, server) => {
+    if (!text || !this.isActive()) return;
+    const update = JSON.parse(text);
+    if (update.place) this.waits(update.place);
+    else {
+      if (update.run !== this.before) this.progress.run ??= update.run;
+      if (update.run !== this.progress.run) return;
+      this.take(update, server);
+    }
+    this.notify();
+  };
+
+  // The place in line; such updates have no number.
+  waits(place) {
+    if (this.progress.phase === "waiting") this.progress.place = place;
+  }
+
+  // Ends the run with a message. The updates so far stay.
+  breakOff = (message) => {
+    this.fail(message);
+    this.notify();
+  };
+
+  // The server has ended the stream. If the last update is missing, the visitor gets a message.
+  through = () =>
+    this.ended(this.isActive, () =>
+      this.breakOff(`The ${this.what} broke off: the server refused it or the connection was lost. Try again.`),
+    );
+}

@@ -116,7 +116,7 @@ def test_news_come_at_once_to_who_waits(address, room):
     asyncio.run(waited())
 
 
-@pytest.mark.parametrize("name", ["step", "draft", "check", "next", "close"])
+@pytest.mark.parametrize("name", ["step", "again", "clear", "draft", "check", "next", "close"])
 def test_nobody_leads_but_the_lecturer(visit, room, name):
     body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}
     ask = visit("127.0.0.5")
@@ -137,6 +137,16 @@ def test_an_answer_is_one_and_the_students_own(visit, room):
     ask("step", {"room": room["room"], "lesson": "trees", "step": 1, "shown": True}, room["key"])
     assert "not open" in told(ask("answer", body, room["other"]), 409)
     assert now(ask, room, room["one"])["counts"] == [[0, 1]]
+
+
+def test_of_many_answers_of_one_student_at_once_one_counts(address, room):
+    async def answered():
+        async with httpx.AsyncClient(base_url=address, timeout=60) as http:
+            answer = {"json": {"room": room["room"]} | ANSWER, "headers": {"x-class-token": room["one"]}}
+            return await asyncio.gather(*(http.post("/class/answer", **answer) for _ in range(40)))
+
+    statuses = [answer.status_code for answer in asyncio.run(answered())]
+    assert sorted(statuses) == [200] + [409] * 39
 
 
 def test_a_question_is_asked_again_by_the_lecturer_alone(visit, room):

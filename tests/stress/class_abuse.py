@@ -1,7 +1,8 @@
-"""What can be tried against a class, and what comes of it: `python -m tests.stress.class_abuse`, two minutes.
+"""Floods against a class from its own address: `python -m tests.stress.class_abuse`, two minutes.
 
-Each attempt comes from the address that the class shares, as behind one router or an unstated proxy, while a
-lecturer leads thirty students there from question to question: their slowest step stands beside it.
+Each comes from the address that the class shares, as behind one router or an unstated proxy, while a
+lecturer leads thirty students there from question to question: their slowest step stands beside it. Tests in
+`tests/classroom` cover wrong keys, second answers and huge values.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
-import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,8 @@ import psutil
 from components.classroom import web
 from components.classroom.rooms import ALPHABET, LENGTH
 from components.guard import limits
-from tests.stress.students import Line, joined, until
+from tests.stress.classroom import STEPS, taught
+from tests.stress.students import Line
 from tests.stress.visitors import RESULTS, Site, client, serving, write
 
 SECONDS = 12.0
@@ -28,16 +29,15 @@ SECONDS = 12.0
 WORKERS = 16
 PATIENCE = 90.0
 """Seconds that whoever comes afterwards tries to join."""
-STUDENTS, QUESTION = 30, {"lesson": "trees", "step": 1}
+STUDENTS = 30
 
 
 class Class(NamedTuple):
-    """The class: server, the address that all come from, code, the lecturer's key, a student's token."""
+    """The class: server, the address that all come from, code, a student's token."""
 
     address: str
     source: str
     room: str
-    key: str
     token: str
 
 
@@ -85,68 +85,6 @@ async def guessed_codes(at: Class) -> Got:
     return {"at_first": first, "then": later} | tries
 
 
-async def wrong_keys(at: Class) -> Got:
-    """A student leads, a stranger leads, nobody leads; each with all that a lecturer can do."""
-    got, line = Counter[str](), Line(at.address, at.source)
-    acts: dict[str, Any] = {"step": QUESTION | {"step": 3}, "draft": {"prompt": "Once"}}
-    acts |= {name: {} for name in ("again", "check", "next", "close")}
-    for line.token in (at.token, "guessed", "", at.room, at.key[:-1]):
-        for name, body in acts.items():
-            status, _ = await line.ask(f"/class/{name}", {"room": at.room} | body)
-            got[str(status)] += 1
-    line.close()
-    return dict(got)
-
-
-async def second_answers(at: Class) -> Got:
-    """A student's browser sends forty answers at once, from as many tabs."""
-    body = {"room": at.room, "value": 0} | QUESTION
-    lines = [Line(at.address, at.source, at.token) for _ in range(40)]
-    answers = await asyncio.gather(*(line.ask("/class/answer", body) for line in lines))
-    for line in lines:
-        line.close()
-    return dict(Counter(str(status) for status, _ in answers))
-
-
-async def answers_elsewhere(at: Class) -> Got:
-    """Answers to questions that are over, to come, of another lesson, and to none."""
-    got, line = Counter[str](), Line(at.address, at.source, at.token)
-    for lesson, step in (
-        ("trees", 3),
-        ("trees", 0),
-        ("race", 1),
-        ("nothing", 1),
-        ("trees", 99),
-        ("trees", -1),
-    ):
-        status, _ = await line.ask(
-            "/class/answer", {"room": at.room, "lesson": lesson, "step": step, "value": 0}
-        )
-        got[str(status)] += 1
-    line.close()
-    return dict(got)
-
-
-async def huge_values(at: Class) -> Got:
-    """Names, codes, words and bodies of up to 400 kB, and deep ones."""
-    got, line = Counter[str](), Line(at.address, at.source, at.token)
-    bodies: list[tuple[str, Any]] = [
-        (name, {"room": at.room, key: "x" * size, "step": 1, "number": 1, "value": 0})
-        for name, key in (("join", "room"), ("answer", "lesson"), ("propose", "text"), ("draft", "prompt"))
-        for size in (500, 50_000, 400_000)
-    ]
-    nested = json.loads("[" * 400 + "]" * 400)
-    for name, body in [*bodies, ("answer", {"room": at.room, "value": nested} | QUESTION)]:
-        try:
-            status, _ = await line.ask(f"/class/{name}", body)
-        except OSError:
-            status = 0  # the connection was cut
-            line.close()
-        got[str(status)] += 1
-    line.close()
-    return dict(got)
-
-
 async def many_rooms(at: Class) -> Got:
     """Ten thousand rooms are opened, fifty each from 200 addresses; then a teacher wants one."""
     got = Counter[str]()
@@ -191,54 +129,11 @@ async def waiting_lines(at: Class) -> Got:
     return dict(Counter("no answer" if isinstance(each, BaseException) else str(each[0]) for each in answers))
 
 
-STILL = [wrong_keys, second_answers, answers_elsewhere, huge_values]
-"""Tried while a question is open."""
 FLOODS = [waiting_lines, page_flood, guessed_codes, joining_flood, many_rooms]
-"""Tried while the lecturer leads on."""
-
-
-# ---------------------------------------------------------------- the class beside it
-
-
-class Attending:
-    """A student who follows the lecturer. at: the step that the student sees."""
-
-    def __init__(self, line: Line, room: str):
-        self.line, self.room, self.at = line, room, -1
-
-    async def attend(self) -> None:
-        """Wait for news as the page does, and try again after a failure."""
-        since: Any = ""
-        while True:
-            status, state = await self.line.ask(f"/class/now?room={self.room}&since={since}")
-            if status == 200:
-                self.at, since = state["place"]["step"], state["version"]
-            await asyncio.sleep(0.3 if status == 200 else 1.5)
-
-
-async def _led(lecturer: Line, room: str, students: list[Attending], step: int) -> float:
-    """Seconds from the lecturer's step to the last student."""
-    start = time.monotonic()
-    while (await lecturer.ask("/class/step", {"room": room, "lesson": "trees", "step": step}))[0] != 200:
-        await asyncio.sleep(0.2)
-    await until(lambda: all(student.at == step for student in students), 120)
-    return time.monotonic() - start
-
-
-async def _beside(
-    attempt: Awaitable[Got], lead: Callable[[int], Awaitable[float]]
-) -> tuple[Got, list[float]]:
-    """An attempt's result, and the steps that were led meanwhile."""
-    trying, delays = asyncio.ensure_future(attempt), []
-    while not trying.done() or not delays:
-        delays.append(await lead(1 + len(delays) % 2))
-        await asyncio.sleep(0.5)
-    return await trying, delays
 
 
 async def _late(at: Class) -> Got:
-    """Five students arrive after the attempt and try every second. Returns how many got in, and their
-    seconds."""
+    """Five students arrive after the flood and try every second. Returns how many got in, and when."""
     start, line, got = time.monotonic(), Line(at.address, at.source), 0
     while got < 5 and time.monotonic() - start < PATIENCE:
         status, _ = await line.ask("/class/join", {"room": at.room})
@@ -249,40 +144,28 @@ async def _late(at: Class) -> Got:
 
 
 async def tried(address: str, server: psutil.Process) -> dict[str, Any]:
-    """Make all attempts, one after the other, each beside its class."""
+    """Make all floods, one after the other, each beside its class."""
     async with client(address) as http:
         await Site(address).generate(http, length=2)  # loads the models
     results = {}
-    for number, attempt in enumerate([*STILL, *FLOODS], start=1):
-        got = await _one(address, f"127.0.7.{number}", attempt, server)
-        results[attempt.__name__] = {"what": inspect.getdoc(attempt)} | got
+    for number, flood in enumerate(FLOODS, start=1):
+        source, got = f"127.0.7.{number}", {}
+
+        async def beside(
+            room: str, token: str, flood: Any = flood, source: str = source, got: Got = got
+        ) -> None:
+            at = Class(address, source, room, token)
+            got["got"] = await flood(at)
+            got["who_comes_then"] = await _late(at)
+
+        resting = server.memory_info().rss
+        lesson = await taught(address, server, STUDENTS, STEPS[:8], source=source, beside=beside)
+        grown = (server.memory_info().rss - resting) >> 20
+        slowest = max(map(max, lesson.delays))
+        steps = {"steps": len(lesson.delays), "slowest_step_seconds": slowest}
+        what = {"what": inspect.getdoc(flood)}
+        results[flood.__name__] = what | got | steps | {"server_grew_by_megabytes": grown}
     return results
-
-
-async def _one(
-    address: str, source: str, attempt: Callable[[Class], Awaitable[Got]], server: psutil.Process
-) -> Got:
-    lecturer = Line(address, source)
-    _, opened = await lecturer.ask("/class/open", {})
-    lecturer.token, room = opened["key"], opened["room"]
-    students = [Attending(student.looks, room) for student in await joined(address, room, STUDENTS, source)]
-    await lecturer.ask("/class/step", {"room": room} | QUESTION)
-    at = Class(address, source, room, lecturer.token, students[0].line.token)
-    resting = server.memory_info().rss
-    if attempt in STILL:
-        got: Got = {"got": await attempt(at)}
-        got["answered"] = (await lecturer.ask(f"/class/now?room={room}"))[1]["answered"]
-    else:
-        attending = [asyncio.create_task(student.attend()) for student in students]
-        said, delays = await _beside(attempt(at), lambda step: _led(lecturer, room, students, step))
-        for task in attending:
-            task.cancel()
-        got = {"got": said, "steps": len(delays), "slowest_step_seconds": max(delays)}
-        got["who_comes_then"] = await _late(at)
-    await lecturer.ask("/class/close", {"room": room})
-    for line in (lecturer, *(student.line for student in students)):
-        line.close()
-    return got | {"server_grew_by_megabytes": (server.memory_info().rss - resting) >> 20}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 A lecturer leads the real app through all lessons. Every student waits for news as the page does, answers each
 question and receives its answer. A second class sends a request every second instead of waiting ones, and a
-third learns while visitors generate. `class_windows` is a class with real browsers.
+third learns while visitors generate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import random
 import time
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
@@ -24,7 +24,7 @@ import psutil
 from components.classroom import steps
 from components.classroom.rooms import Place, Rooms
 from components.lessons import panel as lessons
-from tests.stress.students import THINKS, Line, Student, joined, until
+from tests.stress.students import CLASS, THINKS, Line, Student, joined, until
 from tests.stress.visitors import RESULTS, Site, client, serving, write
 
 STEPS = [
@@ -63,15 +63,26 @@ class Lesson:
 
 
 async def taught(
-    address: str, server: psutil.Process, number: int, places: list[Place], every: float | None = None
+    address: str,
+    server: psutil.Process,
+    number: int,
+    places: list[Place],
+    every: float | None = None,
+    source: str = CLASS,
+    beside: Callable[[str, str], Awaitable[None]] | None = None,
 ) -> Lesson:
-    """Lead one class from the first step to the end of its room."""
+    """Lead one class from the first step to the end of its room.
+
+    source: the address of its students. beside: goes on meanwhile; it gets the room's code and a student's
+    token.
+    """
     lecturer = Line(address, "127.0.0.3")
     _, opened = await lecturer.ask("/class/open", {})
     lecturer.token, room = opened["key"], opened["room"]
-    students = await joined(address, room, number)
+    students = await joined(address, room, number, source)
     attending = [asyncio.create_task(student.attend(every)) for student in students]
     await asyncio.sleep(2)
+    other = asyncio.ensure_future(beside(room, students[0].looks.token)) if beside else None
     start, used = time.monotonic(), sum(server.cpu_times()[:2])
     delays, counted = [], []
     for place in places:
@@ -88,6 +99,8 @@ async def taught(
                 await _counted(lecturer, room, number)
                 counted.append(time.monotonic() - asked - THINKS)
     seconds, used = time.monotonic() - start, sum(server.cpu_times()[:2]) - used
+    if other:
+        await other
     await lecturer.ask("/class/close", {"room": room})
     await asyncio.gather(*attending)
     for browser in [lecturer, *(b for student in students for b in (student.looks, student.sends))]:
