@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
-from tests.conftest import DESKTOP, SLOW, ready, serious_findings
+from tests.conftest import DESKTOP, SLOW, ready, serious_findings, settle
 
 pytestmark = pytest.mark.browser
 
@@ -225,9 +225,7 @@ def test_a_class_is_the_draft(lecturer, someone, url):
     lecturer.get_by_role("button", name="Be the draft").click()
     lecturer.get_by_role("button", name="Begin").click()
     for student, word in zip(students, ("girl", "<i>boy</i>"), strict=True):
-        student.get_by_label("What comes next?").fill(word)
-        student.get_by_role("button", name="Send").click()
-        expect(student.locator(".outcome")).to_contain_text(f"Sent: “{word}”")
+        guess(student, word)
     expect(lecturer.locator(".class-draft .answered")).to_have_text("2 of 2 have guessed")
     lecturer.get_by_role("button", name="Let the target check").click()
     for page in (lecturer, *students):
@@ -263,18 +261,20 @@ def test_phones_guess_word_after_word_late_ones_too(lecturer, someone, url):
     late.evaluate(
         """() => {
           const { fetch } = window;
-          const late = (answer) => new Promise((done) => setTimeout(() => done(answer), 3000));
-          const isLate = (at) => String(at).includes("propose");
+          const late = (answer) => new Promise((done) => { window.release = () => done(answer); });
+          const isLate = (at) => String(at).includes("propose") && !window.release;
           window.fetch = (at, ...asked) => fetch(at, ...asked).then(isLate(at) ? late : (answer) => answer);
         }"""
     )
     late.get_by_label("What comes next?").fill("a")
     late.get_by_role("button", name="Send").click()
+    late.wait_for_function("window.release")
     guess(students[0], "the")
     lecturer.get_by_role("button", name="Let the target check").click()
     expect(lecturer.locator(".class-draft .proposals .what").first).to_be_visible()
     lecturer.get_by_role("button", name="Next word").click()
-    late.wait_for_timeout(3500)
+    expect(late.get_by_label("What comes next?")).to_have_value("")  # the next word has come
+    late.evaluate("window.release()")
     guess(late, "big")
 
 
@@ -295,7 +295,7 @@ def test_the_code_fits_any_projector_whatever_its_letters(lecturer, url):
         lecturer.locator(".class-join .code").evaluate("code => (code.textContent = 'WMWM MWMW')")
         for width, height in ((1024, 768), (1280, 720), (1440, 900), (390, 844)):
             lecturer.set_viewport_size({"width": width, "height": height})
-            lecturer.wait_for_timeout(100)
+            settle(lecturer.locator(".class-join .code"))
             for name in ("qr", "link", "code"):
                 left, top, right, bottom = lecturer.evaluate(WIDTHS, name)
                 assert 0 <= left < right <= width, (query, width, name, left, right)

@@ -328,7 +328,8 @@ def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):
     page = tab((1280, 720))
     held = []
     page.route("**/losslessness/panel.js", lambda route: held.append(route))
-    page.get_by_role("tab", name="Losslessness").click()
+    with page.expect_request("**/losslessness/panel.js"):
+        page.get_by_role("tab", name="Losslessness").click()
     page.locator("#lossless-run").click()
     page.wait_for_timeout(500)
     held.pop().continue_()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.test_browser_states import REST
 from tests.conftest import ready
 
 pytestmark = pytest.mark.browser
 
-TABS = ["live", "compare", "draft", "race", "trees", "losslessness", "codecs", "lessons"]
+TABS = {tab: rest for tab, rest in REST.items() if tab != "experiments"}
 MODES = {
     "page": ("", (1280, 900)),
     "phone": ("", (390, 844)),
@@ -39,10 +40,10 @@ def test_no_token_of_a_text_is_hidden(blank, url, mode):
     query, (width, height) = MODES[mode]
     blank.set_viewport_size({"width": width, "height": height})
     texts = 0
-    for tab in TABS:
+    for tab, rest in TABS.items():
         blank.goto(f"{url}/?tab={tab}{query}")
         ready(blank)
-        blank.wait_for_timeout(500)
+        blank.wait_for_selector(rest, state="attached")
         count, hidden = blank.evaluate(HIDDEN, KINDS)
         assert hidden == [], tab
         texts += count
