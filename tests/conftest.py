@@ -6,6 +6,7 @@ share one server, and each file of them has one browser tab.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import socket
@@ -61,6 +62,24 @@ def let_closed_runs_end():
     for thread in threading.enumerate():
         if thread.name == scheduler.THREAD:
             thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The embedded pair, with nothing measured yet."""
+    import specdec
+
+    return specdec.load_pair("stories")
+
+
+@pytest.fixture
+def bounds():
+    """Changes the limits in force for one test."""
+    from components.guard import limits  # the core's tests need no package of the page
+
+    before = limits.current()
+    yield lambda **changes: limits.use(dataclasses.replace(before, **changes))
+    limits.use(before)
 
 
 @pytest.fixture(scope="session")
@@ -245,6 +264,12 @@ def generate(page, until="done"):
     page.locator("#generate").click()
     drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
     page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until)
+
+
+def shows(page, selector, text):
+    """Wait until an element holds this text."""
+    holds = "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)"
+    page.wait_for_function(holds, arg=[selector, text])
 
 
 def serious_findings(page, context=None):

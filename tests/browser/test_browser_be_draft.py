@@ -151,10 +151,9 @@ def test_what_is_typed_is_text_and_what_does_not_fit_is_said(story):
     assert page.evaluate("window.hacked") is None
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story, theme):
+def test_on_a_phone_text_and_field_are_in_one_screen_and_axe_finds_nothing(story):
     story().set_viewport_size({"width": 390, "height": 844})
-    page = story(f"&__theme={theme}")
+    page = story("&__theme=dark")
     page.locator("#be_draft .typed").focus()
     for text in ("a big ball and a red one", "", "the park"):
         propose(page, text)

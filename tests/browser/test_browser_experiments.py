@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec.experiments import Store, run
-from tests.conftest import ready
+from tests.conftest import ready, shows
 from tests.helpers.laws import markov_pair
 from tests.page.test_experiments_lab import SMALL
 from tests.stress.visitors import serving
@@ -28,8 +28,8 @@ def own(tmp_path_factory):
 
 @pytest.fixture
 def open_lab(blank, url):
-    def opened(tab, theme="light", address=url):
-        blank.goto(f"{address}/?tab={tab}&__theme={theme}")
+    def opened(tab, address=url):
+        blank.goto(f"{address}/?tab={tab}")
         ready(blank)
         blank.wait_for_selector(FILLED[tab])
         return blank
@@ -45,13 +45,6 @@ def lab(open_lab, own):
 @pytest.fixture
 def codecs(open_lab):
     return open_lab("codecs")
-
-
-def shows(page, selector, text):
-    page.wait_for_function(
-        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
-        arg=[selector, text],
-    )
 
 
 def drawn(page, selector):
@@ -120,13 +113,12 @@ def test_a_word_is_cut_into_phrases(codecs):
     shows(codecs, "#codec_lab .word-message", "the word has 'x'")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab, theme):
+def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab):
     blank.set_viewport_size({"width": 390, "height": 844})
-    lab = open_lab("experiments", theme)
+    lab = open_lab("experiments")
     drawn(lab, "#experiments_lab .figure")
     lab.wait_for_function("document.documentElement.scrollWidth <= 390")
-    open_lab("codecs", theme)
+    open_lab("codecs")
     for figure in ("#codec_lab .bits-plot .figure", "#codec_lab .laws-plot .figure"):
         drawn(lab, figure)
     lab.wait_for_function("document.documentElement.scrollWidth <= 390")

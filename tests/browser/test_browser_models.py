@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import enter, generate, pick, serious_findings, served
+from tests.conftest import enter, generate, pick, serious_findings, served, shows
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -33,26 +33,19 @@ def load(page, target, draft):
     page.locator("#load-models").click()
 
 
-def shown(page, selector, text):
-    page.wait_for_function(
-        "([selector, text]) => document.querySelector(selector)?.textContent.includes(text)",
-        arg=[selector, text],
-    )
-
-
 def test_a_visitor_loads_a_pair_and_it_answers(page):
-    shown(page, "#models-accordion", "Models: tiny/target with tiny/draft")
+    shows(page, "#models-accordion", "Models: tiny/target with tiny/draft")
     expect(page.locator("#loads")).to_be_hidden()  # a script alone: no empty box below the models
     page.locator(".open-settings input").check(force=True)
     page.locator("#models-accordion > .label-wrap").click()
-    shown(page, "#models .now", "tiny/draft")
+    shows(page, "#models .now", "tiny/draft")
     pick(page.get_by_label("Pair to load"), "Own models")
     load(page, HOSTILE, "small")
-    shown(page, "#models .models-error", "hub id")
+    shows(page, "#models .models-error", "hub id")
     expect(page.locator("#models img")).to_have_count(0)
     load(page, "large", "small")
-    shown(page, "#models .outcome", "large with small is loaded")
-    shown(page, "#models-accordion", "/large with ")
+    shows(page, "#models .outcome", "large with small is loaded")
+    shows(page, "#models-accordion", "/large with ")
     expect(page.locator("#models .models-error")).to_be_hidden()
     expect(page.get_by_label("Use the chat template")).to_be_checked()
     assert serious_findings(page, "#models-accordion") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.conftest import SLOW, enter
+from tests.conftest import SLOW, enter, shows
 from tests.helpers.spoiled import WRONG, spoiled
 from tests.stress.visitors import ROOT, Site, serving
 
@@ -40,16 +40,11 @@ def end(site, begun):
         httpx.post(f"{site.address}/gradio_api/cancel", json=run).raise_for_status()
 
 
-def said(page, text):
-    holds = "text => document.querySelector('.run-status').textContent.includes(text)"
-    page.wait_for_function(holds, arg=text)
-
-
 def test_a_visitor_who_waits_sees_the_place_and_can_replay_meanwhile(site, page):
     enter(page.locator("#length input[type=number]"), "8")
     others = begin_others(site, 2)
     page.locator("#generate").click()
-    said(page, "Waiting for the model: place ")
+    shows(page, ".run-status", "Waiting for the model: place ")
     page.locator("#replay select").select_option("long-run")
     page.wait_for_function("window.specdec.store.state.recorded?.name === 'long-run'")
     assert page.evaluate("document.body.dataset.phase") == "waiting"  # it goes on behind the recorded run

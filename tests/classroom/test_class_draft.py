@@ -13,11 +13,6 @@ PROMPT = "Once upon a time, there was a little"
 SEED = 5
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
 @pytest.fixture
 def text(pair):
     return drafting.Drafting(PROMPT, pair.encode(PROMPT), SEED)

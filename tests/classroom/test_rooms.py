@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -44,14 +43,6 @@ def clock():
 @pytest.fixture
 def hall(clock):
     return Rooms(clock)
-
-
-@pytest.fixture
-def bounds():
-    """Changes the limits in force for one test."""
-    before = limits.current()
-    yield lambda **changes: limits.use(replace(before, **changes))
-    limits.use(before)
 
 
 def refused(status, act, *given):

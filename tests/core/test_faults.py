@@ -26,11 +26,6 @@ CPU_ALLOCATOR = (
 )
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
 class Breaking:
     """A session that raises at its third forward."""
 

@@ -30,11 +30,6 @@ def tokens_of(rounds):
     return [token for round in rounds for token in round.tokens]
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
 def test_the_index_names_every_recorded_run_and_nothing_else():
     files = {path.stem for path in traces.FOLDER.glob("*.json")} - {"index"}
     assert list(ENTRIES) == NAMES

@@ -9,11 +9,6 @@ import specdec
 from specdec.topology import sequence, specinfer
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
 def test_it_loads_offline_in_float32_and_takes_trees(pair):
     assert (str(pair.target.dtype), str(pair.draft.dtype)) == ("torch.float32", "torch.float32")
     assert (pair.target.capability, pair.draft.capability) == ("tree", "tree")

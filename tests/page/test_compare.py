@@ -20,11 +20,6 @@ LENGTH = 16
 
 
 @pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
-@pytest.fixture(scope="module")
 def known(pair):
     return Drafts(pair)
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import runpy
 
 import pytest
 
 import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
-from components.page import serving
 from specdec.experiments import Settings, Store, run, summarize
 from specdec.figures.topologies import TOPOLOGIES
 from tests.helpers.laws import markov_pair
@@ -184,22 +181,6 @@ def test_a_run_that_is_there_twice_is_named(used, results):
 def test_results_without_calibration_are_told(used, results):
     with pytest.raises(ValueError, match="calibration runs are not finished"):
         used("".join(line + "\n" for line in results[0].splitlines()[:3]))
-
-
-def test_the_panel_runs_alone_and_its_template_holds_no_data(monkeypatch):
-    launched = []
-    monkeypatch.setattr(serving, "launch", launched.append)
-
-    async def start():
-        runpy.run_module("components.experiments", run_name="__main__")
-
-    asyncio.run(start())
-    panels = [
-        block for block in launched[0].blocks.values() if getattr(block, "elem_id", None) == "experiments_lab"
-    ]
-    assert len(panels) == 1
-    assert "${" not in panels[0].html_template
-    assert "{{" not in panels[0].html_template
 
 
 def test_a_folder_is_no_results_file(tmp_path):

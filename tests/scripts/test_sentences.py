@@ -29,11 +29,6 @@ console.log(JSON.stringify(said));
 """
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
 @pytest.mark.parametrize("method", list(METHODS))
 def test_the_page_says_what_the_rule_did(node, pair, method, tmp_path):  # noqa: F811
     """No rule that tests is said to race, and of each test the token is the one that was tested."""

@@ -9,16 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-import specdec
 from components.guard import limits
 from components.lessons import forward
 from components.server import turns
 from tests.helpers.laws import markov_pair
-
-
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
 
 
 def told(pair, visitor=turns.NOBODY):

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from gradio_client import Client
 
-from components.guard import addresses, bodies, guard, hosts, limits, pace, routes
+from components.guard import addresses, bodies, guard, hosts, pace, routes
 from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused
 from components.guard.line import Line
 from components.guard.pace import Purses
@@ -30,14 +30,6 @@ SMALL = Bounds(size=1000, seconds=5, each=3, all=5)
 def site():
     with serving("--seats", "1", "--new-tokens", "300") as (address, _):
         yield Site(address)
-
-
-@pytest.fixture
-def bounds():
-    """Changes the limits in force for one test."""
-    before = limits.current()
-    yield lambda **changes: limits.use(replace(before, **changes))
-    limits.use(before)
 
 
 def get(site, path, **headers):

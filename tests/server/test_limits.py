@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 
-import specdec
 from components.guard import limits
 from components.server import options, run
 from components.server.settings import VisitorSettings
 
 NAMES = [limit.name for limit in fields(limits.Limits)]
-
-
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
-@pytest.fixture
-def bounds():
-    """Changes the limits in force for one test."""
-    before = limits.current()
-    yield lambda **changes: limits.use(replace(before, **changes))
-    limits.use(before)
 
 
 def parsed(arguments, environment=None):
@@ -99,6 +85,12 @@ def test_a_limit_that_bites_is_told(pair, bounds, limit, asked, message):
         ({"temperature": float("nan")}, "temperature = nan is not a number from 0 to 100"),
         ({"k": float("inf")}, "k = inf is not a whole number from 1 to 64"),
         ({"k": 2.5}, "k = 2.5 is not a whole number"),
+        ({"k": None}, "k is empty"),
+        ({"k": 0}, "k = 0 is not"),
+        ({"max_new_tokens": 0}, "length = 0 is not a whole number from 1 to 400"),
+        ({"temperature": -1}, "temperature = -1 is not"),
+        ({"top_p": 3}, "top-p = 3 is not a number from 0 to 1"),
+        ({"prompt": "word " * 600}, "The prompt is too long"),
         ({"seed": 10**400}, f"seed = 1{'0' * 59} is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": 1e99}, "seed = 1e+99 is not a whole number from 0 to 2⁶⁴ − 1"),
         ({"seed": -1}, "seed = -1 is not a whole number from 0 to 2⁶⁴ − 1"),

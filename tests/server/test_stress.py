@@ -13,11 +13,6 @@ from tests.stress.visitors import Site, client, serving, stream
 
 
 @pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
-@pytest.fixture(scope="module")
 def site():
     with serving("--seats", "1", "--waiting", "3", "--new-tokens", "300") as (address, process):
         served = Site(address)
