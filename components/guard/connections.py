@@ -158,7 +158,7 @@ class Connection(HttpToolsProtocol):
         most, waited = limits.current(), now - self._moved
         if unsent and waited >= most.stalled_seconds:
             self.transport.abort()
-        if self._waits_for_head() and waited >= most.head_seconds:
+        if self._waits_for_head() and waited >= most.request_seconds:
             self.transport.abort()
 
     def _waits_for_head(self) -> bool:
