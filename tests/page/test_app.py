@@ -243,7 +243,7 @@ def test_every_panel_runs_alone(pair, name, module, monkeypatch):
 
 def test_the_command_line_explains_a_wrong_model():
     command = [sys.executable, ROOT / "app.py", "--target", "/no/such/folder"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode != 0
     assert "error: " in ended.stderr
     assert "/no/such/folder" in ended.stderr

@@ -43,7 +43,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     build = "import hatchling.build, sys; print(hatchling.build.build_wheel(sys.argv[1]))"
     command = [sys.executable, "-c", build, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return folder / done.stdout.split()[-1]
 

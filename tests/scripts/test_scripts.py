@@ -53,7 +53,7 @@ def tools(node):
 
 def run(*words):
     done = subprocess.run(
-        [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, timeout=500
     )
     return done.returncode, done.stdout + done.stderr
 
