@@ -1,6 +1,7 @@
 // The class as the draft: the text so far, the proposals, and the score beside the small model's.
 
 import { make } from "../shared/view.js";
+import { answerBars } from "./histogram.js";
 
 function piece([text, kind]) {
   return make("span", `token ${kind}`, text);
@@ -15,22 +16,11 @@ export function drawText(host, { prompt, pieces, gained = 0 }) {
 
 // Draws each proposal with its number of students, and marks those that the target accepted.
 export function drawProposals(host, { proposals, others }, mine = null) {
-  const most = Math.max(1, ...proposals.map(([, count]) => count));
-  const rows = proposals.map(([text, count, kept]) => {
-    const row = make("li", `choice${kept ? " right" : ""}`);
-    const line = make("p", "said");
-    line.append(make("span", "mark", kept ? "✓" : "✗"), make("span", "what", text));
-    line.append(make("span", "visually-hidden", kept ? "(accepted)" : "(rejected)"));
-    if (text === mine) line.append(make("span", "yours", "yours"));
-    line.append(make("span", "count", String(count)));
-    const bar = make("div", "bar");
-    bar.append(make("span"));
-    bar.style.setProperty("--share", String(count / most));
-    row.append(line, bar);
-    return row;
+  const rows = proposals.map(([text, count, isRight]) => {
+    const words = isRight ? { mark: "✓", meaning: "(accepted)" } : { mark: "✗", meaning: "(rejected)" };
+    return { text, count, isRight, isMine: text === mine, ...words };
   });
-  const list = make("ul", "class-answers proposals");
-  list.append(...rows);
+  const list = answerBars(rows, Math.max(...proposals.map(([, count]) => count)), "class-answers proposals");
   const left = others === 1 ? "1 other guess was" : `${others} other guesses were`;
   host.replaceChildren(list, ...(others > 0 ? [make("p", "note", `${left} not in the tree`)] : []));
 }

@@ -41,26 +41,33 @@ export function right({ choices, answer, close }, counts) {
 
 const people = (count) => (count === 1 ? "1 answer" : `${count} answers`);
 
-function choiceRow(question, index, counts, mine) {
-  const count = total(counts.filter(([value]) => value === index));
-  const isRight = index === question.answer;
-  const row = make("li", `choice${isRight ? " right" : ""}`);
-  const line = make("p", "said");
-  line.append(make("span", "mark", isRight ? "✓" : ""), make("span", "what", question.choices[index]));
-  if (index === mine) line.append(make("span", "yours", "yours"));
-  if (isRight) line.append(make("span", "visually-hidden", "(the right answer)"));
-  line.append(make("span", "count", String(count)));
-  const bar = make("div", "bar");
-  bar.append(make("span"));
-  bar.style.setProperty("--share", String(count / Math.max(1, total(counts))));
-  row.append(line, bar);
-  return row;
+// A list with a bar for each answer. rows: { text, count, mark, isRight, isMine, meaning }, where `meaning` is the mark
+// in words. most: the count of a full bar.
+export function answerBars(rows, most, className = "class-answers") {
+  const list = make("ul", className);
+  for (const { text, count, mark, isRight, isMine, meaning } of rows) {
+    const row = make("li", `choice${isRight ? " right" : ""}`);
+    const line = make("p", "said");
+    line.append(make("span", "mark", mark), make("span", "what", text));
+    if (meaning) line.append(make("span", "visually-hidden", meaning));
+    if (isMine) line.append(make("span", "yours", "yours"));
+    line.append(make("span", "count", String(count)));
+    const bar = make("div", "bar");
+    bar.append(make("span"));
+    bar.style.setProperty("--share", String(count / Math.max(1, most)));
+    row.append(line, bar);
+    list.append(row);
+  }
+  return list;
 }
 
 function drawChoices(question, counts, mine) {
-  const list = make("ul", "class-answers");
-  list.append(...question.choices.map((_, i) => choiceRow(question, i, counts, mine)));
-  return list;
+  const rows = question.choices.map((text, i) => {
+    const [isRight, count] = [i === question.answer, total(counts.filter(([value]) => value === i))];
+    const words = isRight ? { mark: "✓", meaning: "(the right answer)" } : { mark: "" };
+    return { text, count, isRight, isMine: i === mine, ...words };
+  });
+  return answerBars(rows, total(counts));
 }
 
 function drawNumbers(question, counts, mine) {

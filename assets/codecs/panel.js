@@ -11,9 +11,7 @@ import { setupOf } from "./setup.js";
 const OTHER = "other tokens";
 const shownToken = (text) => (text === OTHER ? text : visible(text));
 
-const options = (select, entries) => {
-  select.replaceChildren(...entries.map(([value, name]) => Object.assign(make("option", "", name), { value })));
-};
+const options = (select, entries) => select.replaceChildren(...entries.map(([value, name]) => new Option(name, value)));
 
 // A function that shows views in one and the same plot.
 function plotIn(host, plotly) {
