@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -10,7 +9,7 @@ from playwright.sync_api import expect
 
 import specdec
 from components.decode import traces
-from tests.conftest import SLOW, enter, generate, ready, serious_findings
+from tests.conftest import SLOW, enter, generate, serious_findings
 
 pytestmark = pytest.mark.browser
 
@@ -376,59 +375,18 @@ def test_figures_are_saved_as_pictures(page, tmp_path):
         assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def opened(page, tmp_path, text):
-    path = tmp_path / "trace.json"
-    path.write_text(text)
-    page.locator("#replay input[type=file]").set_input_files(path)
-
-
-def test_a_saved_trace_is_opened_again(page, tmp_path):
-    text = (traces.FOLDER / "long-run.json").read_text()
-    opened(page, tmp_path, text)
-    page.wait_for_function("window.specdec.store.state.recorded?.title === 'trace.json'")
-    assert state(page)["setup"]["prompt"] == json.loads(text)["prompt"]
-    expect(page.locator(".replay-error")).to_be_hidden()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda value: value.update(method="best"), 'method is "best"; it should be one of ar, gsd, ersd'),
-        (lambda value: value.update(rounds=[]), "rounds is []; it should be at least one round"),
-        (lambda value: value["rounds"][2]["tokens"][0].update(kind=7), "rounds[2].tokens[0].kind is 7"),
-        (
-            lambda value: value["rounds"][0]["nodes"][0].update(path=[0, 5]),
-            "rounds[0].nodes[0].path is [0,5]",
-        ),
-        (lambda value: value["rounds"][1]["steps"].pop(), "rounds[1].steps is"),
-        (lambda value: value.pop("seed"), "seed is missing"),
-    ],
-)
-def test_a_file_that_does_not_fit_is_explained(page, tmp_path, change, message):
-    value = json.loads((traces.FOLDER / "long-run.json").read_text())
-    change(value)
-    opened(page, tmp_path, json.dumps(value))
-    page.wait_for_function(
-        "message => document.querySelector('.replay-error').textContent.includes(message)", arg=message
-    )
-
-
-@pytest.mark.parametrize(("text", "message"), [("no json", "is not JSON"), (" " * 5_000_001, "at most 5 MB")])
-def test_a_file_that_is_no_trace_is_explained(page, tmp_path, text, message):
-    opened(page, tmp_path, text)
-    page.wait_for_function(
-        "message => document.querySelector('.replay-error').textContent.includes(message)", arg=message
-    )
-
-
 def metrics(session, clean=True):
     if clean:
         session.send("HeapProfiler.collectGarbage")
     return {entry["name"]: entry["value"] for entry in session.send("Performance.getMetrics")["metrics"]}
 
 
-def test_ten_rounds_a_second_of_384_nodes_leave_the_main_thread_half_idle(page):
-    """A round takes less than half of a tenth of a second, however few a busy machine plays in one."""
+UNIT = "() => { let sum = 0; for (let i = 0; i < 3e7; i++) sum += Math.sqrt(i); return sum; }"
+"""A unit of processor time: about 30 ms where a round took 15 ms, and a redraw by plotly 150 ms."""
+
+
+def test_rounds_of_384_nodes_are_played_cheaply_and_leave_nothing_behind(page):
+    """Ten a second leave the main thread half idle. Both times are of this machine's processor."""
     page.set_viewport_size({"width": 1280, "height": 1600})  # both drawings in sight
     page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
     page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
@@ -448,6 +406,9 @@ def test_ten_rounds_a_second_of_384_nodes_leave_the_main_thread_half_idle(page):
           new PerformanceObserver(add).observe({ type: "layout-shift" });
         }"""
     )
+    idle = metrics(session)["TaskDuration"]
+    page.evaluate(UNIT)
+    unit = metrics(session, clean=False)["TaskDuration"] - idle
     page.locator("#stepper .play").click()
     page.wait_for_function("window.specdec.store.state.selected.round >= 20")
     elements = "document.querySelectorAll('*').length"
@@ -457,36 +418,12 @@ def test_ten_rounds_a_second_of_384_nodes_leave_the_main_thread_half_idle(page):
     busy = metrics(session, clean=False)["TaskDuration"] - before["TaskDuration"]
     rounds = place(page)[0] - start
     after = metrics(session)
-    assert busy / rounds < 0.05
+    assert busy / rounds < 2 * unit
     assert abs(page.evaluate(elements) - count) < 120
     assert after["Nodes"] - before["Nodes"] < 500
     assert after["JSEventListeners"] - before["JSEventListeners"] < 20
     assert after["JSHeapUsedSize"] - before["JSHeapUsedSize"] < 3e6
     assert page.evaluate("window.shift") < 0.01, page.evaluate("window.moved")
-
-
-def test_a_seek_costs_less_than_a_tenth_of_a_second(page):
-    """Measured at 28 to 57 ms of the main thread on a busy machine; a redraw by plotly took 150."""
-    page.set_viewport_size({"width": 1280, "height": 1600})
-    page.evaluate(SHOW, {"rounds": 300, "width": 16, "below": 23})
-    page.wait_for_function("document.querySelectorAll('#tree .drawing .node').length === 384")
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    seeks = 10
-    costs = []
-    for _ in range(3):  # the quickest of three: others work on this machine too
-        before = metrics(session)["TaskDuration"]
-        page.evaluate(
-            """async (seeks) => {
-              for (let i = 0; i < seeks; i++) {
-                window.specdec.store.seek((i * 97) % 300);
-                await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-              }
-            }""",
-            seeks,
-        )
-        costs.append((metrics(session, clean=False)["TaskDuration"] - before) / seeks)
-    assert min(costs) < 0.1, costs
 
 
 def test_labels_of_a_large_tree_never_touch_and_come_back_when_it_is_zoomed(page):
@@ -510,15 +447,8 @@ def test_labels_of_a_large_tree_never_touch_and_come_back_when_it_is_zoomed(page
     assert len(page.evaluate(labels)) > 0.8 * nodes.count() or nodes.count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser, url, theme):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
-    page.goto(f"{url}/?__theme={theme}&trace=parting-gsd")
-    ready(page)
-    page.wait_for_selector("#text .tokens .token.accepted", state="visible")
+def test_axe_finds_nothing_serious_in_a_recorded_run_and_the_menu_that_saves_it(page):
+    open_trace(page, "parting-gsd")
     page.locator("#replay .save summary").click()
     settled(page)
     assert serious_findings(page) == []
-    context.close()

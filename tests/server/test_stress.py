@@ -107,42 +107,14 @@ def test_internals_are_recognised(text):
     assert len(found.faults) == 1
 
 
-@pytest.mark.parametrize("path", [path for path in fuzz.PATHS if not path.startswith("a" * 9)])
-def test_nothing_but_the_pages_own_files_is_served(site, path):
+def test_nothing_but_the_pages_own_files_is_served(site):
     async def visit(http):
+        paths = [path for path in fuzz.PATHS if not path.startswith("a" * 9)]
         begins = ("/gradio_api/file=", "/files/")
-        return [await http.get(f"{begin}{fuzz.quote(path)}") for begin in begins]
+        return [await http.get(f"{begin}{fuzz.quote(path)}") for path in paths for begin in begins]
 
     for answer in visiting(site, visit):
-        assert answer.status_code == 404
-        assert "location" not in answer.headers
-
-
-def test_the_pages_own_files_are_served(site):
-    async def visit(http):
-        return await http.get("/files/main.js")
-
-    assert visiting(site, visit).status_code == 200
-
-
-def test_no_file_is_taken_and_no_address_is_fetched_for_a_visitor(site):
-    async def visit(http):
-        upload = await http.post("/gradio_api/upload", files={"files": ("a.txt", b"x" * 10)})
-        return upload, await http.get("/gradio_api/proxy=http://127.0.0.1:1/")
-
-    upload, proxied = visiting(site, visit)
-    assert upload.status_code == 404
-    assert proxied.status_code == 404
-
-
-def test_too_much_at_once_is_refused(site):
-    async def visit(http):
-        headers = {"content-type": "application/json"}
-        return await http.post("/gradio_api/queue/join", content=b"x" * 250_001, headers=headers)
-
-    answer = visiting(site, visit)
-    assert answer.status_code == 413
-    assert "250,000 bytes" in answer.text
+        assert (answer.status_code, "location" in answer.headers) == (404, False), answer.url
 
 
 @pytest.mark.parametrize(
@@ -199,11 +171,6 @@ def test_behind_a_proxy_its_last_word_tells_whose_runs_are_counted():
     with serving(*FEW, "--proxy", "1") as (address, _):
         assert refused_of_three(address, [f"192.0.2.{number}, 198.51.100.1" for number in range(3)]) == 1
         assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 0
-
-
-def test_without_a_proxy_nobody_is_believed():
-    with serving(*FEW) as (address, _):
-        assert refused_of_three(address, [f"198.51.100.{number}" for number in range(3)]) == 1
 
 
 def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
