@@ -41,7 +41,7 @@ from components.experiments import views as results
 from components.guard import addresses, hosts, limits, ports
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
-from components.page import frame, projector, serving, setup
+from components.page import embed, frame, projector, serving, setup
 from components.race_lab import panel as race_lab
 from components.server import (
     access,
@@ -103,6 +103,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
             setup.panel(fields, tabs)
             projector.panel()
         endpoint.endpoint(pair)
+    embed.open_route()
     return blocks
 
 

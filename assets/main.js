@@ -60,7 +60,7 @@ function streamed(name, run) {
 let toLessons;
 const atLessons = new Promise((done) => (toLessons = done));
 const asked = new URLSearchParams(location.search);
-if (asked.has("lesson") || isTeaching()) toLessons();
+if (asked.has("lesson") || asked.has("lecture") || isTeaching()) toLessons();
 
 // A link of the page to a lesson opens the lesson without a reload, so a run goes on.
 addEventListener("click", async (event) => {

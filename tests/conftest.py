@@ -294,8 +294,8 @@ def serious_findings(page, context=None):
 # line.
 _POINT = """async () => {
   const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
-  const name = loaded.find((name) => name.includes("/glossary.js"));
-  const { TERMS } = await import(name);
+  const { MODULES } = await import(loaded.find((name) => name.endsWith("/main.js")));
+  const { TERMS } = MODULES["shared/glossary.js"];
   const terms = new Map(Object.entries(TERMS).map(([term, sentence]) => [sentence, term]));
   const note = document.querySelector(".term-note");
   const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");

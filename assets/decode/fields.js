@@ -11,7 +11,7 @@ let shown = null; // the fields of the run that is shown
 let own = null; // the fields of the visitor's own run, while a recorded one is shown
 
 // A tree in the notation of addresses: the number of children of each node in level order.
-function written(paths) {
+export function written(paths) {
   const ordered = [[], ...paths].sort((a, b) => a.length - b.length);
   const children = (path) =>
     paths.filter((other) => other.length === path.length + 1 && path.every((index, i) => other[i] === index)).length;
@@ -36,8 +36,8 @@ export function adopt(setup, isFirst) {
   };
   for (const name of openedWith(Object.keys(values))) if (first) delete values[name];
   first = false;
-  decode?.assign(values, true);
-  shown = decode?.now() ?? null;
+  decode.assign(values, true);
+  shown = decode.now();
 }
 let first = true; // no other run has been chosen yet
 
@@ -47,11 +47,11 @@ export function readopt() {
   shown = own;
 }
 
-export const setPrompt = (prompt) => decode?.assign({ prompt }, false);
+export const setPrompt = (prompt) => decode.assign({ prompt }, false);
 
 // The names of the fields that differ from those of the run that is shown.
 function changed() {
-  const now = decode?.now();
+  const now = decode.now();
   if (!now || !shown || state.rounds.length === 0) return [];
   const isSame = (name) => String(now[name] ?? "") === String(shown[name] ?? "");
   return Object.keys(shown).filter((name) => !ASIDE.includes(name) && !isSame(name));
@@ -68,12 +68,12 @@ export function mountFields() {
   let { phase } = state;
   const draw = onFrame(() => document.body.toggleAttribute("data-changed", changedWords() !== ""));
   subscribe(() => {
-    if (state.phase === "waiting" && phase !== "waiting") shown = own = decode?.now() ?? null;
+    if (state.phase === "waiting" && phase !== "waiting") shown = own = decode.now();
     phase = state.phase;
     draw();
   });
   onFields(() => {
-    if (shown === null && state.run !== null) shown = decode?.now();
+    if (shown === null && state.run !== null) shown = decode.now();
     draw();
   });
 }

@@ -22,23 +22,39 @@ const MOUNTS = {
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => document.documentElement.classList.toggle("dark", dark.matches);
 
+export const about = () => document.querySelector(".about");
+
 export function start() {
+  prepare();
+  present(document.getElementById("trace").textContent, "This page needs no network.");
+  if (document.body.hasAttribute("data-framed"))
+    select(0); // a notebook may hold many frames, which must not all play
+  else begin(play);
+}
+
+// Mounts the panels before there is a run.
+export function prepare() {
   paint();
   dark.addEventListener("change", paint);
   document.body.dataset.phase = "idle";
   document.body.toggleAttribute("data-recorded", true);
-  const run = toRun(parse(document.getElementById("trace").textContent));
+  for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
+  mountGlossary();
+  window.specdec = { store: { state } };
+}
+
+// Shows a run, given as JSON, and says what it is. note: what else to say.
+export function present(text, note) {
+  const run = toRun(parse(text));
   const { method, seed, models } = run.setup;
   document.body.dataset.method = method;
   const names = models.map(({ role, name }) => `${role} ${name}`).join(", ");
-  document.querySelector(".about").textContent =
-    `${METHODS[method]}, ${names}, seed ${seed}. This page needs no network.`;
-  for (const [name, mount] of Object.entries(MOUNTS)) mount(document.getElementById(name), { models: [] });
-  mountGlossary();
+  about().textContent = `${METHODS[method]}, ${names}, seed ${seed}. ${note}`;
   show(run, { name: "file", title: "", look: "", twin: null });
-  const framed = document.body.hasAttribute("data-framed"); // a notebook may hold many frames, which must not all play
-  if (framed) select(0);
-  else if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
-  else play();
-  window.specdec = { store: { state } };
+}
+
+// Plays, or shows the end of the run where motion is to be reduced.
+export function begin(act) {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) select(Infinity);
+  else act();
 }

@@ -1,6 +1,6 @@
 // Recorded runs: chosen from the list, named in the address (/?trace=name), or opened from a file.
 
-import { copyLink, offer, onFields, writeAddress } from "../page/setup.js";
+import { copyLink, copyText, offer, onFields, writeAddress } from "../page/setup.js";
 import { differing, readAll } from "../page/setup_fields.js";
 import {
   decisionsOf,
@@ -17,6 +17,7 @@ import {
 } from "../shared/store.js";
 import { checkSize, parse, toRun } from "../shared/trace.js";
 import { onFrame, setText } from "../shared/view.js";
+import { frameCode } from "./embed.js";
 import { adopt, changedWords, readopt } from "./fields.js";
 import { keptRun, mountKept } from "./kept.js";
 import { story } from "./opening.js";
@@ -36,6 +37,7 @@ class Replay {
   twin;
   file;
   link;
+  embed;
 
   constructor(element, { folder, entries, mostBytes, player, settings }) {
     this.element = element;
@@ -47,12 +49,14 @@ class Replay {
     this.asked = 0;
     const find = (selector) => element.querySelector(selector);
     [this.choose, this.look, this.error] = [".choose", ".look", ".replay-error"].map(find);
-    [this.there, this.twin, this.file, this.link] = [".there", ".twin", "input[type=file]", ".link"].map(find);
+    [this.there, this.twin, this.file] = [".there", ".twin", "input[type=file]"].map(find);
+    [this.link, this.embed] = [".link", ".embed"].map(find);
     this.choose.addEventListener("change", () => this.chosen(this.choose.value));
     this.there.addEventListener("click", () => this.goThere());
     this.twin.addEventListener("click", () => this.switchTwin());
     this.file.addEventListener("change", () => this.opened(this.file.files[0]));
-    this.link.addEventListener("click", () => this.copied());
+    this.link.addEventListener("click", () => this.copied(this.link, copyLink));
+    this.embed.addEventListener("click", () => this.copied(this.embed, () => copyText(this.frame())));
     const menu = find(".save");
     menu.addEventListener("click", (event) => this.save(event.target.closest("button")?.dataset.save));
     mountMenu(menu);
@@ -185,9 +189,15 @@ class Replay {
     }
   }
 
-  async copied() {
-    setText(this.link, (await copyLink()) ? "copied" : "Copy link");
-    setTimeout(() => setText(this.link, "Copy link"), 1500);
+  frame() {
+    return frameCode(this.entries.some(({ name }) => name === state.recorded?.name));
+  }
+
+  async copied(button, copy) {
+    const words = button.textContent;
+    if (!(await copy())) return;
+    setText(button, "copied");
+    setTimeout(() => setText(button, words), 1500);
   }
 
   async save(what) {
@@ -226,6 +236,8 @@ class Replay {
     this.twin.hidden = !recorded?.twin;
     if (recorded?.twin) setText(this.twin, `The same with ${recorded.twin.split("-").at(-1).toUpperCase()}`);
     this.link.hidden = !recorded || recorded.name === FILE;
+    this.embed.hidden = recorded?.name === FILE;
+    this.embed.disabled = state.rounds.length === 0 || busy;
     for (const button of this.element.querySelectorAll("[data-save]"))
       button.disabled = state.rounds.length === 0 || busy;
   }

@@ -1,12 +1,13 @@
 // The bar of the current lesson, which is always visible. Each step opens a setup of the page.
 
-import { copyText, lend, show } from "../page/setup.js";
+import { copyText, isTaken, lend, show } from "../page/setup.js";
 import { isActive } from "../shared/store.js";
 import { make, setText } from "../shared/view.js";
 import { follow } from "./notes.js";
 import { answer, answerOf, forget } from "./progress.js";
 import { ask, feedback, isRight, known, said } from "./question.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "./steps.js";
+import { lecturesOf, minutesUntil } from "./times.js";
 
 const PATIENCE = 60_000; // milliseconds until what is to be looked at must be there
 const SETTLED = 700; // milliseconds after which what stands above it has its height
@@ -14,16 +15,17 @@ const BUSY = "Your own run is still going on. Stop it, then press “Show it aga
 // These elements use Page Up and Page Down themselves.
 const OWN_KEYS = "input, textarea, select, [role=slider], [role=listbox], [contenteditable], .scroll";
 
-function inAddress(lesson, step) {
+function inAddress(lesson, step, lecture) {
   const url = new URL(location.href);
-  url.searchParams.delete("lesson");
-  url.searchParams.delete("step");
+  for (const name of ["lesson", "step", "lecture"]) url.searchParams.delete(name);
+  if (lesson && lecture) url.searchParams.set("lecture", lecture.minutes);
   if (lesson) url.searchParams.set("lesson", lesson.id);
   if (lesson && step > 0) url.searchParams.set("step", step + 1);
   history.replaceState(history.state, "", url);
 }
 
-const isBelow = () => matchMedia("(max-width: 1079px)").matches; // on narrow screens the bar covers the foot of the page
+// On narrow screens the bar covers the foot of the page.
+const isBelow = () => matchMedia("(max-width: 1079px)").matches && !document.body.hasAttribute("data-projector");
 
 // Waits until the element is drawn, then scrolls to it and frames it.
 let newest = null;
@@ -48,6 +50,22 @@ function lookAt(selector) {
   else scrollTo(0, 0);
 }
 
+// Presses a button that a step presses by itself, once the fields have the step's values.
+const FRAMES = 8; // after Gradio has taken new values, until its fields have them
+function press(selector) {
+  const asked = newest;
+  let frames = 0;
+  const wait = () => {
+    if (asked !== newest) return;
+    /** @type {HTMLButtonElement | null} */
+    const button = document.querySelector(selector);
+    frames = isTaken() && button?.checkVisibility() ? frames + 1 : 0;
+    if (frames > FRAMES) button.click();
+    else requestAnimationFrame(wait);
+  };
+  wait();
+}
+
 // Hides elements that would give away an open question's answer, or that do not belong to a shown answer.
 const veil = document.createElement("style");
 function hide(selector) {
@@ -61,6 +79,8 @@ export class Bar {
   constructor(element, lessons, moved) {
     this.element = element.querySelector(".lesson");
     this.lessons = lessons;
+    this.lectures = lecturesOf(lessons);
+    this.lecture = null; // the lecture that is given, one of these
     this.moved = moved;
     this.hall = null; // a class that predicts in place of this visitor: { isShown(lesson, step), show() }
     this.lesson = null;
@@ -70,7 +90,7 @@ export class Bar {
     const on = (selector, event, act) => this.find(selector).addEventListener(event, act);
     on(".close", "click", () => this.close());
     on(".back", "click", () => this.back());
-    on(".next", "click", () => this.next());
+    on(".next", "click", () => (this.lecture ? this.advance() : this.next()));
     on(".show", "click", () => this.setUp());
     on(".share", "click", () => this.share());
     on(".answer", "submit", (event) => {
@@ -101,8 +121,19 @@ export class Bar {
     return this.shown || this.given !== undefined;
   }
 
+  // The place of the lesson in the lecture that is given.
+  get stop() {
+    return this.lecture?.stops.find(({ lesson }) => lesson === this.lesson);
+  }
+
   get following() {
-    return this.lessons[this.numberOf(this.lesson.id) + 1];
+    const stops = (this.lecture ?? this.lectures[1]).stops;
+    return stops[stops.findIndex(({ lesson }) => lesson === this.lesson) + 1]?.lesson;
+  }
+
+  begin(lecture) {
+    this.lecture = lecture;
+    this.open(lecture.stops[0].lesson.id);
   }
 
   // shown: whether the answer is shown even without a prediction.
@@ -110,10 +141,11 @@ export class Bar {
     this.lesson = this.lessons[this.numberOf(id)];
     this.step = Math.min(Math.max(step, 0), lastStep(this.lesson));
     this.shown = shown;
+    if (!this.stop) this.lecture = null; // the lesson is not part of the lecture
     this.element.hidden = false;
     document.body.dataset.lesson = id;
     dispatchEvent(new Event("resize")); // the page has less room now
-    inAddress(this.lesson, this.step);
+    inAddress(this.lesson, this.step, this.lecture);
     this.draw();
     this.setUp();
     this.find(".body").scrollTop = 0;
@@ -123,7 +155,7 @@ export class Bar {
 
   close() {
     this.element.hidden = true;
-    this.lesson = null;
+    this.lesson = this.lecture = null;
     delete document.body.dataset.lesson;
     delete document.body.dataset.predict;
     hide(null);
@@ -174,6 +206,7 @@ export class Bar {
     lend(wanted?.parts ?? {});
     if (wanted) show(wanted);
     lookAt(wanted?.look ?? null);
+    if (wanted?.press) press(wanted.press);
     if (wanted?.parts.run && isActive()) this.find(".outcome").append(make("p", "note", BUSY));
   }
 
@@ -195,17 +228,27 @@ export class Bar {
   draw() {
     const { lesson, step, question } = this;
     const steps = lastStep(lesson) + 1;
-    setText(this.find(".place"), `Lesson ${this.numberOf(lesson.id)}, step ${step + 1} of ${steps}`);
+    const minute = this.lecture
+      ? ` · minute ${this.stop.from + minutesUntil(lesson, step - 1)} of ${this.lecture.minutes}`
+      : "";
+    setText(this.find(".place"), `Lesson ${this.numberOf(lesson.id)}, step ${step + 1} of ${steps}${minute}`);
     setText(this.find("#lesson-title"), lesson.title);
     const words = question ? [question.ask] : this.isEnd ? this.summary() : lesson.read.split("\n");
     this.find(".words").replaceChildren(...words.map((text) => make("p", "", text)));
     this.drawQuestion(question);
     this.find(".back").disabled = step === 0;
+    this.find(".share").hidden = Boolean(this.lecture); // its room is taken by the minute
     this.find(".show").hidden = this.isEnd;
     const next = this.find(".next");
     const open = question && !this.revealed;
-    setText(next, this.isEnd ? (this.following ? "Next lesson" : "All lessons") : open ? "Skip" : "Next");
+    setText(next, this.isEnd ? this.onward() : open && !this.lecture ? "Skip" : "Next");
     next.classList.toggle("skip", Boolean(open)); // the answer is more important than this button
+  }
+
+  // The words of Next at the end of a lesson.
+  onward() {
+    if (this.lecture) return this.following ? "Next" : "End of the lecture";
+    return this.following ? "Next lesson" : "All lessons";
   }
 
   // A class's predictions are shown in its own histograms.

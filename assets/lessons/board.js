@@ -2,31 +2,66 @@
 
 import { make } from "../shared/view.js";
 
-const longest = (rows) => Math.max(...rows.flatMap(({ bars }) => bars.map(([, value]) => Number(value))), 1e-9);
+const sum = (parts) => parts.reduce((total, [, value]) => total + Number(value), 0);
+const longest = (rows) =>
+  Math.max(...rows.flatMap(({ bars = [], stack = [] }) => [...bars.map((each) => sum([each])), sum(stack)]), 1e-9);
 
-function bar([actor, value, words], most, open) {
+// A line of parts, [actor, value], one after the other, and its words.
+function bar(parts, words, most) {
   const line = make("span", "amount");
-  line.dataset.actor = actor;
-  const fill = make("i");
-  fill.style.width = `${100 * (Number(value) / most)}%`;
-  line.append(fill, make("b", "", open ? "" : (words ?? value)));
+  for (const [actor, value] of parts) {
+    const fill = make("i");
+    fill.dataset.actor = actor;
+    fill.style.width = `${100 * (Number(value) / most)}%`;
+    line.append(fill);
+  }
+  line.append(make("b", "", words));
   return line;
 }
 
-// board: { title, rows: [{ name, bars: [[actor, value, words?]], asked? }], note }. Print omits the bars in question;
-// the style sheet hides them until the visitor makes a prediction.
+// A text, and the part of it that the other texts do not share.
+function written([shared, own]) {
+  const line = make("span", "text", shared);
+  line.append(make("u", "", own));
+  return line;
+}
+
+// The contents of a row: a text, one stack of parts, or some bars. isOpen: whether its words are left out.
+function contents({ bars, stack, text, words }, most, isOpen) {
+  if (text) return [written(isOpen ? ["", ""] : text)];
+  if (stack) return [bar(stack, isOpen ? "" : words, most)];
+  return bars.map(([actor, value, said]) => bar([[actor, value]], isOpen ? "" : (said ?? value), most));
+}
+
+// What the colours of the board's stacks mean.
+function legend(rows) {
+  const names = new Map(rows.flatMap(({ stack = [] }) => stack.map(([actor, , name]) => [name, actor])));
+  const list = make("p", "legend");
+  for (const [name, actor] of names) {
+    const item = make("span", "", name);
+    const sign = make("i");
+    sign.dataset.actor = actor;
+    item.prepend(sign);
+    list.append(item);
+  }
+  return names.size > 0 ? [list] : [];
+}
+
+// board: { title, rows, note }. A row has a name and either bars, [[actor, value, words?]], or a stack,
+// [[actor, value, name]] with words, or a text, [shared part, own part]. Print omits the contents of a row that is asked
+// for; the style sheet hides them until the visitor makes a prediction.
 export function drawBoard(board, { open = false } = {}) {
   const figure = make("figure", "bars");
   const most = longest(board.rows);
   const list = make("dl");
-  for (const { name, bars, asked } of board.rows) {
-    const row = make("div", asked ? "asked" : "");
+  for (const row of board.rows) {
+    const line = make("div", row.asked ? "asked" : "");
     const values = make("dd");
-    values.append(...bars.map((each) => bar(each, most, open && asked)));
-    row.append(make("dt", "", name), values);
-    list.append(row);
+    values.append(...contents(row, most, open && row.asked));
+    line.append(make("dt", "", row.name), values);
+    list.append(line);
   }
-  figure.append(make("figcaption", "", board.title), list);
+  figure.append(make("figcaption", "", board.title), list, ...legend(board.rows));
   if (board.note) figure.append(make("p", "note", board.note));
   return figure;
 }

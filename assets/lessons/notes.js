@@ -17,7 +17,7 @@ const STYLE = `
 `;
 
 let view = null; // the parts of the open window, by name, and the window itself
-let began = null; // { lesson, at }: the lesson that is going on, and when it was opened
+let began = null; // { name, at }: the lecture or the lesson that is going on, and when it was opened
 let entered = 0; // when the current step was opened
 
 // Opens the window or brings it to the front. Returns false if the browser opens none.
@@ -54,8 +54,8 @@ const named = (...names) => Object.fromEntries(names.map((name) => [name, make("
 
 // Updates the notes; the bar calls it at each step.
 export function follow(bar) {
-  const id = bar.lesson?.id ?? null;
-  if (id !== (began?.lesson ?? null)) began = id && { lesson: id, at: Date.now() };
+  const name = bar.lecture ? `lecture ${bar.lecture.minutes}` : (bar.lesson?.id ?? null);
+  if (name !== (began?.name ?? null)) began = name && { name, at: Date.now() };
   entered = Date.now();
   if (view && !view.window.closed) draw(bar);
 }
@@ -68,12 +68,13 @@ function draw(bar) {
   tick(bar);
 }
 
-function tick({ lesson, step }) {
+function tick({ lesson, step, lecture, stop }) {
   if (!lesson) return setText(view.clock, "");
   const [here, all] = [entered, began.at].map((at) => spoken(Date.now() - at));
-  const planned = [minutesOf(lesson, step), minutesUntil(lesson, step)];
+  const own = minutesOf(lesson, step);
+  const planned = (stop?.from ?? 0) + minutesUntil(lesson, step);
   setText(
     view.clock,
-    `This step ${here} of ${planned[0]} min; the lesson ${all}, until here ${planned[1]} min planned.`,
+    `This step ${here}${own ? ` of ${own} min` : ""}; the ${lecture ? "lecture" : "lesson"} ${all}, until here ${planned} min planned.`,
   );
 }

@@ -61,7 +61,8 @@ async function fetched(address) {
 
 // Opens the lesson and the step that the address names. The address counts steps from 1.
 function openAsked(lessons, asked) {
-  const wanted = asked.get("lesson");
+  bar.lecture = bar.lectures.find(({ minutes }) => String(minutes) === asked.get("lecture")) ?? null;
+  const wanted = asked.get("lesson") ?? bar.lecture?.stops[0].lesson.id ?? null;
   if (wanted === null) return;
   const found = lessons.find(({ id }) => id === wanted);
   if (!found) return tell([misfit("lesson", wanted, `one of ${lessons.map(({ id }) => id).join(", ")}`)]);
@@ -86,12 +87,29 @@ function card(lesson, number) {
   return item;
 }
 
+// The card of the lectures: the route of the short one, with the minute at which each lesson begins.
+function drawLectures(card) {
+  const [short, whole] = bar.lectures;
+  setText(card.querySelector("h3"), `A lecture of ${short.minutes} minutes`);
+  const route = short.stops.map(({ lesson, from }) => {
+    const item = make("li", "", lesson.title);
+    item.prepend(make("b", "", `${from} min`));
+    return item;
+  });
+  card.querySelector(".route").append(...route);
+  const buttons = card.querySelectorAll("button");
+  setText(buttons[1], `All lessons: ${whole.minutes} minutes`);
+  [short, whole].forEach((lecture, i) => buttons[i].addEventListener("click", () => bar.begin(lecture)));
+  card.hidden = false;
+}
+
 // The list of lessons, the visitor's progress, and the board of the open step.
 export async function mount(element, props, server, trigger) {
   await arrived;
   const { lessons } = bar;
   const items = lessons.map(card);
   element.querySelector(".lessons").append(...items);
+  drawLectures(element.querySelector(".lecture"));
   const again = element.querySelector(".forget");
   again.addEventListener("click", () => forget());
   const draw = onFrame(() => {

@@ -27,16 +27,17 @@ export function summary(lesson, found) {
   const answered = found.filter(({ given }) => given !== undefined);
   const right = answered.filter((outcome) => outcome.right).length;
   const skipped = found.length - answered.length;
+  const score = `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; ${skipped} of ${found.length} were skipped` : ""}.`;
   return [
     `That was it: ${lesson.gist}`,
-    `You predicted ${right} of ${answered.length} right${skipped > 0 ? `; ${skipped} of ${found.length} were skipped` : ""}.`,
+    answered.length > 0 ? score : "You predicted no answer. These are the answers:",
   ];
 }
 
 // The outcome of a question in words, for the list at the end.
 export function result({ question, step, given, right }) {
   const answer = said(question, question.answer);
-  if (given === undefined) return `– Question ${step}: skipped; it is ${answer}.`;
+  if (given === undefined) return `– Question ${step}: it is ${answer}.`;
   if (right) return `✓ Question ${step}: ${answer}.`;
   return `○ Question ${step}: you said ${said(question, given)}, it is ${answer}.`;
 }

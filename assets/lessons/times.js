@@ -3,14 +3,23 @@
 import { said } from "./question.js";
 import { lastStep, questionAt } from "./steps.js";
 
-const END = 1; // minutes for the summing up
-
+// The minutes planned for a step. The summary is one sentence and has no minutes of its own.
 export const minutesOf = (lesson, step) =>
-  step === 0 ? lesson.minutes : step === lastStep(lesson) ? END : questionAt(lesson, step).minutes;
+  step === 0 ? lesson.minutes : step === lastStep(lesson) ? 0 : questionAt(lesson, step).minutes;
+
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 // The minutes planned from the lesson's start to the end of a step.
-export const minutesUntil = (lesson, step) =>
-  Array.from({ length: step + 1 }, (_, i) => minutesOf(lesson, i)).reduce((sum, minutes) => sum + minutes, 0);
+export const minutesUntil = (lesson, step) => sum(Array.from({ length: step + 1 }, (_, i) => minutesOf(lesson, i)));
+
+const lengthOf = (lesson) => minutesUntil(lesson, lastStep(lesson));
+
+// The two lectures, the short one first: { minutes, stops }. A stop is a lesson and the minute at which it begins.
+export const lecturesOf = (lessons) =>
+  [lessons.filter(({ short }) => short), lessons].map((route) => ({
+    minutes: sum(route.map(lengthOf)),
+    stops: route.map((lesson, i) => ({ lesson, from: sum(route.slice(0, i).map(lengthOf)) })),
+  }));
 
 // The lecturer's notes at a step: { place, say, ask, answer, coming }.
 export function noteAt(lesson, step) {

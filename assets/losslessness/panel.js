@@ -1,5 +1,6 @@
 // The losslessness check: verdict, numbers, bars, the path of the p-value, and earlier checks.
 
+import { offer } from "../page/setup.js";
 import { METHODS } from "../shared/catalogue.js";
 import { Drawing } from "../shared/drawing.js";
 import { PValues } from "../shared/p_values.js";
@@ -43,6 +44,7 @@ class Lossless {
     this.listen();
     subscribe(onFrame(() => this.draw()));
     showRecorded(props.recorded);
+    offer("check", { get: () => ({}), set: ({ recorded }) => recorded && showRecorded(props.recorded, true) });
   }
 
   listen() {

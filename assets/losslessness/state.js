@@ -29,8 +29,9 @@ export const { subscribe, notify } = observable();
 const live = new Live(state, apply, notify, "check");
 export const { isActive, receive, breakOff, through: ended } = live;
 
-// Shows a recorded check before the visitor's first one.
-export function showRecorded(check) {
+// Shows the recorded check: before the visitor's first check, or again for a lesson that speaks of it.
+export function showRecorded(check, again = false) {
+  if (again && !isActive()) Object.assign(state, empty());
   if (state.run === null) Object.assign(state, check);
   notify();
 }

@@ -7,10 +7,10 @@ import { misfit } from "./setup_fields.js";
 const slide = () => (document.body.dataset.lesson ? { width: 1140, height: 600 } : { width: 920, height: 517 });
 const isOn = () => document.body.hasAttribute("data-projector");
 
-// Enlarges the slide as far as all of it stays in sight.
+// Enlarges the slide as far as all of it stays in sight, or makes it smaller on a small screen.
 function fit() {
   const { width, height } = slide();
-  const zoom = Math.max(1, Math.min(innerWidth / width, innerHeight / height));
+  const zoom = Math.min(innerWidth / width, innerHeight / height);
   document.body.style.setProperty("--projector-zoom", zoom.toFixed(4));
   document.body.style.setProperty("--projector-height", `${(innerHeight / zoom).toFixed(1)}px`);
 }

@@ -7,7 +7,7 @@ import { misfit, unknown, written } from "./setup_fields.js";
 
 const LONGEST = 4000; // characters of an address: Gradio sends it with every request, and servers refuse long ones
 const SETTLED = 400; // milliseconds after the last touch until the address is written
-const KEPT = ["tab", "projector", "lesson", "step"]; // names in the address that other code writes and reads
+const KEPT = ["tab", "projector", "lecture", "lesson", "step"]; // names in the address that other code writes and reads
 const foreign = (name) => KEPT.includes(name) || /^(__|utm_|view$|deep_link$|logs$)/.test(name);
 
 const parts = new Map(); // the registered parts by name
@@ -71,8 +71,11 @@ function strangers({ names, views, tabs }) {
   return [...tab, ...opened.filter(([name]) => !foreign(name) && !ours(name)).map(([name]) => unknown(name, names))];
 }
 
-// The fields of the Decode tab: assign(values, isBase) sets some, now() returns all. null before they are registered.
-export let decode = null;
+// The fields of the Decode tab: assign(values, isBase) sets some, now() returns all, or null before they are registered.
+export const decode = { assign: (values, isBase) => {}, now: () => null };
+// Whether Gradio's fields have taken all values that were set.
+export const isTaken = () => taken();
+let taken = () => false;
 const heardOf = observable();
 export const onFields = heardOf.subscribe;
 // The names among these that the address had when the page was opened.
@@ -141,7 +144,7 @@ function address() {
 // The link to share: the setup without the view of its owner, such as projector mode.
 function link() {
   const { url, left } = address();
-  for (const name of ["projector", "lesson", "step"]) url.searchParams.delete(name);
+  for (const name of ["projector", "lecture", "lesson", "step"]) url.searchParams.delete(name);
   return { text: url.href, left };
 }
 
@@ -190,7 +193,7 @@ function showText(text) {
   const dialog = make("dialog", "copy-text");
   const field = Object.assign(make("textarea"), { value: text, readOnly: true, rows: 4 });
   const close = Object.assign(make("button", "", "Close"), { type: "button" });
-  dialog.append(make("p", "", "This browser does not let the page copy. Copy the link from here:"), field, close);
+  dialog.append(make("p", "", "This browser does not let the page copy. Copy it from here:"), field, close);
   close.addEventListener("click", () => dialog.close());
   dialog.addEventListener("keydown", (event) => event.stopPropagation());
   dialog.addEventListener("close", () => dialog.remove());
@@ -214,10 +217,9 @@ export function mountSetup(element, props, server, trigger) {
   tell([...early, ...strangers(props)]);
   const fields = mountFields(props, trigger, offer);
   const { heard, wanted } = fields;
-  decode = {
-    assign: (values, isBase) => fields.assign(props.alone, values, isBase),
-    now: () => fields.now(props.alone),
-  };
+  taken = fields.isTaken;
+  decode.assign = (values, isBase) => fields.assign(props.alone, values, isBase);
+  decode.now = () => fields.now(props.alone);
   heardOf.notify(null);
   // also what no visitor touched: a run sets the tree that it measured
   window.specdec.setup = {

@@ -65,5 +65,5 @@ export function mountFields({ fields, alone }, trigger, offer) {
     );
   }
   trigger("submit"); // also without an address, because the visitor may have set values before this script ran
-  return { heard, wanted, assign, now: (part) => ({ ...now[part] }) };
+  return { heard, wanted, assign, isTaken: () => asked.size === 0, now: (part) => ({ ...now[part] }) };
 }

@@ -35,7 +35,10 @@ PRESENT = 45.0
 LEFT = 10 * 60.0
 """If all rooms are taken, a room makes way after this many seconds without any request."""
 _NO_ROOM = "There is no room with this code. It may be closed."
-_NOT_IN_ROOM = "You are not in this room: it was closed or cleared. Join again with the code of your class."
+_NOT_IN_ROOM = (
+    "You are not in this room any more. It was closed or cleared, or the server was started again, "
+    "which ends all rooms. A lecturer opens a new room; students join with its code."
+)
 
 Question = tuple[str, int]
 """A lesson and the number of a step, from 1."""

@@ -27,6 +27,7 @@ _TEMPLATE = """
     <select class="choose" aria-labelledby="replay-title">{options}</select>
     <details class="save"><summary>Save</summary><div class="menu">{save}
       <button type="button" class="link">Copy link to this moment</button>
+      <button type="button" class="embed" title="HTML that plays this run in your own page">Embed</button>
       <label class="open">Open a trace …<input type="file" accept=".json,application/json"></label>
     </div></details>
   </header>

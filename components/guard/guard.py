@@ -169,9 +169,8 @@ class Guard:
         """The headers that are added to every answer."""
         more = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
         if any(n.lower() == b"content-type" and b"text/html" in value for n, value in message["headers"]):
-            more.append(
-                (b"content-security-policy", _policy(scope["app"].get_blocks().share, self.framed_by))
-            )
+            framed_by = None if routes.may_be_framed(scope) else self.framed_by
+            more.append((b"content-security-policy", _policy(scope["app"].get_blocks().share, framed_by)))
         if scope["path"].startswith(routes.FILES):
             more.append((b"cache-control", b"no-cache"))
         return more
@@ -211,13 +210,17 @@ def _brief(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split()):.200}{where}"
 
 
-def _policy(shared: bool, framed_by: str) -> bytes:
+def _policy(shared: bool, framed_by: str | None) -> bytes:
     """The content security policy: what the page may load, and who may embed it.
 
     shared: the page comes through Gradio's tunnel and loads Gradio's own scripts from Gradio's servers.
+    framed_by: the other hosts that may show it in a frame; None allows every page.
     """
     parts = _POLICY | ({name: f"{_POLICY[name]} {_TUNNEL}" for name in _FROM_TUNNEL} if shared else {})
-    parts["frame-ancestors"] = f"'self' {framed_by}".rstrip()
+    if framed_by is None:
+        del parts["frame-ancestors"]
+    else:
+        parts["frame-ancestors"] = f"'self' {framed_by}".rstrip()
     return "; ".join(f"{name} {value}" for name, value in parts.items()).encode()
 
 

@@ -36,7 +36,7 @@ class Route:
     "json" if the route takes a body. asks: it computes something and waits for its turn (`line`). answers: an
     ASGI app that replaces Gradio's. price: its cost, if it differs from the usual one. within: decides
     whether a request comes from within a room. changed: gives a value of a path that changes whenever the
-    stored answer is out of date.
+    stored answer is out of date. framed: whether any other page may show the answer in a frame.
     """
 
     methods: tuple[str, ...]
@@ -48,6 +48,7 @@ class Route:
     price: int = 0
     within: Callable[[Any], bool] | None = None
     changed: Callable[[str], Any] = lambda _: None
+    framed: bool = False
 
     @property
     def cost(self) -> int:
@@ -89,14 +90,42 @@ def add_files(answers: Any, changed: Callable[[str], Any]) -> None:
 
 
 def add(
-    path: str, body: str, answers: Any, price: int = 0, within: Callable[[Any], bool] | None = None
+    path: str,
+    body: str,
+    answers: Any,
+    price: int = 0,
+    within: Callable[[Any], bool] | None = None,
+    kept: str = "",
+    framed: bool = False,
 ) -> None:
     """Answer one more path with an ASGI app: by POST, or by GET if `body` is empty. A second call replaces
     the first."""
     ROUTES[:] = [route for route in ROUTES if not (route.answers and route.path.fullmatch(path))]
     method = "POST" if body else "GET"
     pattern = re.compile(re.escape(path))
-    ROUTES.append(Route((method,), pattern, body=body, answers=answers, price=price, within=within))
+    route = Route((method,), pattern, kept, body, answers=answers, price=price, within=within, framed=framed)
+    ROUTES.append(route)
+
+
+def may_be_framed(scope: Any) -> bool:
+    """Whether any other page may show the answer to this request in a frame."""
+    return scope["type"] == "http" and any(route.framed for route in _of(scope["path"]))
+
+
+_added = {b"</head>": b"", b"<gradio-app": b""}  # by the tag before which they stand
+
+
+def add_to_page(head: str, body: str) -> None:
+    """Add HTML to the head of Gradio's page and to the beginning of its body."""
+    _added.update(zip(_added, (head.encode(), body.encode()), strict=True))
+
+
+def with_additions(page: bytes) -> bytes:
+    """Gradio's page with what was added to it."""
+    for tag, html in _added.items():
+        before, tag_there, after = page.rpartition(tag)
+        page = before + html + tag_there + after if tag_there else page
+    return page
 
 
 def found(method: str, path: str) -> Route | None:

@@ -130,7 +130,6 @@ def drafter() -> Facts:
     p, good, bad, e = (0.5, 0.3, 0.2), (0.45, 0.35, 0.2), (0.05, 0.15, 0.8), (0.5, 0.6, 0.7)
     times = _arrivals(e, p)
     names = ("mat", "floor", "sofa")
-    rounds = {name: len(recorded_run(f"parting-{name}").rounds) for name in ("ersd", "gsd")}
     return {
         "names": ",".join(names),
         "p": p,
@@ -146,9 +145,21 @@ def drafter() -> Facts:
         "good": float(theory.ersd_acceptance(p, good)),
         "bad": float(theory.ersd_acceptance(p, bad)),
         "same_as_alone": 1,  # drafter invariance; the tests decode without a draft and compare
-        "ersd_rounds": rounds["ersd"],
-        "gsd_rounds": rounds["gsd"],
+        **_parting(),
     }
+
+
+def _parting() -> Facts:
+    """The recorded texts of GSD, of ERSD and of the target alone: their common beginning and the rest of
+    each."""
+    runs = {name: recorded_run(f"parting-{name}") for name in ("gsd", "ersd")}
+    texts = {name: run.text for name, run in runs.items()}
+    texts["alone"] = "".join(round.text for round in runs["ersd"].baseline)
+    same = [a == b for a, b in zip(texts["gsd"], texts["ersd"], strict=False)]
+    shared = texts["gsd"][: same.index(False)]
+    shared = shared[: shared.rfind(" ") + 1]
+    own = {name: " ".join(text.removeprefix(shared).split()) for name, text in texts.items()}
+    return {"prompt": runs["ersd"].prompt, "texts": own | {"shared": shared}}
 
 
 def lossless() -> Facts:

@@ -30,9 +30,16 @@ _TAB = """
     <p class="measure"><button type="button">Measure on this machine</button>
       <span class="measured" role="status"></span></p>
   </div>
-  <p class="lead">Each takes about five minutes. You read a few sentences, predict an answer, and then the
-    page itself shows it. No model runs for them, so a whole class can do them at once. Your answers stay in
-    this browser. Page Down and Page Up, a clicker's keys, go through a lesson.</p>
+  <div class="card lecture" hidden>
+    <h3></h3>
+    <ol class="route"></ol>
+    <p>Next, or a clicker's Page Down, leads through all steps: it shows an answer, then it goes on.
+      Notes opens a window with what to say and a clock.</p>
+    <p class="buttons"><button type="button" class="start">Begin the lecture</button>
+      <button type="button"></button></p>
+  </div>
+  <p class="lead">A lesson takes about eight minutes. You read a few sentences and predict an answer. Then the
+    page itself shows the answer. Your predictions stay in this browser.</p>
   <ol class="lessons" start="0"></ol>
 </section>
 """

@@ -32,19 +32,15 @@ def main() -> None:
 
 
 def record(pair: Pair, passes: int = PASSES) -> dict[str, Any]:
-    """target: `Forwards.found` of the target; draft: of the draft's forward over one row."""
-    ids = pair.encode(PROMPT)
-    assert pair.draft is not None, "the embedded pair has a draft"
-    timed = {"target": Forwards(pair.target, ids), "draft": Forwards(pair.draft, ids, rows=(1,))}
-    for forwards in timed.values():
-        forwards.one_pass()
-        forwards.forget()
+    """target: `Forwards.found` of the pair's target."""
+    forwards = Forwards(pair.target, pair.encode(PROMPT))
+    forwards.one_pass()
+    forwards.forget()
     for _ in range(passes):
-        for forwards in timed.values():
-            forwards.one_pass()
+        forwards.one_pass()
     about: dict[str, Any] = {"machine": machine(pair.target.device) | {"load": round(os.getloadavg()[0], 2)}}
     about |= {"passes": passes, "threads": 1, "arithmetic": pair.arithmetic}
-    return about | {name: forwards.found() for name, forwards in timed.items()}
+    return about | {"target": forwards.found()}
 
 
 if __name__ == "__main__":

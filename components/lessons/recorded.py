@@ -3,48 +3,76 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from components.decode import traces
 from components.lessons.forward import ROWS
-from components.lessons.tables import Facts, P, Q, measured, recorded_run, rejecting, residual_of
+from components.lessons.tables import Facts, P, Q, recorded_run, rejecting, residual_of
 from components.losslessness import run as lossless_run
 from components.page.assets import ASSETS
-from specdec import theory, topology
+from components.server.timing import decoding_seconds
 
 POWER = 0.99
 """With this probability the audit of engines finds what its record says."""
 
 
 def faster() -> Facts:
-    """Recorded times of forwards and of a round, and the fastest number of drafts for many texts."""
+    """Recorded times of calls over several rows and of the run that the page opens with, and the fastest
+    number of drafts for many texts."""
     recorded = _results("forward")
     ms = {int(rows): time for rows, time in recorded["target"]}
     assert tuple(ms) == ROWS, "forward.json has other numbers of rows: record it again"
-    times = {rows: time / ms[1] for rows, time in ms.items()}
-    rows_round = 4
-    drafted = rows_round - 1
-    draft = recorded["draft"][0][1] / ms[1]
-    tokens = theory.expected_tokens(measured(), topology.sequence(drafted))
-    round_cost = times[rows_round] + drafted * draft
     machine = recorded["machine"]
     return {
         "ms": ms,
-        "times": times,
-        "eight": times[8],
-        "rows_round": rows_round,
-        "drafted": drafted,
-        "draft": draft,
-        "tokens": tokens,
-        "round_cost": round_cost,
-        "per_token": round_cost / tokens,
-        "gain": tokens / round_cost,
-        "measured": _measured_gain(),
+        "times": {rows: time / ms[1] for rows, time in ms.items()},
+        "eight": ms[8] / ms[1],
         "machine": f"{machine['processor']}, {machine['cores']} cores",
         "date": machine["date"],
         "passes": recorded["passes"],
+        **_opening(),
         **_many(),
     }
+
+
+def _opening() -> Facts:
+    """The time of the opening run and of plain decoding in milliseconds, as the page's two lanes show it.
+
+    The guesses' part of a round's time is that of the recorded round, as in `assets/decode/lanes.js`.
+    """
+    run = recorded_run(traces.entries()[0]["name"])
+    seconds = {name: _medians([getattr(timing, name) for timing in run.timings]) for name in ("run", "plain")}
+    parts = {"draft": 0.0, "evaluate": 0.0, "verify": 0.0}
+    for round, spent in zip(run.rounds, seconds["run"], strict=True):
+        for name in parts:
+            parts[name] += 1000 * spent * getattr(round.seconds, name) / decoding_seconds(round)
+    run_ms, plain_ms = (1000 * math.fsum(seconds[name]) for name in ("run", "plain"))
+    calls, plain_calls = len(seconds["run"]), len(seconds["plain"])
+    return {
+        "tokens": plain_calls,
+        "calls": calls,
+        "plain_calls": plain_calls,
+        "plain_ms": plain_ms,
+        "run_ms": run_ms,
+        "draft_ms": parts["draft"],
+        "check_ms": parts["evaluate"],
+        "choose_ms": parts["verify"],
+        "fewer": plain_calls / calls,
+        "longer": run_ms / calls / (plain_ms / plain_calls),
+        "gain": plain_ms / run_ms,
+        "repeats": len(run.timings),
+    }
+
+
+def _medians(repeats: Sequence[Sequence[float]]) -> list[float]:
+    """The median of each call's time over all repeats. A repeat may have timed only the first calls."""
+    most = max(map(len, repeats))
+    return [
+        sorted(times)[len(times) // 2]
+        for times in ([repeat[i] for repeat in repeats if i < len(repeat)] for i in range(most))
+    ]
 
 
 def _many() -> Facts:
@@ -54,12 +82,6 @@ def _many() -> Facts:
     best = [max((row for row in rows if row["at_once"] == n), key=lambda row: row["value"]) for n in sizes]
     many = [[row["at_once"], row["k"][0]] for row in best]
     return {"many": many, "many_best": 0 if many[-1][1] == 0 else 1 if many[-1][1] == many[0][1] else 2}
-
-
-def _measured_gain() -> float:
-    """ERSD's speed on the embedded pair, in multiples of our plain decoding, from prompt to end."""
-    speed = {row["name"]: row["tokens_per_second"] for row in _results("bench.embedded")["rows"]}
-    return speed["specdec ERSD auto"] / speed["specdec autoregressive"]
 
 
 def yourself() -> Facts:

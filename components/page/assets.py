@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import mimetypes
 import zlib
-from functools import cache
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +38,17 @@ them.
 PLOTLY = Path(plotly.__file__).resolve().parent / "package_data" / "plotly.min.js"
 
 _FILES = routes.FILES.removeprefix("/")  # addresses do not show where the server keeps its files
-_public: dict[str, Path | bytes] = {}
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A text that is made from files, and made again when one of them changes."""
+
+    make: Callable[[], str]
+    sources: tuple[Path, ...]
+
+
+_public: dict[str, Path | bytes | _Made] = {}
 
 
 def publish(*files: Path) -> None:
@@ -51,6 +63,11 @@ def made(name: str, text: str) -> str:
     return address
 
 
+def publish_made(address: str, make: Callable[[], str], sources: Iterable[Path]) -> None:
+    """Make a text public that is made from other files. address: relative to the page's files."""
+    _public[f"{_FILES}/{address}"] = _Made(make, tuple(sources))
+
+
 @cache
 def empty_player() -> str:
     """The address of the offline player's page without a run. Save inserts the run."""
@@ -63,8 +80,20 @@ def style() -> str:
     return made("page.css", "".join(sheet.read_text(encoding="utf-8") for sheet in SHEETS))
 
 
-OPENING = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]
-"""The scripts that the page opens with. Other tabs fetch theirs when they are opened."""
+def script() -> str:
+    """The address of one script with all that the page opens with. Other tabs fetch theirs beside it."""
+    return f"{_FILES}/{_BUNDLED}/{MAIN.name}"
+
+
+_BUNDLED = "bundle"
+
+
+def _publish_scripts() -> None:
+    opening = [ASSETS / name for name in bundle.modules(ASSETS, MAIN.name)]
+    publish_made(f"{_BUNDLED}/{MAIN.name}", partial(bundle.module, ASSETS, MAIN.name), opening)
+    for file in {file for folder in FOLDERS for file in folder.glob("*.js")} - {*opening}:
+        name = file.relative_to(ASSETS).as_posix()
+        publish_made(f"{_BUNDLED}/{name}", partial(bundle.beside, ASSETS, MAIN.name, name), [file, *opening])
 
 
 def file_url(path: Path) -> str:
@@ -80,6 +109,8 @@ def changed(path: str) -> float | None:
     """The time of the last change of the file at this path. None if there is no such file or its text was
     made in memory."""
     file = _public.get(path.removeprefix("/"))
+    if isinstance(file, _Made):
+        return max(source.stat().st_mtime for source in file.sources)
     return file.stat().st_mtime if isinstance(file, Path) and file.is_file() else None
 
 
@@ -87,6 +118,8 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
     file = _public.get(scope["path"].removeprefix("/"))
     kind = mimetypes.guess_type(scope["path"])[0]
     response: Response
+    if isinstance(file, _Made):
+        file = file.make().encode()
     if isinstance(file, bytes):
         response = Response(file, media_type=kind, headers={"etag": f'"{zlib.crc32(file):x}"'})
     elif file is not None and file.is_file():
@@ -99,3 +132,4 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
 routes.add_files(_answer, changed)
 # scripts, styles and plotly's file; no weights
 publish(MAIN, PLOTLY, *(path for folder in FOLDERS for path in folder.iterdir() if path.is_file()))
+_publish_scripts()

@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from components.page.assets import MAIN, file_url
+from components.page.assets import script
 
 _MOUNT = """
 const page = import(new URL({main}, document.baseURI).href);
@@ -30,7 +30,7 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
     Views read stores in the browser. The server sends values only to components that receive a run
     (`components.server.run`, `components.compare`).
     """
-    main = json.dumps(file_url(MAIN))
+    main = json.dumps(script())
     return gr.HTML(
         value="",
         html_template=template,

@@ -11,9 +11,9 @@ from typing import Any
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
 
-from components.guard import connections, events, guard, limits
+from components.guard import connections, events, guard, limits, routes
 from components.page import questions
-from components.page.assets import OPENING, file_url, style
+from components.page.assets import ASSETS, file_url, publish, script, style
 
 
 def theme() -> gr.themes.Base:
@@ -52,12 +52,12 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     _look_seldom(blocks)
     events.bound(blocks)
+    _write_page()
     blocks.launch(
         max_threads=threads,
         enable_monitoring=False,
         max_file_size=1,  # the page uploads nothing: the browser reads files itself
         theme=theme(),
-        head=_head(),
         footer_links=["api"],
         run_history=False,
         # Gradio stores the page's whole config, a sixth of a megabyte, for each of the latest 10,000
@@ -73,11 +73,30 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     )
 
 
-def _head() -> str:
-    """The links to the page's style sheet and scripts. They load in parallel with Gradio's."""
-    # Gradio would rewrite the selectors of css_paths, but leaves a linked file as it is
-    scripts = (f'<link rel="modulepreload" href="{file_url(script)}">' for script in OPENING)
-    return "".join([f'<link rel="stylesheet" href="{style()}">', *scripts])
+_PICTURE = ASSETS / "screenshots" / "desktop.png"
+
+
+def _write_page() -> None:
+    """Put links to the style sheet and the scripts into the page, and words for browsers without JavaScript.
+
+    Gradio's option `head` adds them by script: the files load after Gradio's, and the words never appear.
+    """
+    publish(_PICTURE)
+    routes.add_to_page(
+        f'<link rel="stylesheet" href="{style()}"><link rel="modulepreload" href="{script()}">',
+        _WITHOUT_SCRIPTS.format(picture=file_url(_PICTURE)),
+    )
+
+
+_WITHOUT_SCRIPTS = """<noscript>
+<div style="max-width: 760px; margin: 32px auto; padding: 0 16px; line-height: 1.5">
+<h1>Speculative decoding</h1>
+<p>A small language model guesses ahead, and a large one checks all guesses at once: the same text with fewer
+slow steps. This page plays such runs, explains every step, and decodes your own prompts. It needs JavaScript,
+which is switched off in this browser.</p>
+<img src="{picture}" width="100%"
+  alt="The page: a text in two colours, the tree of guesses, and the race that decides">
+</div></noscript>"""
 
 
 @asynccontextmanager

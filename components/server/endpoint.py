@@ -23,8 +23,9 @@ _DESCRIPTION = f"""Decode speculatively; yields one round after the other as JSO
 
 method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
 {" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The
-same seed gives the same rounds. chat: let the chat template write the prompt, where the models have one. Runs
-wait for their turn behind those of the page's visitors.
+same seed gives the same rounds. chat: let the chat template write the prompt, where the models have one.
+tree: the tree in place of a measured one, as the page's address writes it. Runs wait for their turn behind
+those of the page's visitors.
 """
 """The endpoint's description for clients."""
 
@@ -44,10 +45,10 @@ def endpoint(pair: Pair) -> None:
         top_p: float = 1.0,
         seed: int = 0,
         chat: bool = False,
+        tree: str = "",
     ) -> AsyncIterator[str]:
-        settings = VisitorSettings(
-            prompt, method, topology, k, max_new_tokens, temperature, top_k, top_p, seed, chat=chat
-        )
+        sampled = (max_new_tokens, temperature, top_k, top_p, seed)
+        settings = VisitorSettings(prompt, method, topology, k, *sampled, chat=chat, tree=tree)
         try:
             with turns.MODEL.seat(turns.Visitor(turns.visitor(request).address)) as seat:
                 async with aclosing(_rounds(pair, settings.checked(), seat)) as rounds:

@@ -1,4 +1,4 @@
-"""Joins the page's modules into one script, for pages that may not fetch files.
+"""Joins the page's modules into one script: for pages that may not fetch files, and for a fast first load.
 
 Each module becomes a function that returns its exports. It stands after the modules that it imports:
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}|\* as \w+) from "(\.{1,2}/[^"]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
+_LATER = re.compile(r'\bimport\("\./[^"]+\.js"\)')
 _OTHER = re.compile(r'^(?:import|export)\b.*|\bimport(?:\.meta|\([^)]*\.js").*', re.MULTILINE)
 
 
@@ -29,6 +30,36 @@ def bundled(root: Path, start: str) -> str:
     bodies = [_module(root, name, numbers) for name in order]
     script = "\n".join(['"use strict";', *bodies, f"Object.assign(globalThis, module_{numbers[start]});"])
     return script.replace("</", "<\\/")  # a script element ends at the first "</script", whatever it holds
+
+
+def module(root: Path, start: str) -> str:
+    """The module `start` in the folder `root`, with all that it imports, as one module.
+
+    It exports what `start` exports, and `MODULES`: the exports of each module by its name. `start` may import
+    other modules later, by `import("./other.js")`; `beside` gives their text. ValueError as for `bundled`.
+    """
+    order = modules(root, start)
+    numbers = {name: number for number, name in enumerate(order)}
+    bodies = [_module(root, name, numbers, later=name == start) for name in order]
+    exported = ", ".join(match[1] for match in _EXPORT.findall(_source(root, start)))
+    table = ", ".join(f'"{name}": module_{number}' for name, number in numbers.items())
+    ends = [
+        f"export const {{ {exported} }} = module_{numbers[start]};",
+        f"export const MODULES = {{ {table} }};",
+    ]
+    return "\n".join([*bodies, *ends, ""])
+
+
+def beside(root: Path, start: str, name: str) -> str:
+    """The module `name`, which `start` imports later. It takes modules that both need from the bundle."""
+    inside = set(modules(root, start))
+
+    def imported(match: re.Match[str]) -> str:
+        other = _beside(name, match[2])
+        return f'const {_names(match[1])} = MODULES["{other}"];\n' if other in inside else match[0]
+
+    bundle = posixpath.relpath(start, posixpath.dirname(name))
+    return f'import {{ MODULES }} from "./{bundle}";\n{_IMPORT.sub(imported, _source(root, name))}'
 
 
 def modules(root: Path, start: str) -> list[str]:
@@ -50,19 +81,24 @@ def _visit(root: Path, name: str, order: list[str]) -> None:
     order.append(name)
 
 
-def _module(root: Path, name: str, numbers: dict[str, int]) -> str:
+def _module(root: Path, name: str, numbers: dict[str, int], later: bool = False) -> str:
+    """The module as a function that returns its exports. later: it may import others by `import()`."""
     source = _source(root, name)
     exported = [match[1] for match in _EXPORT.findall(source)]
     source = _EXPORT.sub(r"\1 \2", source)
 
     def imported(match: re.Match[str]) -> str:
-        names = match[1].removeprefix("* as ").replace(" as ", ": ")
-        return f"const {names} = module_{numbers[_beside(name, match[2])]};\n"
+        return f"const {_names(match[1])} = module_{numbers[_beside(name, match[2])]};\n"
 
     source = _IMPORT.sub(imported, source)
-    if other := _OTHER.search(source):
+    if other := _OTHER.search(_LATER.sub("", source) if later else source):
         raise ValueError(f"{name}: {other[0]!r:.80} can't be bundled")
     return f"const module_{numbers[name]} = (() => {{\n{source}\nreturn {{ {', '.join(exported)} }};\n}})();"
+
+
+def _names(imported: str) -> str:
+    """What an import names, as the left side of a declaration."""
+    return imported.removeprefix("* as ").replace(" as ", ": ")
 
 
 def _source(root: Path, name: str) -> str:

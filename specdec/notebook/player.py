@@ -19,7 +19,7 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>A recorded run of speculative decoding</title>
 <style>{styles}</style>
-</head><body><div class="gradio-container"><main class="contain">
+</head><body{attributes}><div class="gradio-container"><main class="contain">
 <header class="introduction"><h1>Speculative decoding, a recorded run</h1><p class="about"></p></header>
 {panels}</main></div>
 <script type="application/json" id="trace"></script>
@@ -32,12 +32,16 @@ start();
 
 
 @cache
-def empty() -> str:
-    """The offline page without a run. The page's own Save puts a run into the element `trace`."""
+def empty(script: str = "offline") -> str:
+    """The offline page without a run. The page's own Save puts a run into the element `trace`.
+
+    script: "embedded" for a page in a frame of any other page, which fetches the run that its address names.
+    """
     return _PAGE.format(
         styles="\n".join((ASSETS / f"{name}.css").read_text(encoding="utf-8") for name in _SHEETS),
         panels=PANELS.read_text(encoding="utf-8"),
-        script=bundled(ASSETS, "decode/offline.js"),
+        script=bundled(ASSETS, f"decode/{script}.js"),
+        attributes=" data-embedded" if script == "embedded" else "",
     )
 
 

@@ -114,7 +114,7 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
     context, held = browser.new_context(), []
     context.set_default_timeout(SLOW)
     page = context.new_page()
-    page.route("**/page/setup_controls.js", lambda route: held.append(route))
+    page.route("**/main.js", lambda route: held.append(route))
     page.goto(f"{url}/?k=16&length=32")
     enter(page.locator("#k input[type=number]"), "5")
     enter(page.locator("#prompt textarea"), "A bird")

@@ -18,7 +18,7 @@ PHONE = {"width": 390, "height": 844}
 
 APART = {
     ("faster", 1): {"8": "rows that are asked for"},
-    ("faster", 2): {"3": "drafts a round", "2.65": "tokens a round: R of lesson 5"},
+    ("faster", 2): {"3.0": "how much longer a call takes"},
     ("race", 2): {"10,000": "races"},
     ("race", 3): {"0.4": "what the model is supposed to say now"},
     ("acceptance", 3): {"1": "in formulas"},
@@ -41,7 +41,6 @@ COINCIDES = {
 TELLING = {
     ("rejection", 1): ["#replay .look-line"],
     ("rejection", 2): ["#replay .look-line"],
-    ("drafter", 3): ["#replay .look-line", "#text .plain-text"],
     ("lossless", 3): ["#lossless-fault .info-text"],
 }
 """Parts of the page that say the answer in words, or in a text."""
@@ -187,7 +186,8 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
         )
     assert said == [("2", 0), ("2", 1), ("3", 0), ("3", 1), ("4", 0), ("4", 1), ("5", 0)]
     expect(page.locator(".lesson .results li")).to_have_count(3)
-    expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: skipped")
+    expect(page.locator(".lesson .words")).to_contain_text("You predicted no answer")
+    expect(page.locator(".lesson .results li").nth(2)).to_contain_text("Question 3: it is")
     page.get_by_role("button", name="Look again at question 2").click()
     expect(page.locator(".lesson .verdict")).to_contain_text("It is")
     page.keyboard.press("PageUp")
@@ -195,6 +195,57 @@ def test_a_clicker_goes_through_a_lesson_and_the_summary_leads_back(visit):
     page.get_by_role("slider", name="Your prediction").focus()
     page.keyboard.press("PageDown")  # moves the slider there
     expect(page.locator(".lesson .verdict")).to_have_count(0)
+
+
+def test_one_next_leads_through_the_lecture_and_its_place_stays_after_a_reload(visit):
+    page = visit("?tab=lessons")
+    page.get_by_role("button", name="Begin the lecture").click()
+    place, following = page.locator(".lesson .place"), page.locator(".lesson .next")
+    expect(place).to_have_text("Lesson 0, step 1 of 5 · minute 0 of 45")
+    for _ in range(7):  # three answers, and four steps
+        following.click()
+    expect(place).to_have_text("Lesson 0, step 5 of 5 · minute 9 of 45")
+    following.click()
+    expect(place).to_have_text("Lesson 1, step 1 of 5 · minute 9 of 45")
+    expect(page).to_have_url(re.compile(r"lecture=45&lesson=race"))
+    page.goto(page.url.replace("lesson=race", "lesson=noise&step=5"))
+    expect(place).to_have_text("Lesson 2, step 5 of 5 · minute 23 of 45")
+    following.click()
+    expect(place).to_have_text("Lesson 4, step 1 of 5 · minute 23 of 45")  # lesson 3 is left out
+    page.goto(page.url.replace("lesson=rejection", "lesson=lossless&step=5"))
+    following.get_by_text("End of the lecture").click()
+    expect(page.locator("#lessons .lecture .route li")).to_have_count(6)
+    expect(page).not_to_have_url(re.compile("lecture"))
+
+
+BEGUN = "['waiting', 'running', 'done'].includes(document.body.dataset.check)"
+
+
+@pytest.mark.parametrize(("lesson", "step"), [("lossless", 3), ("referee", 2)])
+def test_the_answer_of_a_check_runs_the_check(lesson, step, visit):
+    page = visit(f"?lesson={lesson}&step={step + 1}")
+    expect(page.get_by_label("Break the verifier on purpose")).to_be_checked()
+    assert not page.evaluate(BEGUN)
+    page.keyboard.press("PageDown")
+    page.wait_for_function(BEGUN)
+    fault = LESSONS[lesson]["questions"][step - 1]["after"]["parts"]["lossless"]["fault"]
+    expect(page.locator(f"#lossless-fault input[value={fault}]")).to_be_checked()
+    page.locator("#lossless-stop").click()
+    page.wait_for_function("document.body.dataset.check === 'stopped'")
+    for _ in range(step):
+        page.locator(".lesson .back").click()
+    if lesson == "referee":  # its beginning speaks of the recorded check
+        expect(page.locator("#lossless .verdict")).to_contain_text("This check is a recorded one")
+
+
+def test_lesson_6_shows_the_texts_that_it_compares(visit):
+    page = visit("?lesson=drafter&step=4")
+    texts = page.locator("#lessons .board .text")
+    expect(texts.nth(2)).to_be_hidden()
+    page.keyboard.press("PageDown")
+    expect(texts.nth(2)).to_be_visible()
+    gsd, ersd, alone = texts.all_inner_texts()
+    assert gsd != ersd == alone
 
 
 def test_from_outside_a_lesson_is_opened_at_a_step_with_its_answer(visit):

@@ -312,15 +312,12 @@ def test_a_round_is_laid_out_once_and_not_for_each_panel(tab):
     assert layouts() - before <= 12  # ten rounds, and two of something else
 
 
-def test_the_opening_fetches_its_own_scripts_and_one_style_sheet(tab):
+def test_the_opening_fetches_one_script_and_one_style_sheet_of_ours(tab):
     page = tab((1280, 720))
     page.wait_for_timeout(500)
     fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
     ours = [name.split("/files/")[-1] for name in fetched if "/files/" in name and name.endswith(".js")]
-    assert len(ours) == len(set(ours)) > 30
-    folders = {name.split("/")[0] for name in ours if "/" in name}
-    assert folders == {"decode", "page", "shared", "classroom"}
-    assert [name for name in ours if name.startswith("classroom/")] == ["classroom/teaching.js"]
+    assert ours == ["bundle/main.js"]
     assert sum("/files/" in name and name.endswith(".css") for name in fetched) == 1
 
 

@@ -3,8 +3,9 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 import { measuredBoard } from "../../assets/lessons/board.js";
 import { lastStep, outcomes, questionAt, result, setupAt, summary } from "../../assets/lessons/steps.js";
-import { minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
+import { lecturesOf, minutesOf, minutesUntil, noteAt, spoken } from "../../assets/lessons/times.js";
 
+const lessons = JSON.parse(readFileSync(new URL("../../assets/lessons.json", import.meta.url), "utf8"));
 const choice = {
   ask: "?",
   choices: ["a", "b"],
@@ -49,8 +50,10 @@ test("the summary says which question went wrong, which was skipped, and what wa
   assert.deepEqual(found.map(result), ["○ Question 1: you said “a”, it is “b”.", "✓ Question 2: 30%."]);
   assert.deepEqual(summary(lesson, found), ["That was it: the gist.", "You predicted 1 of 2 right."]);
   const skipped = outcomes(lesson, (_, i) => [1][i]);
-  assert.equal(result(skipped[1]), "– Question 2: skipped; it is 30%.");
+  assert.equal(result(skipped[1]), "– Question 2: it is 30%.");
   assert.match(summary(lesson, skipped)[1], /1 of 1 right; 1 of 2 were skipped/);
+  const none = outcomes(lesson, () => undefined);
+  assert.equal(summary(lesson, none)[1], "You predicted no answer. These are the answers:");
 });
 
 test("notes tell what to say, the answer, what comes next, and the minutes until there", () => {
@@ -60,7 +63,7 @@ test("notes tell what to say, the answer, what comes next, and the minutes until
       [2, 2],
       [1, 3],
       [3, 6],
-      [1, 7],
+      [0, 6],
     ],
   );
   assert.equal(noteAt(lesson, 0).say, "Say.");
@@ -68,6 +71,21 @@ test("notes tell what to say, the answer, what comes next, and the minutes until
   assert.equal(noteAt(lesson, 2).coming, "Next: the summary.");
   assert.equal(noteAt(lesson, 3).ask, "the gist.");
   assert.deepEqual([0, 59_999, 61_000, 3_600_000].map(spoken), ["0:00", "0:59", "1:01", "60:00"]);
+});
+
+test("the lectures take 45 and 90 minutes, and each lesson begins when the one before it ends", () => {
+  const [short, whole] = lecturesOf(lessons);
+  assert.deepEqual([short.minutes, whole.minutes], [45, 90]);
+  assert.deepEqual(
+    whole.stops.map((stop) => stop.lesson),
+    lessons,
+  );
+  for (const { stops, minutes } of [short, whole]) {
+    const ends = [...stops.slice(1).map(({ from }) => from), minutes];
+    const last = ({ lesson, from }) => from + minutesUntil(lesson, lastStep(lesson));
+    assert.deepEqual(stops.map(last), ends);
+    assert.equal(stops[0].from, 0);
+  }
 });
 
 test("a measured board has this machine's times in place of the recorded ones", () => {
@@ -92,7 +110,6 @@ test("a measured board has this machine's times in place of the recorded ones", 
 });
 
 test("every lesson's texts are whole sentences, and no goal or title gives an answer away", () => {
-  const lessons = JSON.parse(readFileSync(new URL("../../assets/lessons.json", import.meta.url), "utf8"));
   for (const { title, goal, read, questions } of lessons) {
     assert.match(goal, /[.?]$/);
     for (const { why, ask } of questions) {

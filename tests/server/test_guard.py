@@ -165,6 +165,13 @@ def test_pages_say_who_may_frame_them_and_what_they_may_load(site):
         assert get(site, path).headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class", "/embed", "/embed?trace=opening"])
+def test_the_embedded_run_alone_may_stand_in_any_frame(site, path):
+    policy = get(site, path).headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert ("frame-ancestors" in policy) == (not path.startswith("/embed"))
+
+
 def test_only_a_space_is_shown_in_the_hubs_frames(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "someone/decoding")
     with serving("--proxy", "1") as (address, _):

@@ -4,8 +4,9 @@
 
 Each repeat opens the page as a new visitor with nothing in the cache, decodes 300 tokens, and plays them:
 
-opened  bytes and requests of the first load, as sent and unpacked; milliseconds to the first paint and to the
-        first token of the recorded run that plays by itself
+opened  bytes and requests of the first load, as sent and unpacked, and the requests for files of ours;
+        milliseconds to the first paint and to the first token of the recorded run that plays by itself
+phone   the same on a slow phone: 1.6 Mbit/s, answers 150 ms later, and a quarter of this processor
 running from Generate to the last token
 playing the same run played at ten rounds a second, for some seconds
 
@@ -30,6 +31,9 @@ from tests.conftest import CHROMIUM, FLAGS, SLOW
 from tests.stress.visitors import PROMPT, RESULTS, serving, write
 
 SCREEN = {"width": 1280, "height": 720}
+PHONE = {"width": 390, "height": 844}
+SLOW_LINE = {"offline": False, "latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 90_000}
+"""Milliseconds, and bytes a second."""
 LENGTH = 300
 SETTLED = 4000
 """Milliseconds after which a page is at rest."""
@@ -74,7 +78,9 @@ _PLAY = """async (milliseconds) => {
 def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
     """Measure the first load: the transferred bytes, and the time until something can be read."""
     sizes: dict[str, list[float]] = {"sent": [], "unpacked": []}
+    asked: list[str] = []
     devtools.send("Network.enable")
+    devtools.on("Network.requestWillBeSent", lambda event: asked.append(event["request"]["url"]))
     devtools.on("Network.loadingFinished", lambda event: sizes["sent"].append(event["encodedDataLength"]))
     devtools.on("Network.dataReceived", lambda event: sizes["unpacked"].append(event["dataLength"]))
     page.add_init_script(_FIRST_TOKEN)
@@ -84,11 +90,25 @@ def opened(page: Page, devtools: CDPSession, address: str) -> dict[str, float]:
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     return {
         "requests": len(sizes["sent"]),
+        "requests_of_ours": sum("/files/" in url for url in asked),
         "kilobytes_sent": sum(sizes["sent"]) / 1000,
         "kilobytes_unpacked": sum(sizes["unpacked"]) / 1000,
         "first_paint_ms": paint,
         "first_token_ms": page.evaluate("window.firstToken"),
     }
+
+
+def phone(browser: Browser, address: str) -> dict[str, float]:
+    """Measure the first load on a slow phone."""
+    context = browser.new_context(viewport=PHONE)
+    context.set_default_timeout(4 * SLOW)
+    page = context.new_page()
+    devtools = context.new_cdp_session(page)
+    devtools.send("Network.emulateNetworkConditions", SLOW_LINE)
+    devtools.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    figures = opened(page, devtools, address)
+    context.close()
+    return figures
 
 
 def busy(devtools: CDPSession) -> float:
@@ -130,7 +150,7 @@ def visit(browser: Browser, address: str) -> dict[str, dict[str, float]]:
     figures["running"] = drawn(page, devtools, lambda: page.evaluate(_GENERATE))
     figures["playing"] = drawn(page, devtools, lambda: page.evaluate(_PLAY, PLAYED))
     context.close()
-    return figures
+    return figures | {"phone": phone(browser, address)}
 
 
 def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:

@@ -1,0 +1,49 @@
+// The page for a frame of any other page: the panels of a saved page with the run that the address names.
+
+import { decodedRun, recordedRun } from "./fetched.js";
+import { about, begin, prepare, present } from "./offline.js";
+import { play } from "./player.js";
+
+export function start() {
+  prepare();
+  const asked = new URLSearchParams(location.search);
+  if (asked.has("prompt")) offer(asked);
+  else shown(recordedRun(asked.get("trace") ?? "opening"));
+}
+
+// The server decodes a run only after a press, because a frame may be one of many on a page that nobody reads.
+function offer(asked) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Decode it" });
+  button.addEventListener("click", () => {
+    about().textContent = "The server decodes the run …";
+    shown(decodedRun(asked));
+  });
+  about().append(button, ` “${asked.get("prompt").slice(0, 200)}”`);
+}
+
+// run: a promise of a run as JSON.
+async function shown(run) {
+  try {
+    present(await run, "");
+    about().append(wholePage());
+    begin(() => whenSeen(play));
+  } catch (error) {
+    about().textContent = error.message;
+  }
+}
+
+function wholePage() {
+  const link = Object.assign(document.createElement("a"), { target: "_blank", textContent: "Open the whole page" });
+  link.href = new URL(`.${location.search}`, document.baseURI).href;
+  return link;
+}
+
+// Acts as soon as the frame is on the screen.
+function whenSeen(act) {
+  const observer = new IntersectionObserver(([{ isIntersecting }]) => {
+    if (!isIntersecting) return;
+    observer.disconnect();
+    act();
+  });
+  observer.observe(document.getElementById("text"));
+}

@@ -1,0 +1,97 @@
+"""The embedded run in a real frame: any page may show it, and no page may show another page of ours."""
+
+from __future__ import annotations
+
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote, unquote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.conftest import SLOW, ready
+
+pytestmark = pytest.mark.browser
+
+
+class _Post(BaseHTTPRequestHandler):
+    """A page of another server: the HTML of its address."""
+
+    def do_GET(self):
+        body = unquote(self.path.partition("?")[2]).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """The address of another origin: only its port differs."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Post) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/post"
+        server.shutdown()
+
+
+@pytest.fixture
+def framed(browser, elsewhere):
+    """Shows HTML on a page of another origin. Its scripts may not fail."""
+    context, errors = browser.new_context(viewport={"width": 900, "height": 700}), []
+    context.set_default_timeout(SLOW)
+
+    def show(html):
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{elsewhere}?{quote(html)}")
+        return page
+
+    yield show
+    context.close()
+    assert errors == []
+
+
+def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, framed):
+    blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    blank.goto(f"{url}/?trace=wide-tree")
+    ready(blank)
+    blank.locator("#replay summary").click()
+    blank.get_by_role("button", name="Embed").click()
+    expect(blank.get_by_role("button", name="copied")).to_be_visible()
+    code = blank.evaluate("navigator.clipboard.readText()")
+    assert code.startswith(f'<iframe src="{url}/embed?trace=wide-tree"')
+    text = blank.locator("#text .tokens .token:not(.rejected)").all_text_contents()
+    inside = framed(code).frame_locator("iframe")
+    expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_text(text)
+    expect(inside.locator("#stepper .play .word")).to_have_text("pause")
+    expect(inside.get_by_role("link", name="Open the whole page")).to_have_attribute(
+        "href", f"{url}/?trace=wide-tree"
+    )
+
+
+def test_a_run_by_its_settings_is_decoded_after_a_press(framed, url):
+    address = f"{url}/embed?prompt=Once+upon+a+time&method=gsd&k=3&length=12&seed=5&tree=1.1.1"
+    inside = framed(f'<iframe src="{address}" width="880" height="640"></iframe>').frame_locator("iframe")
+    assert inside.locator("#text .tokens .token").count() == 0
+    inside.get_by_role("button", name="Decode it").click()
+    expect(inside.locator("#text .tokens .token:not(.rejected)")).to_have_count(12)
+    expect(inside.locator(".about")).to_contain_text("GSD")
+
+
+def test_a_run_that_is_not_there_is_named(framed, url):
+    inside = framed(f'<iframe src="{url}/embed?trace=nothing"></iframe>').frame_locator("iframe")
+    expect(inside.locator(".about")).to_have_text(re.compile("there is nothing here|answered 404"))
+
+
+@pytest.mark.parametrize("path", ["/", "/?trace=wide-tree", "/class"])
+def test_no_other_page_of_the_server_is_shown_in_a_frame(framed, url, path):
+    page = framed("<p>A post</p>")
+    add = "path => document.body.append(Object.assign(document.createElement('iframe'), { src: path }))"
+    with page.expect_console_message(lambda message: "frame-ancestors" in message.text):
+        page.evaluate(add, f"{url}{path}")
+    assert not page.frames[1].url.startswith(url)
