@@ -243,11 +243,11 @@ class Replay {
   }
 }
 
-// A menu closes after a choice, on Escape, and on a press elsewhere.
+// A menu closes after a choice, on Escape, and on a press elsewhere. What copies says so in its place.
 function mountMenu(menu) {
   document.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);
-    if (!menu.contains(target) || target.closest("button")) menu.open = false;
+    if (!menu.contains(target) || target.closest("button:not(.link, .embed)")) menu.open = false;
   });
   menu.addEventListener("keydown", ({ key }) => {
     if (key !== "Escape" || !menu.open) return;
