@@ -123,7 +123,7 @@ class Step:
     token; kind: how it was decided. optimum: the most that any rule can accept of a position with these
     distributions and this number of drafts (`specdec.theory.optimal_acceptance`). It is None without drafts,
     where they were drafted without probabilities, where their number depends on the noise that decides
-    (`ContextTree`), and where it would take too long: above `decoding.optimum.MOST_DRAFTS` drafts, or for
+    (`ContextTree`), and where it would take too long: above `decoding.detail.MOST_DRAFTS` drafts, or for
     several drafts of more than `MOST_TOKENS` tokens.
     """
 

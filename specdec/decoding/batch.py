@@ -3,8 +3,8 @@
     batch = Batch(pair)
     run = batch.add(stream(pair, "Once upon a time", method="ersd", seed=0))
     while batch:
-        for progress in batch.step():
-            print(progress.run.seed, progress.round.text)
+        for member in batch.step():
+            print(member.run.seed, member.round.text)
 
 A step gives each run one round, or a piece of its prompt. Runs join and leave between steps, and no run waits
 for the longest. A run writes the same text as alone, because its noise is keyed by its seed and its
@@ -14,15 +14,13 @@ positions. This is exact in float32; in other dtypes it holds as far as the logi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import Tensor
 
 from specdec.checks import whole
-from specdec.decoding.engine import Engine
 from specdec.decoding.run import Run, stream
 from specdec.devices import one_thread
 from specdec.models.batching import Answer, answers
@@ -39,20 +37,9 @@ LONE_PIECE = 256
 PIECES = 128
 """Most prompt tokens of all runs in one step; the rest waits, so that rounds are not delayed."""
 
-_Work = Generator[Request | Round, Tensor | None, None]
-
-
-class Progress(NamedTuple):
-    """The result of a step for one run: its new round, or the error that made it leave the batch."""
-
-    run: Run
-    round: Round | None
-    error: Exception | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether the run has ended and left the batch."""
-        return self.round is None or self.round.finish is not None
+State = Literal["waiting", "running", "done", "failed"]
+"""waiting: the prompt is not yet taken in. running: rounds are decoded. done: the text has ended. failed: an
+error ended the run."""
 
 
 class Batch:
@@ -64,15 +51,15 @@ class Batch:
 
     def __init__(self, pair: ModelPair):
         self.pair = pair
-        self._seats: dict[Run, _Seat] = {}
+        self._members: dict[Run, Member] = {}
 
     def __len__(self) -> int:
         """Number of runs that have not ended."""
-        return len(self._seats)
+        return len(self._members)
 
     def __contains__(self, run: Run) -> bool:
         """Whether this run is in the batch and has not ended."""
-        return run in self._seats
+        return run in self._members
 
     def add(self, run: Run) -> Run:
         """Adds a run that has not begun. It joins the next step.
@@ -81,65 +68,72 @@ class Batch:
         """
         if run.pair is not self.pair:
             raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
-        self._seats[run] = _Seat(run, self._piece)
+        self._members[run] = Member(run, self._piece)
         return run
 
     def remove(self, run: Run) -> None:
         """Removes a run and frees its caches; its record stays. ValueError if it is not in the batch."""
-        if self._seats.pop(run, None) is None:
+        if self._members.pop(run, None) is None:
             raise ValueError("the run is not in this batch: it has ended, or was never added")
 
     @torch.inference_mode()
     @one_thread()
-    def step(self, runs: Collection[Run] | None = None) -> list[Progress]:
-        """Gives each run a round or a piece of its prompt. Returns the new rounds and errors, in order.
+    def step(self, runs: Collection[Run] | None = None) -> list[Member]:
+        """Gives each run a round or a piece of its prompt. Returns the runs with a new round or an error.
 
         runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others go
         on.
         """
-        waiting = self._called(self._seats if runs is None else runs)
-        for seat in waiting:
-            seat.resume()
-        while drafting := [seat for seat in waiting if seat.drafts]:
+        called = self._called(self._members if runs is None else runs)
+        for member in called:
+            member.resume()
+        while drafting := [member for member in called if member.drafts]:
             _answer(drafting)
-        _answer(waiting)
-        results = [seat.progress for seat in waiting if seat.progress is not None]
-        for progress in results:
-            if progress.ended:
-                del self._seats[progress.run]
-        return results
+        _answer(called)
+        for member in called:
+            if member.ended:
+                del self._members[member.run]
+        return [member for member in called if member.round or member.error]
 
     def _piece(self) -> int:
         return PIECE if len(self) > 1 else LONE_PIECE
 
-    def _called(self, runs: Collection[Run]) -> list[_Seat]:
-        """The seats of a step: all runs past their prompt, and others while the prompt pieces fit."""
+    def _called(self, runs: Collection[Run]) -> list[Member]:
+        """The members of a step: all runs past their prompt, and others while the prompt pieces fit."""
         called, room = [], PIECES
-        for seat in self._seats.values():
-            if seat.run in runs and (room > 0 or not seat.ahead):
-                called.append(seat)
-                room -= min(seat.ahead, PIECE)
+        for member in self._members.values():
+            if member.run in runs and (room > 0 or not member.ahead):
+                called.append(member)
+                room -= min(member.ahead, PIECE)
         return called
 
 
-class _Seat:
-    """One run in a batch.
+class Member:
+    """One run in a batch: its state, and what its last step gave.
 
     piece: function that gives the maximum tokens of the next piece of the prompt.
-    request: the request whose answer the run waits for.
-    progress: the result of the last step.
+    request: the request whose answer the run waits for. round, error: of the last step; None without one.
     """
 
     def __init__(self, run: Run, piece: Callable[[], int]):
         self.run, self.engine = run, run.begin()
+        self.state: State = "waiting"
         self.request: Request | None = None
-        self.progress: Progress | None = None
-        self._work = _work(self.engine, piece)
+        self.round: Round | None = None
+        self.error: Exception | None = None
+        # a model without this ability takes its prompt whole or token by token
+        self._work = self.engine.work(None if run.pair.target.capability == "ar" else piece)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended and left the batch."""
+        return self.state in ("done", "failed")
 
     @property
     def ahead(self) -> int:
         """Number of prompt tokens before the first round."""
-        return 0 if self.run.rounds else len(self.run.prompt_ids) - 1 - self.engine.target.length
+        waits = self.state == "waiting"
+        return len(self.run.prompt_ids) - 1 - self.engine.target.length if waits else 0
 
     @property
     def drafts(self) -> bool:
@@ -148,45 +142,32 @@ class _Seat:
 
     def resume(self) -> None:
         """Advances the run to its next request, unless it waits for an answer already."""
-        self.progress = None
+        self.round = None
         if self.request is None:
             self.take(None)
 
     def take(self, answer: Answer) -> None:
         """Passes this answer to the run, which goes on to its next request or to the end of the round."""
         try:
-            reached = _resumed(self._work, answer)
+            if isinstance(answer, Exception):
+                reached = self._work.throw(answer)
+            else:
+                reached = self._work.send(answer)
         except Exception as error:
-            self.request, self.progress = None, Progress(self.run, None, error)
+            self.request, self.error, self.state = None, error, "failed"
             return
         self.request = reached if isinstance(reached, Request) else None
         if isinstance(reached, Round):
+            self.round = reached
+            self.state = "running" if reached.finish is None else "done"
             self.run.prefill_seconds = self.engine.prefill_seconds
             self.run.rounds.append(reached)
-            self.progress = Progress(self.run, reached)
 
 
-def _work(engine: Engine, piece: Callable[[], int]) -> _Work:
-    """A whole run as a generator of its requests and its rounds."""
-    # a model without this ability takes its prompt whole or token by token
-    yield from engine.prefilling(None if engine.pair.target.capability == "ar" else piece)
-    finish, number = None, 0
-    while finish is None:
-        round = yield from engine.decoding(number)
-        finish, number = round.finish, number + 1
-        yield round
-
-
-def _resumed(work: _Work, answer: Answer) -> Request | Round:
-    if isinstance(answer, Exception):
-        return work.throw(answer)
-    return work.send(answer)
-
-
-def _answer(seats: Sequence[_Seat]) -> None:
-    waiting = [(seat, seat.request) for seat in seats if seat.request is not None]
-    for (seat, _), answer in zip(waiting, answers([request for _, request in waiting]), strict=True):
-        seat.take(answer)
+def _answer(members: Sequence[Member]) -> None:
+    waiting = [(member, member.request) for member in members if member.request is not None]
+    for (member, _), answer in zip(waiting, answers([request for _, request in waiting]), strict=True):
+        member.take(answer)
 
 
 def generate_many(
@@ -234,11 +215,11 @@ def ended(pair: ModelPair, runs: Iterable[Run], at_once: int) -> Iterator[Run]:
             batch.add(run)
         if not batch:
             return
-        for progress in batch.step():
-            if progress.error is not None:
-                raise progress.error
-            if progress.ended:
-                yield progress.run
+        for member in batch.step():
+            if member.error is not None:
+                raise member.error
+            if member.ended:
+                yield member.run
 
 
 def _each(name: str, value: Any, count: int) -> list[Any]:

@@ -7,9 +7,9 @@ decoding is the same round with an empty tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -24,7 +24,7 @@ from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.proposed import Estimator, Proposer, drafter_of_user
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
-from specdec.models.requests import Request, Requesting, answered_alone
+from specdec.models.requests import Request, Requesting
 from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import Races
 from specdec.text import TextStream
@@ -33,6 +33,9 @@ from specdec.trace import Finish, Kind, Method, Round, Seconds, Token
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
+
+Work = Generator[Request | Round, Any, None]
+"""A run as a generator: it yields requests, which are sent their answers, and finished rounds."""
 
 
 class RunSettings(NamedTuple):
@@ -96,29 +99,25 @@ class Engine:
         return kind(self.pair.drafting, size, sampling, topology)
 
     def rounds(self) -> Iterator[Round]:
-        """Prefills the prompt, then yields round after round until the text ends."""
-        self.prefill()
+        """Decodes this run alone. Yields its rounds until the text ends."""
+        work = self.work()
+        while (round := _next_round(work)) is not None:
+            yield round
+
+    def work(self, most: Callable[[], int] | None = None) -> Work:
+        """The run as a generator of requests, which is sent their answers, and of finished rounds.
+
+        most: function that gives the maximum tokens of the next piece of the prompt; None takes it whole.
+        """
+        yield from self._prefill(most)
         finish, number = None, 0
         while finish is None:
-            round = self.round(number)
+            round = yield from self._decode(number)
             finish, number = round.finish, number + 1
             yield round
 
-    def prefill(self) -> None:
+    def _prefill(self, most: Callable[[], int] | None) -> Requesting[None]:
         """Processes the prompt without its last token, which is the root of the first round's tree."""
-        answered_alone(self.prefilling())
-
-    @torch.inference_mode()
-    @one_thread()
-    def round(self, number: int) -> Round:
-        """Draft, evaluate, verify; commit the accepted path and the last token."""
-        return answered_alone(self.decoding(number))
-
-    def prefilling(self, most: Callable[[], int] | None = None) -> Requesting[None]:
-        """`prefill` as a generator of requests, first the draft's, then the target's.
-
-        most: function that gives the maximum tokens of the next piece of the prompt.
-        """
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
         while prefix:
@@ -130,8 +129,8 @@ class Engine:
         clock.launched()
         (self.prefill_seconds,) = clock.seconds()
 
-    def decoding(self, number: int) -> Requesting[Round]:
-        """`round` as a generator of requests: the draft's forwards by level, then one of the target's."""
+    def _decode(self, number: int) -> Requesting[Round]:
+        """One round: draft, evaluate, verify; then commit the accepted path and the last token."""
         clock = Clock(self.pair.target.device)
         position = len(self.text_ids)
         noise = METHODS[self.settings.method].noise(self.races, position)
@@ -203,3 +202,18 @@ class Engine:
         if last:
             texts[-1] += self.texts.flush()
         return tuple(Token(id, text, kind) for (id, kind), text in zip(emitted, texts, strict=True))
+
+
+@torch.inference_mode()
+@one_thread()
+def _next_round(work: Work) -> Round | None:
+    """Answers the requests of one run by themselves until it has its next round; None at its end."""
+    answer = None
+    while True:
+        try:
+            reached = work.send(answer)
+        except StopIteration:
+            return None
+        if isinstance(reached, Round):
+            return reached
+        answer = reached.answer()

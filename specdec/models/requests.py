@@ -1,7 +1,7 @@
 """Requests: the forwards that decoding needs, and the code that answers them.
 
 Drafting and rounds are generators. They yield the `Request` that they need next and are sent its answer. So
-the same code decodes one run alone (`answered_alone`) and many runs at once (`batching`).
+the same code decodes one run alone (`decoding.engine`) and many runs at once (`batching`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,3 @@ class Request(NamedTuple):
 _T = TypeVar("_T")
 Requesting = Generator[Request, Any, _T]
 """Work that yields requests, is sent their answers, and returns its result."""
-
-
-def answered_alone(work: Requesting[_T]) -> _T:
-    """Run this work to its end, answering each request by itself; returns the work's result."""
-    answer = None
-    while True:
-        try:
-            request = work.send(answer)
-        except StopIteration as end:
-            return end.value
-        answer = request.answer()

@@ -152,7 +152,7 @@ def _log_tail(missing: float, size: int, n: int) -> float:
     """
 
     def bound(mean: float, count: int) -> float:
-        return count - mean + count * math.log(mean / count) if mean > 0 else -math.inf
+        return count - mean + count * (math.log(mean) - math.log(count)) if mean > 0 else -math.inf
 
     arrived, absent = size - missing, size - n + 1
     few = bound(arrived, n - 1) if arrived > n - 1 else 0.0

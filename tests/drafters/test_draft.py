@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from specdec.drafters.model import ModelDrafter
-from specdec.models.requests import answered_alone
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
@@ -26,8 +25,13 @@ TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
 def drafted(model, sampling, topology, seed=0):
-    drafter = ModelDrafter(model, 8, sampling, topology)
-    return answered_alone(drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1)))
+    drafter, answer = ModelDrafter(model, 8, sampling, topology), None
+    work = drafter.draft([3], topology.depth, PositionNoise(Races(seed, 8), 1))
+    while True:
+        try:
+            answer = work.send(answer).answer()
+        except StopIteration as end:
+            return end.value
 
 
 @pytest.mark.parametrize("topology", [sequence(3), batch(6), TREE], ids=str)

@@ -55,7 +55,7 @@ def test_noise_keyed_by_the_seat_would_be_noticed(pair):
     """Negative control: who sits where decides on what noise a run decodes."""
 
     def by_seat(batch):
-        for number, seat in enumerate(batch._seats.values()):
+        for number, seat in enumerate(batch._members.values()):
             if seat.engine.seed != number:
                 seat.engine.seed = number
                 seat.engine.races = Races(number, pair.vocab_size)
@@ -153,7 +153,7 @@ def test_a_long_prompt_does_not_hold_the_others(pair):
 def test_many_prompts_are_taken_in_step_by_step(pair):
     batch, runs = joined(pair, *([[7] * 129] * 6), method="ar")
     batch.step()
-    lengths = [seat.engine.target.length for seat in batch._seats.values()]
+    lengths = [seat.engine.target.length for seat in batch._members.values()]
     assert lengths == [64, 64, 0, 0, 0, 0]
     while not all(run.rounds for run in runs):
         batch.step()
@@ -176,7 +176,7 @@ def test_a_run_can_leave_and_its_record_stays(pair):
 @pytest.mark.parametrize("method", METHODS)
 def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch):
     batch, (broken, other) = joined(pair, [3], [4], method=method, topology=sequence(2))
-    session, answered = batch._seats[broken].engine.target, batch_module.answers
+    session, answered = batch._members[broken].engine.target, batch_module.answers
 
     def spoiled(forwards):
         answers = answered(forwards)
@@ -215,7 +215,7 @@ def test_a_session_s_own_error_is_its_run_s(pair, monkeypatch):
     def full(parents):
         raise ValueError("full")
 
-    monkeypatch.setattr(batch._seats[one].engine.target, "pend", full)
+    monkeypatch.setattr(batch._members[one].engine.target, "pend", full)
     first, second = batch.step()
     assert (first.run, first.round, str(first.error)) == (one, None, "full")
     assert (second.run, second.error) == (other, None)

@@ -118,7 +118,7 @@ def test_the_optimum_of_independent_draws_is_theirs(rule):
 
 
 def test_of_a_large_vocabulary_the_optimum_of_one_draft_is_known(monkeypatch):
-    monkeypatch.setattr("specdec.decoding.optimum.MOST_TOKENS", 5)
+    monkeypatch.setattr("specdec.decoding.detail.MOST_TOKENS", 5)
     steps = [
         run("gsd", topology, pair=markov_pair(6)).rounds[0].steps[0] for topology in (sequence(1), batch(2))
     ]

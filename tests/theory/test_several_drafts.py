@@ -111,6 +111,11 @@ def test_arrivals_of_a_uniform_race_have_a_closed_form(size, n):
     assert found == pytest.approx([float(each) for each in closed], abs=1e-11)
 
 
+def test_a_bound_takes_the_smallest_number_that_a_float_holds():
+    """Half of it is 0, whose logarithm is an error: this ended some decodes of 20,000 tokens."""
+    assert all_drafts_in._log_tail(5e-324, 100, 3) < -70_000
+
+
 @pytest.mark.parametrize("spread", [0.0, 1.0, 4.0, 12.0])
 def test_tokens_that_enter_together_count_as_if_each_entered_alone(spread, monkeypatch):
     for n in (3, 8, 40):

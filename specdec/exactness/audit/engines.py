@@ -31,24 +31,9 @@ SECONDS = 60
 def ours(pair: ModelPair, **options: Any) -> Sample:
     """`specdec.generate` with these options, such as method, topology and drafter."""
 
-    def sample(
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
-    ) -> Sequence[int] | str:
-        return generate(
-            pair,
-            prompt_ids,
-            seed=seed,
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            **options,
-        ).token_ids
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+        settings = _named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}
+        return generate(pair, prompt_ids, **settings, **options).token_ids
 
     return sample
 
@@ -62,28 +47,13 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
     if model is None:
         raise ValueError(f"{pair.target.name} is no model of transformers")
 
-    def sample(
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
-    ) -> Sequence[int] | str:
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         ids = torch.tensor([list(prompt_ids)], device=model.device)
-        sampling: dict[str, Any] = {"do_sample": False}
-        if temperature > 0:
-            sampling = {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+        settings = {"do_sample": True} | _named(sampling) if sampling[0] > 0 else {"do_sample": False}
+        settings |= {"max_new_tokens": max_new_tokens, "pad_token_id": 0}
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(seed)
-            output = model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=max_new_tokens,
-                pad_token_id=0,
-                **sampling,
-                **options,
-            )
+            output = model.generate(ids, attention_mask=torch.ones_like(ids), **settings, **options)
         return output[0, ids.shape[1] :].tolist()
 
     return sample
@@ -94,10 +64,15 @@ def assisted(pair: ModelPair, k: int = 3) -> Sample:
     draft: Any = getattr(pair.draft, "module", None)
     if draft is None:
         raise ValueError("assisted generation needs a draft of transformers, and this pair has none")
+    draft_exactly(draft, k)
+    return transformers(pair, assistant_model=draft)
+
+
+def draft_exactly(draft: Any, k: int) -> None:
+    """Sets a draft's generation config so that transformers drafts k tokens in every round."""
     config = draft.generation_config
     config.num_assistant_tokens, config.num_assistant_tokens_schedule = k, "constant"
     config.assistant_confidence_threshold = 0.0
-    return transformers(pair, assistant_model=draft)
 
 
 def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
@@ -111,24 +86,11 @@ def completions(url: str, prompt: str | None = None, **options: Any) -> Sample:
     """
 
     def sample(
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
+        prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float
     ) -> Sequence[int] | str:
-        asked = {
-            "prompt": list(prompt_ids) if prompt is None else prompt,
-            "seed": seed,
-            "max_tokens": max_new_tokens,
-            "temperature": temperature,
-            "top_p": top_p,
-            "top_k": top_k,
-            "return_token_ids": True,
-            "return_tokens": True,
-        }
-        return _completed(f"{url}/completions", asked | options)
+        asked = {"prompt": list(prompt_ids) if prompt is None else prompt, "seed": seed}
+        asked |= {"max_tokens": max_new_tokens, "return_token_ids": True, "return_tokens": True}
+        return _completed(f"{url}/completions", asked | _named(sampling) | options)
 
     return sample
 
@@ -163,25 +125,16 @@ def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) ->
     """
     pipeline = Pipeline(folder, draft)
 
-    def sample(
-        prompt_ids: Sequence[int],
-        seed: int,
-        max_new_tokens: int,
-        temperature: float,
-        top_k: int,
-        top_p: float,
-    ) -> Sequence[int] | str:
-        return pipeline.generate(
-            prompt_ids,
-            seed=seed,
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            k=k,
-        ).token_ids
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+        settings = _named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}
+        return pipeline.generate(prompt_ids, k=k, **settings).token_ids
 
     return sample
+
+
+def _named(sampling: Sequence[float]) -> dict[str, Any]:
+    """The last arguments of a `Sample`, by name."""
+    return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
 
 
 NAMES = (
@@ -222,15 +175,12 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
 def versions(name: str) -> dict[str, str]:
     """Versions of the packages that this engine uses, and of torch where it computes."""
     kind = name.partition("-")[0]
-    packages: dict[str, tuple[str, ...]] = {
-        "ours": ("torch",),
-        "openai": (),
-        "openvino": ("openvino", "openvino-genai"),
-    }
-    result: dict[str, str] = {}
-    for package in packages.get(kind, (kind, "torch")):
-        try:
-            result[package] = version(package)
-        except PackageNotFoundError:
-            result[package] = "not installed"
-    return result
+    packages = {"ours": ["torch"], "openai": [], "openvino": ["openvino", "openvino-genai"]}
+    return {package: _version(package) for package in packages.get(kind, [kind, "torch"])}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
