@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -62,6 +62,22 @@ def to_write(text: str) -> Path:
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentTypeError(f"{text!r} can't be written: is its folder there, and yours to write?")
     return path
+
+
+def columns(rows: Sequence[Sequence[str]], markdown: bool = False) -> str:
+    """Rows of cells as a table: the first column is aligned left, the others right.
+
+    markdown: whether to write a Markdown table, of which the first row is the head.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        [cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths))]
+        for row in rows
+    ]
+    if not markdown:
+        return "\n".join("  ".join(cells).rstrip() for cells in lines)
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def write_json(path: Path, value: Any) -> None:

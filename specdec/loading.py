@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,24 @@ def load_pair(
     return ModelPair(target_model, draft_model, tokenizer, draft_tokenizer)
 
 
-def load_told(target: str | None, draft: str | None, **options: Any) -> ModelPair:
-    """`load_pair` for a command: prints the progress of long loads, in place of transformers' bars."""
+def load_with_progress(options: Namespace, usual: str | None = None, **changes: Any) -> ModelPair:
+    """`load_pair` for a command: prints the progress of long loads, in place of transformers' bars.
+
+    options: the command's; those that are named as arguments of `load_pair` are used, where they are given.
+    usual: the pair if neither target nor draft is given. changes: replace options.
+    """
+    names = ("target", "draft", "device", "dtype", "draft_dtype")
+    given = {name: getattr(options, name, None) for name in names} | changes
+    if not given["target"] and not given["draft"]:
+        given["target"] = usual
     with Waiting("loading the models") as waiting:
 
-        def told(progress: Progress) -> None:
+        def show(progress: Progress) -> None:
             share = f", {progress.done / progress.total:.0%}" if progress.total else ""
             waiting.what = f"{progress.stage} {progress.name}{share}"
 
         logging.disable_progress_bar()
-        return load_pair(target, draft, report=told, **options)
+        return load_pair(report=show, **{name: value for name, value in given.items() if value is not None})
 
 
 class _Part:

@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from specdec.bench.report import aligned
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.checks import whole
-from specdec.commands import Parser, ended, to_write, write_json
+from specdec.commands import Parser, columns, ended, to_write, write_json
 from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.devices import machine
@@ -223,7 +222,7 @@ def table(figures: dict[str, Any]) -> str:
     sizes = sorted({size for size, _ in rates})
     by_k = [[f"{size}", *(f"{rates[size, k]:.0f}" for k in ks)] for size in sizes]
     head_by_k = ["runs; tokens per second of processor time", *(f"k = {k}" for k in ks)]
-    return f"{aligned([head, *lines])}\n\n{aligned([head_by_k, *by_k])}"
+    return f"{columns([head, *lines], True)}\n\n{columns([head_by_k, *by_k], True)}"
 
 
 def _pair(name: str, dtype: str) -> ModelPair:

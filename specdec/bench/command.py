@@ -26,7 +26,7 @@ from specdec.checks import whole
 from specdec.commands import Parser, to_write, write_json
 from specdec.devices import machine
 from specdec.exactness.audit.engines import versions
-from specdec.loading import load_told
+from specdec.loading import load_with_progress
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -40,41 +40,34 @@ TRIAL_SEED = 1 << 20
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    result = Parser(
-        prog="python -m specdec.bench",
-        description="Tokens per second of transformers' own decoding and of ours, side by side.",
-    )
-    result.add_argument("--target", help="hub id or folder; without, the embedded pair")
-    result.add_argument("--draft")
-    result.add_argument("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
+    description = "Tokens per second of transformers' own decoding and of ours, side by side."
+    result = Parser(prog="python -m specdec.bench", description=description)
+    add = result.add_argument
+    add("--target", help="hub id or folder; without, the embedded pair")
+    add("--draft")
+    add("--synthetic", help=f"a pair with random weights: {', '.join(PRESETS)}")
     shape = "layers,width,inner,heads,kv_heads,head_size"
-    result.add_argument("--target-shape", metavar=shape, help="instead of the synthetic preset's")
-    result.add_argument("--draft-shape", metavar=shape)
-    result.add_argument("--vocabulary", type=int, help="of the synthetic pair")
-    result.add_argument("--acceptance", type=float, help="of the synthetic pair's first drafted token")
-    result.add_argument("--device", default="auto")
-    result.add_argument("--dtype", default="auto", help="auto: on a CPU each side's best of two; or a name")
-    result.add_argument("--draft-dtype")
-    result.add_argument(
-        "--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1"
-    )
-    result.add_argument("--tokens", type=int, default=64, help="new tokens of each text")
-    result.add_argument("--prompts", type=int, default=4, help="how many")
-    result.add_argument("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
-    result.add_argument("--repeats", type=int, default=4, help="seeds per prompt")
-    result.add_argument("--sequences", default="2,4", help="k of our sequences")
-    result.add_argument("--optimal", default="4,8", help="k of our optimal trees")
-    result.add_argument("--temperature", type=float, default=1.0)
-    result.add_argument("--top-k", type=int, default=0)
-    result.add_argument("--top-p", type=float, default=1.0)
-    result.add_argument(
-        "--openvino",
-        nargs="*",
-        metavar="FOLDER",
-        help="openvino-genai too: folders of the converted target and draft; without, both are converted",
-    )
-    result.add_argument("--json", type=to_write, help="write all figures here")
-    result.add_argument("--smoke", action="store_true", help="everything once, in seconds")
+    add("--target-shape", metavar=shape, help="instead of the synthetic preset's")
+    add("--draft-shape", metavar=shape)
+    add("--vocabulary", type=int, help="of the synthetic pair")
+    add("--acceptance", type=float, help="of the synthetic pair's first drafted token")
+    add("--device", default="auto")
+    add("--dtype", default="auto", help="auto: on a CPU each side's best of two; or a name")
+    add("--draft-dtype")
+    add("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1")
+    add("--tokens", type=int, default=64, help="new tokens of each text")
+    add("--prompts", type=int, default=4, help="how many")
+    add("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
+    add("--repeats", type=int, default=4, help="seeds per prompt")
+    add("--sequences", default="2,4", help="k of our sequences")
+    add("--optimal", default="4,8", help="k of our optimal trees")
+    add("--temperature", type=float, default=1.0)
+    add("--top-k", type=int, default=0)
+    add("--top-p", type=float, default=1.0)
+    converted = "folders of the converted target and draft; without, both are converted"
+    add("--openvino", nargs="*", metavar="FOLDER", help=f"openvino-genai too: {converted}")
+    add("--json", type=to_write, help="write all figures here")
+    add("--smoke", action="store_true", help="everything once, in seconds")
     return result
 
 
@@ -205,7 +198,7 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
     about: dict[str, Any] = {}
     for name in names:
         if options.synthetic is None:
-            pair = _loaded(options, device, name)
+            pair = load_with_progress(options, "stories", device=device, dtype=name)
             about = {"target": pair.target.name, "draft": pair.draft and pair.draft.name}
         else:
             preset = _preset(options)
@@ -217,16 +210,6 @@ def _pairs(options: argparse.Namespace) -> tuple[dict[str, ModelPair], dict[str,
         about |= {"vocab_size": pair.vocab_size, "draft_dtype": options.draft_dtype or "the target's"}
         about |= {f"{role}_parameters": _parameters(getattr(pair, role)) for role in ("target", "draft")}
     return pairs, about
-
-
-def _loaded(options: argparse.Namespace, device: str, dtype: str) -> ModelPair:
-    return load_told(
-        options.target or (None if options.draft else "stories"),
-        options.draft,
-        device=device,
-        dtype=dtype,
-        draft_dtype=options.draft_dtype,
-    )
 
 
 def _parameters(model: Any) -> int | None:

@@ -10,12 +10,14 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple, cast
 
 import torch
 from transformers import PreTrainedModel
 
 from specdec.decoding.run import generate
+from specdec.exactness.audit.engines import draft_exactly
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.topology import Topology
@@ -68,8 +70,11 @@ class Calls:
         self.seconds = 0.0
 
     @contextmanager
-    def watch(self, model: PreTrainedModel) -> Iterator[None]:
+    def watch(self, model: PreTrainedModel | None) -> Iterator[None]:
         """Times the model's forward passes inside the block."""
+        if model is None:
+            yield
+            return
         forward = model.forward
 
         @functools.wraps(forward)  # generate reads its signature
@@ -104,17 +109,9 @@ def ours(
 
     def run(job: Workload) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
-        generation = generate(
-            pair,
-            job.prompt_ids,
-            method=method,
-            topology=topology,
-            max_new_tokens=job.tokens,
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            seed=job.seed,
-        )
+        settings: dict[str, Any] = {"method": method, "topology": topology}
+        settings |= {"max_new_tokens": job.tokens, "seed": job.seed}
+        generation = generate(pair, job.prompt_ids, **settings, **asdict(sampling))
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
         parts = [round.seconds for round in generation.rounds]
         stages = {
@@ -130,14 +127,16 @@ def ours(
 
 def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Workload], Sample]:
     """transformers' `generate` on the target; `options` choose assisted generation or prompt lookup."""
-    model, draft = _module(pair.target), options.get("assistant_model")
-    arguments = _sampling_arguments(sampling) | {"use_cache": True, "pad_token_id": 0} | options
+    model: Any = cast(Any, pair.target).module
+    draft = options.get("assistant_model")
+    arguments = {"do_sample": True} | asdict(sampling) if sampling.temperature else {"do_sample": False}
+    arguments |= {"use_cache": True, "pad_token_id": 0} | options
 
     def run(job: Workload) -> Sample:
         ids = torch.tensor([job.prompt_ids], device=pair.target.device)
         torch.manual_seed(job.seed)
         target_calls, draft_calls = Calls(), Calls()
-        with torch.inference_mode(), target_calls.watch(model), _watched(draft, draft_calls):
+        with torch.inference_mode(), target_calls.watch(model), draft_calls.watch(draft):
             start, cpu_start = now(ids.device), time.process_time()
             output = model.generate(
                 ids, attention_mask=torch.ones_like(ids), max_new_tokens=job.tokens, **arguments
@@ -154,19 +153,12 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
 
 
 def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
-    """transformers' assisted generation with k drafted tokens in every round.
-
-    transformers reads k from the draft's generation config.
-    """
-    draft = _module(pair.drafting)
-    config = draft.generation_config
-
+    """transformers' assisted generation with k drafted tokens in every round."""
+    draft: Any = cast(Any, pair.drafting).module
     run = theirs(pair, sampling, assistant_model=draft)
 
     def with_k(job: Workload) -> Sample:
-        config.num_assistant_tokens = k
-        config.num_assistant_tokens_schedule = "constant"
-        config.assistant_confidence_threshold = 0.0
+        draft_exactly(draft, k)  # here, since all k share one draft
         return run(job)
 
     return with_k
@@ -175,27 +167,6 @@ def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload]
 def prompt_lookup(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' prompt lookup, which drafts copies from the text so far."""
     return theirs(pair, sampling, prompt_lookup_num_tokens=k)
-
-
-def _module(model: Any) -> Any:
-    """The transformers module of a model."""
-    return model.module
-
-
-@contextmanager
-def _watched(model: PreTrainedModel | None, calls: Calls) -> Iterator[None]:
-    if model is None:
-        yield
-    else:
-        with calls.watch(model):
-            yield
-
-
-def _sampling_arguments(sampling: Sampling) -> dict[str, object]:
-    if sampling.temperature == 0:
-        return {"do_sample": False}
-    temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
-    return {"do_sample": True, "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
 
 def now(device: torch.device) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
@@ -72,12 +72,12 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
 
 
 def _best_plain(field: Field) -> tuple[Contestant, dict[str, float]]:
-    candidates = [
-        Contestant(f"{dtype}, {n} thread(s)", "transformers", dtype, n, theirs(pair, field.sampling))
+    candidates = {
+        f"{dtype}, {n} thread(s)": (dtype, n, theirs(pair, field.sampling))
         for dtype, pair in field.pairs.items()
         for n in field.threads
-    ]
-    best, rates = fastest(candidates, field.jobs)
+    }
+    best, rates = fastest("transformers", candidates, field.jobs)
     return best._replace(name=AUTOREGRESSIVE), rates
 
 
@@ -90,30 +90,27 @@ def _best_k(
     threads: int,
 ) -> tuple[Contestant, dict[str, float]]:
     candidates = {
-        f"{dtype}, k = {k}": (dtype, k, make(pair, field.sampling, k))
+        f"{dtype}, k = {k}": (dtype, threads, make(pair, field.sampling, k))
         for dtype, pair in pairs.items()
         for k in ks
     }
-    best, rates = fastest(
-        [
-            Contestant(label, "transformers", dtype, threads, run)
-            for label, (dtype, _, run) in candidates.items()
-        ],
-        field.jobs,
-    )
-    return best._replace(name=f"{name}, k = {candidates[best.name][1]}"), rates
+    best, rates = fastest("transformers", candidates, field.jobs)
+    return best._replace(name=f"{name}, {best.name.split(', ')[1]}"), rates
 
 
 def _best_setting(field: Field) -> tuple[str, int, dict[str, float]]:
     """The best dtype and number of threads for our decoder, chosen with its default, ERSD on "auto"."""
     method: Method = "ersd" if _has_draft(field) else "ar"
     topology = "auto" if _has_draft(field) else None
-    candidates = []
-    for dtype, pair in field.pairs.items():
-        for n in field.threads:
-            run = ours(pair, method, topology, field.sampling)
-            candidates.append(Contestant(f"{dtype}, {n} thread(s)", "specdec", dtype, n, run))
-    best, rates = fastest(candidates, field.jobs) if len(candidates) > 1 else (candidates[0], {})
+    candidates = {
+        f"{dtype}, {n} thread(s)": (dtype, n, ours(pair, method, topology, field.sampling))
+        for dtype, pair in field.pairs.items()
+        for n in field.threads
+    }
+    if len(candidates) == 1:
+        ((dtype, threads, _),) = candidates.values()
+        return dtype, threads, {}
+    best, rates = fastest("specdec", candidates, field.jobs)
     return best.dtype, best.threads, rates
 
 
@@ -135,15 +132,7 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
 
 def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Method], Any]:
     """Topologies by (name, method)."""
-    temperature, top_k, top_p = (getattr(field.sampling, name) for name in ("temperature", "top_k", "top_p"))
-    rates = measure_acceptance(
-        pair,
-        field.jobs[0].prompt_ids,
-        method=method,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-    )
+    rates = measure_acceptance(pair, field.jobs[0].prompt_ids, method=method, **asdict(field.sampling))
     trees: dict[str, Any] = {f"sequence({k})": sequence(k) for k in field.sequences}
     if pair.target.capability == pair.drafting.capability == "tree":
         trees |= {f"optimal({k})": optimal_topology(rates, k) for k in field.optimal}

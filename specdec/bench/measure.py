@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -13,6 +13,8 @@ import torch
 from specdec.bench.contestants import Contestant, Sample, Workload
 
 Samples = dict[str, list[Sample]]
+Candidate = tuple[str, int, Callable[[Workload], Sample]]
+"""A dtype, a number of threads, and the function that decodes."""
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -52,9 +54,10 @@ def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device
 
 
 def fastest(
-    contestants: Sequence[Contestant], jobs: Sequence[Workload]
+    kind: str, candidates: Mapping[str, Candidate], jobs: Sequence[Workload]
 ) -> tuple[Contestant, dict[str, float]]:
-    """The contestant with the most tokens per second in a short trial, and all median rates by name."""
+    """The candidate with the most tokens per second in a short trial, and all median rates by name."""
+    contestants = [Contestant(name, kind, *candidate) for name, candidate in candidates.items()]
     for each in contestants:
         run(each, jobs[0]._replace(tokens=min(8, jobs[0].tokens)))
     samples = interleaved(contestants, jobs)

@@ -7,8 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from specdec.bench.contestants import Contestant, Sample, Workload
 from specdec.bench.measure import fastest
@@ -74,16 +77,8 @@ def openvino(pipeline: Pipeline, sampling: Sampling, k: int = 0) -> Callable[[Wo
 
     def once(job: Workload, seed: int) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
-        text = pipeline.generate(
-            job.prompt_ids,
-            seed=seed,
-            max_new_tokens=job.tokens,
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            k=k,
-            endless=True,
-        )
+        settings: dict[str, Any] = {"seed": seed, "max_new_tokens": job.tokens, "k": k, "endless": True}
+        text = pipeline.generate(job.prompt_ids, **settings, **asdict(sampling))
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
         return Sample(seconds, cpu_seconds, len(text.token_ids), text.target_calls, None)
 
@@ -102,32 +97,20 @@ def chosen_openvino(
     The dtype, backend and threads of the one without a draft are chosen. The one with a draft gets the same
     threads, and its dtype and k are chosen.
     """
-    candidates = [
-        Contestant(
-            f"{dtype}, {n} thread(s), {backend}",
-            "openvino",
-            dtype,
-            n,
-            openvino(Pipeline(models[0], threads=n, dtype=dtype, backend=backend), sampling),
-        )
-        for dtype, models in folders.items()
-        for n in threads
-        for backend in BACKENDS
-    ]
-    plain, rates = fastest(candidates, jobs)
+    candidates = {}
+    for dtype, models in folders.items():
+        for n, backend in product(threads, BACKENDS):
+            pipeline = Pipeline(models[0], threads=n, dtype=dtype, backend=backend)
+            candidates[f"{dtype}, {n} thread(s), {backend}"] = dtype, n, openvino(pipeline, sampling)
+    plain, rates = fastest("openvino", candidates, jobs)
     contestants, tried = [plain._replace(name=PLAIN)], {PLAIN: rates}
-    drafting = {
-        dtype: Pipeline(*models, threads=plain.threads, dtype=dtype)
-        for dtype, models in folders.items()
-        if len(models) > 1
-    }
-    runs = {
-        f"{dtype}, k = {k}": (k, Contestant(f"{dtype}, k = {k}", "openvino", dtype, plain.threads, run))
-        for dtype, pipeline in drafting.items()
-        for k in ks
-        for run in [openvino(pipeline, sampling, k)]
-    }
-    if runs:
-        best, tried[DRAFTED] = fastest([each for _, each in runs.values()], jobs)
-        contestants.append(best._replace(name=f"{DRAFTED}, k = {runs[best.name][0]}"))
+    drafting = {}
+    for dtype, models in folders.items():
+        if len(models) > 1:
+            pipeline = Pipeline(*models, threads=plain.threads, dtype=dtype)
+            for k in ks:
+                drafting[f"{dtype}, k = {k}"] = dtype, plain.threads, openvino(pipeline, sampling, k)
+    if drafting:
+        best, tried[DRAFTED] = fastest("openvino", drafting, jobs)
+        contestants.append(best._replace(name=f"{DRAFTED}, {best.name.split(', ')[1]}"))
     return contestants, tried

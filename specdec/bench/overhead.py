@@ -15,9 +15,8 @@ import torch
 
 from specdec.bench.contestants import Contestant, Workload, ours
 from specdec.bench.profile import outside_forwards
-from specdec.bench.report import aligned
 from specdec.checks import whole
-from specdec.commands import Parser, ended, to_write, write_json
+from specdec.commands import Parser, columns, ended, to_write, write_json
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
 from specdec.methods import DRAFTING, METHODS
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     rows = measure(*settings.values())
     lines = [[row["name"], f"{row['median']:.2f}", f"{row['least']:.2f}"] for row in rows]
-    print(aligned([["ms per round outside the forwards", "median", "least"], *lines]))
+    print(columns([["ms per round outside the forwards", "median", "least"], *lines], markdown=True))
     if options.json:
         about = machine(torch.device("cpu")) | {"load": os.getloadavg()[0]}
         result = {"machine": about, "settings": settings, "milliseconds": rows}

@@ -13,6 +13,7 @@ from specdec.bench.contestants import STAGES, Contestant, Sample
 from specdec.bench.field import ASSISTED, AUTOREGRESSIVE
 from specdec.bench.measure import Samples
 from specdec.bench.profile import share_of_verification
+from specdec.commands import columns
 
 Row = dict[str, Any]
 RESAMPLES = 2000
@@ -84,7 +85,7 @@ def table(rows: Sequence[Row]) -> str:
         "memory",
         "dtype",
     ]
-    return aligned([head, *(_cells(row) for row in rows)])
+    return columns([head, *(_cells(row) for row in rows)], markdown=True)
 
 
 def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
@@ -98,19 +99,7 @@ def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
         ]
         for name, profile in profiles.items()
     ]
-    return aligned([["", *parts, "races + verify"], *lines])
-
-
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns are as wide as their widest cell. The first line is the head."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    rule = ["-" * width for width in widths]
-    return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in (lines[0], rule, *lines[1:]))
-
-
-def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    first, *others = zip(line, widths, strict=True)
-    return [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+    return columns([["", *parts, "races + verify"], *lines], markdown=True)
 
 
 def _cells(row: Row) -> list[str]:

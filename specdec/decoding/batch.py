@@ -149,10 +149,8 @@ class Member:
     def take(self, answer: Answer) -> None:
         """Passes this answer to the run, which goes on to its next request or to the end of the round."""
         try:
-            if isinstance(answer, Exception):
-                reached = self._work.throw(answer)
-            else:
-                reached = self._work.send(answer)
+            work = self._work
+            reached = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
         except Exception as error:
             self.request, self.error, self.state = None, error, "failed"
             return

@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from specdec.checks import whole
-from specdec.commands import Parser, write_json
+from specdec.commands import Parser, columns, write_json
 from specdec.experiments.findings import VERDICTS
-from specdec.experiments.run import ALONE, Share, duration, estimated_seconds, header, run
+from specdec.experiments.run import ALONE, Share, header, run
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
-from specdec.loading import load_told
+from specdec.loading import load_with_progress
 from specdec.pair import ModelPair
 from specdec.shipped import PROMPTS
 
@@ -31,33 +31,28 @@ _OVERRIDES = ("tokens", "max_new_tokens", "temperature", "top_k", "top_p", "seed
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    result = Parser(
-        prog="python -m specdec.experiments",
-        description="Tokens per target call against k, acceptance by index, and bounds.",
-    )
-    result.add_argument("--target", help="hub id or folder; without, the embedded pair")
-    result.add_argument("--draft")
-    result.add_argument("--device", default="auto")
-    result.add_argument("--dtype", default="auto")
-    result.add_argument("--draft-dtype")
+    description = "Tokens per target call against k, acceptance by index, and bounds."
+    result = Parser(prog="python -m specdec.experiments", description=description)
+    add = result.add_argument
+    add("--target", help="hub id or folder; without, the embedded pair")
+    add("--draft")
+    add("--device", default="auto")
+    add("--dtype", default="auto")
+    add("--draft-dtype")
     lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
-    result.add_argument("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
-    result.add_argument("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
+    add("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
+    add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")
     defaults = Settings(prompts=("",))
     for name in _OVERRIDES:
         value = getattr(defaults, name)
-        result.add_argument(_option(name), type=type(value), help=f"default {value}")
+        add("--" + name.replace("_", "-"), type=type(value), help=f"default {value}")
     for name in STRATEGIES:
-        result.add_argument(_option(name), type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
+        add(f"--{name}", type=_grid, metavar="K,K,...", help=f"k of {name}, with commas")
     together = "texts decoded together: the same numbers, sooner (default: 1)"
-    result.add_argument("--runs-at-once", type=int, default=1, metavar="N", help=together)
-    result.add_argument("--smoke", action="store_true", help="every stage in a minute")
-    result.add_argument("--summary", action="store_true", help="print the summary of --results, run nothing")
+    add("--runs-at-once", type=int, default=1, metavar="N", help=together)
+    add("--smoke", action="store_true", help="every stage in a minute")
+    add("--summary", action="store_true", help="print the summary of --results, run nothing")
     return result
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _grid(text: str) -> tuple[int, ...]:
@@ -118,20 +113,14 @@ def settings_for(results: Path, prompts: Path) -> Settings:
 
 
 def experiment(options: argparse.Namespace, settings: Settings) -> None:
-    """Loads the pair, prints an estimate of the time, does the runs, and reports."""
+    """Loads the pair, does the runs, and reports."""
     at_once = whole("runs-at-once", options.runs_at_once, 1)
     share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    pair = load_told(
-        options.target or (None if options.draft else "stories"),
-        options.draft,
-        device=device,
-        dtype=options.dtype,
-        draft_dtype=options.draft_dtype,
-    )
+    pair = load_with_progress(options, "stories", device=device)
     store = Store(options.results)
     if share.index == 0:
-        _announce(pair, settings, store, share)
+        _announce(pair, settings, store)
     run(pair, settings, store, share, quiet=share.index > 0, at_once=at_once)
     if share.index == 0:
         report(options.results, settings)
@@ -165,11 +154,9 @@ def device_of(device: str, index: int, gpus: int) -> str:
     return f"cuda:{index % gpus}" if gpus else "cpu"
 
 
-def _announce(pair: ModelPair, settings: Settings, store: Store, share: Share) -> None:
+def _announce(pair: ModelPair, settings: Settings, store: Store) -> None:
     begun, runs = store.read()
-    seconds = estimated_seconds(pair, settings) / share.count
-    print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens")
-    print(f"all of it takes about {duration(seconds)} on {share.count} process(es) like this one", flush=True)
+    print(f"{pair}: {len(settings.points)} points of {settings.tokens:,} tokens", flush=True)
     if begun is None:
         return
     print(f"{store.path} has {len(runs):,} finished runs, which are not done again", flush=True)
@@ -205,25 +192,21 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 def as_text(summary: Mapping[str, Any]) -> str:
     """The summary as tables for a terminal."""
-    lines = ["", f"{'method':7} {'strategy':10} {'k':>4}  measured (95% interval)   predicted"]
+    points = [["method", "strategy", "k", "measured", "95% interval", "predicted"]]
     for p in summary["points"]:
-        interval = f"({_number(p['low'])} to {_number(p['high'])})"
-        name = f"{p['method'].upper():7} {p['strategy']:10} {p['k']:4}"
-        lines.append(f"{name}  {_number(p['value'])} {interval:20} {_number(p['prediction'])}")
-    lines += ["", *_bound_lines(summary), ""]
+        interval = f"{_number(p['low'])} to {_number(p['high'])}"
+        numbers = _number(p["value"]), interval, _number(p["prediction"])
+        points.append([p["method"].upper(), p["strategy"], f"{p['k']}", *numbers])
+    bounds = [["method", "k", "bound", "m fix", "theorem"]]
+    for method, by_method in summary["bounds"].items():
+        for row in by_method["by_k"]:
+            numbers = _number(row["minimal"]), _number(row["fixed_m"]), _number(row["tunstall"])
+            bounds.append([method.upper(), f"{row['k']}", *numbers])
+    lines = ["", columns(points), "", columns(bounds), ""]
     lines += [f"{VERDICTS[f['found']]:13} {f['statement']}" for f in summary["findings"]]
     if not summary["complete"]:
         lines += ["", "The experiment is not finished: these are the numbers so far."]
     return "\n".join(lines)
-
-
-def _bound_lines(summary: Mapping[str, Any]) -> list[str]:
-    lines = [f"{'method':7} {'k':>4}  bound  m fix  theorem"]
-    for method, bounds in summary["bounds"].items():
-        for row in bounds["by_k"]:
-            values = (f"{_number(row[key]):6}" for key in ("minimal", "fixed_m", "tunstall"))
-            lines.append(f"{method.upper():7} {row['k']:4}  {' '.join(values)}")
-    return lines
 
 
 def _number(value: float | None) -> str:

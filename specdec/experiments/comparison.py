@@ -38,40 +38,47 @@ Point = tuple[Any, ...]
 """Values of an experiment's fields: the runs of one point are counted together."""
 
 
-class Experiment(ABC):
-    """One experiment on the embedded pair: `python -m specdec.experiments.NAME`.
+class Comparison(ABC):
+    """An experiment that decodes the same prompts with the same seeds at every point of a grid.
 
-    about: one sentence for `--help`. repeats: how often every prompt is decoded, each time with another seed.
-    length: the most new tokens of one text.
+    Its command is `python -m specdec.experiments.NAME`. about: one sentence for `--help`.
+    fields: the names of a point's values, of which one is "tree". seed: of all runs.
+    repeats: how often every prompt is decoded, each time with another seed. length: the most new tokens of
+    one text. same_text: whether every text must equal that of plain decoding with its seed; AssertionError
+    ends the experiment if one differs.
     """
 
     name: str
     about: str
+    fields: tuple[str, ...]
+    seed: int
     repeats = 2
     length = 200
+    same_text = False
 
     @abstractmethod
-    def measure(
-        self,
-        pair: ModelPair,
-        prompts: Sequence[Prompt],
-        repeats: int,
-        length: int,
-        trees: Trees,
-        store: Store,
-    ) -> None:
-        """Does the runs that the results file lacks."""
-
-    @abstractmethod
-    def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
-        """The results as plain data.
-
-        An unfinished experiment counts only the runs that all points have done.
-        """
+    def points(self, trees: Sequence[str]) -> list[Point]:
+        """All points for trees of these names."""
 
     @abstractmethod
     def as_text(self, summary: Record) -> str:
         """The summary as a table for a terminal."""
+
+    def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of `generate_many` at a point, without its tree."""
+        return {name: value for name, value in point.items() if name != "tree"}
+
+    def differences(
+        self,
+        point: Point,  # noqa: ARG002
+        measured: Mapping[Point, Estimate],  # noqa: ARG002
+    ) -> dict[str, Estimate]:
+        """A point's comparisons with other points, by their names in the summary. By default none."""
+        return {}
+
+    def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:  # noqa: ARG002
+        """The prompt of one repeat at a point. By default all points have the same prompts."""
+        return prompt
 
     def trees(self, pair: ModelPair) -> dict[str, Topology]:
         """The trees by name: sequence(4), batch(4), and the optimal trees of 8 and 16 tokens."""
@@ -106,45 +113,15 @@ class Experiment(ABC):
 
     def parser(self) -> argparse.ArgumentParser:
         """The options of the command."""
-        program = f"python -m specdec.experiments.{self.name}"
-        parser = Parser(prog=program, description=self.about)
-        results = "JSON lines, to which runs are appended (default: %(default)s)"
-        parser.add_argument("--results", type=Path, default=Path(f"{self.name}.jsonl"), help=results)
-        parser.add_argument("--summary", type=to_write, help="the file for the summary")
-        repeats = "decode every prompt so often, with other seeds (default: %(default)s)"
-        parser.add_argument("--repeats", type=int, default=self.repeats, help=repeats)
-        parser.add_argument("--max-new-tokens", type=int, default=self.length, help="default: %(default)s")
-        smoke = "run every stage in seconds; the numbers mean nothing"
-        parser.add_argument("--smoke", action="store_true", help=smoke)
+        parser = Parser(prog=f"python -m specdec.experiments.{self.name}", description=self.about)
+        add, default = parser.add_argument, " (default: %(default)s)"
+        results = Path(f"{self.name}.jsonl")
+        add("--results", type=Path, default=results, help="JSON lines, to which runs are appended" + default)
+        add("--summary", type=to_write, help="the file for the summary")
+        add("--repeats", type=int, default=self.repeats, help="decode every prompt so often" + default)
+        add("--max-new-tokens", type=int, default=self.length, help="of one text" + default)
+        add("--smoke", action="store_true", help="run every stage in seconds; the numbers mean nothing")
         return parser
-
-
-class Comparison(Experiment):
-    """An experiment that decodes the same prompts with the same seeds at every point.
-
-    fields: the names of a point's values, of which one is "tree". seed: of all runs. same_text: whether every
-    text must equal that of plain decoding with its seed; AssertionError ends the experiment if one differs.
-    """
-
-    fields: tuple[str, ...]
-    seed: int
-    same_text = False
-
-    @abstractmethod
-    def points(self, trees: Sequence[str]) -> list[Point]:
-        """All points for trees of these names."""
-
-    @abstractmethod
-    def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of `generate_many` at a point, without its tree."""
-
-    @abstractmethod
-    def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
-        """The comparisons in a point's row of the summary, in addition to its tokens per target call."""
-
-    def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:  # noqa: ARG002
-        """The prompt of one repeat at a point. By default all points have the same prompts."""
-        return prompt
 
     def measure(
         self,
@@ -170,9 +147,8 @@ class Comparison(Experiment):
                 asked = [self.prompt(prompts[number], values, repeat) for number in numbers]
                 if self.same_text and not plain:
                     plain = [g.token_ids for g in generate_many(pair, asked, method="ar", **common)]
-                texts = generate_many(
-                    pair, asked, topology=trees[values["tree"]], **self.settings(values), **common
-                )
+                settings = common | self.settings(values)
+                texts = generate_many(pair, asked, topology=trees[values["tree"]], **settings)
                 same = not self.same_text or [g.token_ids for g in texts] == plain
                 assert same, (
                     f"a text differs from plain decoding's: {values}, prompts {first} to {numbers[-1]}"
@@ -182,7 +158,11 @@ class Comparison(Experiment):
                         store.append(run | {"tokens": len(g.token_ids), "rounds": len(g.rounds)})
 
     def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
-        """A row for each point: tokens, tokens per target call with a 95% interval, and its differences."""
+        """The results as plain data, with a row for each point.
+
+        A row has tokens, tokens per target call with a 95% interval, and its differences. An unfinished
+        experiment counts only the runs that all points have done.
+        """
         runs = finished(runs, "prompt", "repeat")
         by_point: dict[Point, list[Record]] = {}
         for run in runs:

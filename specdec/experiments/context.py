@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from specdec.commands import ended
+from specdec.commands import columns, ended
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.experiments.comparison import Comparison, Point, Prompt, Trees
 from specdec.experiments.estimates import Estimate
@@ -43,11 +43,10 @@ class ContextGain(Comparison):
     def parser(self) -> argparse.ArgumentParser:
         """The options of the command."""
         parser = super().parser()
-        parser.add_argument(
-            "--acceptance", type=Path, default=EMBEDDED, help="folder of the learnt acceptance"
-        )
-        parser.add_argument("--k", type=int, default=16, help="drafted tokens (default: %(default)s)")
-        parser.add_argument("--learn-tokens", type=int, default=30_000, help="default: %(default)s")
+        add = parser.add_argument
+        add("--acceptance", type=Path, default=EMBEDDED, help="folder of the learnt acceptance")
+        add("--k", type=int, default=16, help="drafted tokens (default: %(default)s)")
+        add("--learn-tokens", type=int, default=30_000, help="default: %(default)s")
         return parser
 
     def prepared(
@@ -86,10 +85,8 @@ class ContextGain(Comparison):
 
     def as_text(self, summary: Record) -> str:
         """One line for each tree: tokens per target call, and the gain over the optimal tree in percent."""
-        return "\n".join(
-            f"{row['tree']:14} {row['value']:.3f} {100 * row['gain']['value']:+.1f}%"
-            for row in summary["points"]
-        )
+        rows = summary["points"]
+        return columns([[r["tree"], f"{r['value']:.3f}", f"{100 * r['gain']['value']:+.1f}%"] for r in rows])
 
 
 EXPERIMENT = ContextGain()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specdec.commands import ended
+from specdec.commands import columns, ended
 from specdec.experiments.comparison import Comparison, Point
 from specdec.experiments.estimates import Estimate
 from specdec.experiments.store import Record
@@ -39,7 +39,7 @@ class DraftTemperature(Comparison):
 
     def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """ERSD with a draft of this temperature."""
-        return {"method": "ersd", "draft_temperature": point["draft_temperature"]}
+        return super().settings(point) | {"method": "ersd"}
 
     def differences(self, point: Point, measured: Mapping[Point, Estimate]) -> dict[str, Estimate]:
         """The gain over a draft at the same temperature as the target."""
@@ -48,11 +48,10 @@ class DraftTemperature(Comparison):
     def as_text(self, summary: Record) -> str:
         """One line for each tree: tokens per target call at each draft temperature."""
         points = {self.point_of(row): row["value"] for row in summary["points"]}
-        lines = [f"{'tree':12}" + "".join(f"{temperature:>7}" for temperature in TEMPERATURES)]
+        rows = [["tree", *map(str, TEMPERATURES)]]
         for tree in dict.fromkeys(tree for tree, _ in points):
-            cells = (points[tree, temperature] for temperature in TEMPERATURES)
-            lines.append(f"{tree:12}" + "".join(f"{cell:>7.3f}" for cell in cells))
-        return "\n".join(lines)
+            rows.append([tree, *(f"{points[tree, temperature]:.3f}" for temperature in TEMPERATURES)])
+        return columns(rows)
 
 
 EXPERIMENT = DraftTemperature()

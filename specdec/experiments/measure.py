@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from specdec import theory
+from specdec.decoding.batch import ended
 from specdec.decoding.run import Run, generate, stream
 from specdec.experiments.plan import ContextJob, Job
 from specdec.experiments.settings import Settings
@@ -20,48 +22,32 @@ from specdec.pair import ModelPair
 from specdec.probs import log_probs
 from specdec.stats import index_counts
 from specdec.topology import Topology
-from specdec.trace import Generation, Round
-
-
-def measure(pair: ModelPair, settings: Settings, job: Job | ContextJob) -> Record:
-    """Does a job and returns its line of the results file."""
-    if isinstance(job, ContextJob):
-        return _contexts(pair, settings, job)
-    return _line(job, generate(pair, **_asked(settings, job)))
+from specdec.trace import Generation
 
 
 def measured(
     pair: ModelPair, settings: Settings, jobs: Sequence[Job | ContextJob], at_once: int
 ) -> Iterator[Record]:
-    """Does jobs, many texts at a time, and yields each job's line when it is done.
+    """Does jobs, `at_once` texts together, and yields each job's line of the results file when it is done.
 
-    The lines equal those of `measure`, except for the seconds, which other runs of the same batch share.
+    The seconds of a line are shared with the other runs of its batch.
     """
-    from specdec.decoding.batch import ended  # imported late, because it loads transformers
-
     begun: dict[Run, Job] = {}
 
     def begin() -> Iterator[Run]:
         for job in jobs:
             if isinstance(job, Job):
-                run = stream(pair, **_asked(settings, job), detail=False)
+                (point, topology, _), prompt, repeat = job
+                asked = _text(settings, prompt, repeat) | {"method": point.method, "topology": topology}
+                run = stream(pair, **asked, detail=False)
                 begun[run] = job
                 yield run
 
     for run in ended(pair, begin(), at_once):
-        yield _line(begun.pop(run), run.generation)
-    yield from (measure(pair, settings, job) for job in jobs if isinstance(job, ContextJob))
-
-
-def _line(job: Job, generation: Generation) -> Record:
-    (point, topology, tree), prompt, repeat = job
-    record = point._asdict() | {"tree": tree, "prompt": prompt, "repeat": repeat, "seed": generation.seed}
-    return record | counts(generation, topology)
-
-
-def _asked(settings: Settings, job: Job) -> dict[str, Any]:
-    point, topology, _ = job.planned
-    return _text(settings, job.prompt, job.repeat) | {"method": point.method, "topology": topology}
+        (point, topology, tree), prompt, repeat = begun.pop(run)
+        record = point._asdict() | {"tree": tree, "prompt": prompt, "repeat": repeat, "seed": run.seed}
+        yield record | counts(run.generation, topology)
+    yield from (contexts(pair, settings, job) for job in jobs if isinstance(job, ContextJob))
 
 
 def _text(settings: Settings, prompt: int, repeat: int) -> dict[str, Any]:
@@ -81,13 +67,16 @@ def counts(generation: Generation, topology: Topology) -> Record:
     offered, reached, accepted: as in `specdec.stats.IndexCounts`.
     seconds: of all rounds.
     """
-    whole = [round for round in generation.rounds if _depth(round) == topology.depth]
+    lengths: Counter[int] = Counter()
+    for each in generation.rounds:
+        depth = len(each.nodes[-1].path) if each.nodes else 0
+        lengths.update([len(each.tokens)] if depth == topology.depth else [])
     offered, reached, accepted = index_counts(generation.rounds, topology)
     return {
         "tokens": len(generation.token_ids),
         "rounds": len(generation.rounds),
         "finish": generation.rounds[-1].finish,
-        "lengths": _listed(Counter(len(round.tokens) for round in whole)),
+        "lengths": [lengths[n] for n in range(max(lengths, default=-1) + 1)],
         "offered": offered,
         "reached": reached,
         "accepted": accepted,
@@ -95,33 +84,26 @@ def counts(generation: Generation, topology: Topology) -> Record:
     }
 
 
-def _depth(round: Round) -> int:
-    return len(round.nodes[-1].path) if round.nodes else 0
-
-
-def _listed(counted: Counter[int]) -> list[int]:
-    return [counted[n] for n in range(max(counted, default=-1) + 1)]
-
-
-def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
+def contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
     """Acceptance by index, its entropy and D_KL, summed over positions spread over one text of the target.
 
     Entropies and D_KL are in bits. What R misses to 1 counts as one more outcome of its entropy.
     """
     text = generate(pair, **_text(settings, job.prompt, job.repeat), method="ar")
-    p, q = _laws(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
+    p, q = _distributions(pair, settings, [*text.prompt_ids, *text.token_ids], len(text.prompt_ids))
     k = max(settings.batch)
     record: Record = {"method": "contexts", "tree": "", "prompt": job.prompt, "repeat": job.repeat}
     record |= {"seed": text.seed, "tokens": len(text.token_ids), "positions": len(p), "k": k}
-    record["kl"] = _finite_sum(theory.kl_divergence(p, q))
+    kl = float(theory.kl_divergence(p, q).sum())
+    record["kl"] = kl if math.isfinite(kl) else None  # JSON has no infinity
     for method in settings.methods:
         by_index = getattr(theory, f"{method}_acceptance_by_index", None)
         if by_index is None:  # other methods have no acceptance by index in closed form
             continue
         rates = by_index(p, q, k)
-        law = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
+        outcomes = torch.cat([rates, (1 - rates.sum(-1, keepdim=True)).clamp_min(0)], -1)
         # simulated rates may sum to a little more than 1
-        bits = theory.entropy(law / law.sum(-1, keepdim=True))
+        bits = theory.entropy(outcomes / outcomes.sum(-1, keepdim=True))
         record[method] = {
             "acceptance": [round(x, 6) for x in rates.sum(0).tolist()],
             "entropy": float(bits.sum()),
@@ -129,13 +111,10 @@ def _contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
     return record
 
 
-def _finite_sum(values: Tensor) -> float | None:
-    """The sum, or None for an infinite divergence, because JSON has no infinity."""
-    return float(values.sum()) if torch.isfinite(values).all() else None
-
-
 @torch.inference_mode()
-def _laws(pair: ModelPair, settings: Settings, ids: Sequence[int], start: int) -> tuple[Tensor, Tensor]:
+def _distributions(
+    pair: ModelPair, settings: Settings, ids: Sequence[int], start: int
+) -> tuple[Tensor, Tensor]:
     """P and Q [positions, vocabulary] of the tokens at moments spread evenly from `start` on."""
     room = min(pair.target.context_length, pair.drafting.context_length)
     length = min(len(ids), room) - start
@@ -149,12 +128,12 @@ def _probabilities(
     pair: ModelPair, settings: Settings, model: Model, ids: Sequence[int], rows: Sequence[int]
 ) -> Tensor:
     """The distribution after each of these tokens, float64 on the CPU."""
-    session, laws, done = model.session(), [], 0
+    session, distributions, done = model.session(), [], 0
     for row in rows:
         if row > done:
             session.prefill(ids[done:row])
         logits = session.forward(torch.tensor([ids[row]], device=model.device), [-1])[0]
         session.commit([0])
         done = row + 1
-        laws.append(log_probs(logits, settings.sampling, pair.vocab_size).double().exp().cpu())
-    return torch.stack(laws)
+        distributions.append(log_probs(logits, settings.sampling, pair.vocab_size).double().exp().cpu())
+    return torch.stack(distributions)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specdec.commands import ended
+from specdec.commands import columns, ended
 from specdec.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
 from specdec.experiments.estimates import Estimate
 from specdec.experiments.store import Record
@@ -36,10 +36,6 @@ class Rules(Comparison):
     def points(self, trees: Sequence[str]) -> list[Point]:
         """All rules on all trees at both temperatures."""
         return [(t, tree, method) for t in TEMPERATURES for tree in trees for method in DRAFTING]
-
-    def settings(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """The method and the temperature."""
-        return {"method": point["method"], "temperature": point["temperature"]}
 
     def prompt(self, prompt: Prompt, point: Mapping[str, Any], repeat: int) -> Prompt:
         """The prompt of one repeat.
@@ -63,12 +59,12 @@ class Rules(Comparison):
 
         An asterisk marks a rule that differs significantly from GSD.
         """
-        lines = [f"{'T':>3} {'tree':12}" + "".join(f"{METHODS[method].name:>12}" for method in DRAFTING)]
         points = {self.point_of(row): row for row in summary["points"]}
+        rows = [["T", "tree", *(METHODS[method].name for method in DRAFTING)]]
         for temperature, tree in dict.fromkeys(point[:2] for point in points):
             cells = (_cell(points.get((temperature, tree, method))) for method in DRAFTING)
-            lines.append(f"{temperature:>3} {tree:12}" + "".join(f"{cell:>12}" for cell in cells))
-        return "\n".join(lines)
+            rows.append([f"{temperature}", tree, *cells])
+        return columns(rows)
 
 
 def _cell(row: Record | None) -> str:

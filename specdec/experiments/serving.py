@@ -20,10 +20,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from specdec.commands import ended
+from specdec.commands import columns, ended
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
-from specdec.experiments.comparison import Experiment, Prompt, Trees, finished, seeds
+from specdec.experiments.comparison import Comparison, Point, Prompt, Trees, finished, seeds
 from specdec.experiments.store import Record, Store
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
@@ -37,14 +37,15 @@ PLAIN, AUTO = "0", "auto"
 """Names of the empty tree and of the tree that `auto` chooses."""
 TEXTS = 16
 """The least number of texts of a point in a repeat."""
-_SEED = 0x73657276
 
 
-class Serving(Experiment):
+class Serving(Comparison):
     """Compares numbers of texts decoded at once. A point is such a number and a tree."""
 
     name = "serving"
     about = "Find the best tree for many texts at once."
+    fields = ("at_once", "tree")
+    seed = 0x73657276
     repeats = 5
     length = 48
 
@@ -52,6 +53,10 @@ class Serving(Experiment):
         """The optimal tree of each k, named by its k."""
         acceptance = measure_acceptance(pair, method="ersd")
         return {str(k): optimal_topology(acceptance, k) if k else Topology([]) for k in KS}
+
+    def points(self, trees: Sequence[str]) -> list[Point]:
+        """All trees and the one of `auto`, with all numbers of texts."""
+        return [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)]
 
     def measure(
         self,
@@ -67,9 +72,8 @@ class Serving(Experiment):
         AssertionError if a text differs from plain decoding.
         """
         done = {_key(run) for run in store.read()[1]}
-        points = [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)]
         for repeat in tqdm(range(repeats), unit="repeat"):
-            missing = [point for point in points if (*point, repeat) not in done]
+            missing = [point for point in self.points(list(trees)) if (*point, repeat) not in done]
             # this also runs the first, slow forwards of each size before anything is timed
             texts = _decoded(pair, prompts, repeat, length, max(AT_ONCE), method="ar") if missing else []
             for at_once, tree in missing:
@@ -102,12 +106,11 @@ class Serving(Experiment):
         """One line for each number of texts: tokens per second by k, and with the tree of `auto`."""
         points = {(row["at_once"], row["tree"]): row for row in summary["points"]}
         names = list(dict.fromkeys(tree for _, tree in points))
-        lines = [f"{'at once':>8}" + "".join(f"{name:>8}" for name in names)]
+        rows = [["at once", *names, f"k of {AUTO}"]]
         for at_once in dict.fromkeys(at_once for at_once, _ in points):
-            cells = (f"{points[at_once, name]['value']:>8.0f}" for name in names)
             chosen = " or ".join(map(str, points[at_once, AUTO]["k"]))
-            lines.append(f"{at_once:>8}{''.join(cells)}  ({AUTO}: k = {chosen})")
-        return "\n".join(lines)
+            rows.append([f"{at_once}", *(f"{points[at_once, name]['value']:.0f}" for name in names), chosen])
+        return columns(rows)
 
 
 def _decoded(
@@ -117,7 +120,7 @@ def _decoded(
     return generate_many(
         pair,
         [prompts[(repeat * max(AT_ONCE) + number) % len(prompts)] for number in numbers],
-        seeds=seeds(_SEED, repeat, numbers),
+        seeds=seeds(Serving.seed, repeat, numbers),
         at_once=at_once,
         max_new_tokens=length,
         **settings,

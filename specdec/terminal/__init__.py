@@ -2,5 +2,5 @@
 
 command     options, errors and exit codes
 decoding    the topology, the runs, and the numbers that they measured
-printing    tokens in colours or with marks, and numbers in columns
+printing    tokens in colours or with marks
 """

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from specdec.checks import among, whole
-from specdec.commands import Parser
+from specdec.commands import Parser, columns
 from specdec.decoding.run import stream
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.terminal.decoding import Measured, chosen, compared, named
-from specdec.terminal.printing import columns, in_colours, legend, painted
+from specdec.terminal.printing import in_colours, legend, painted
 from specdec.waiting import Waiting
 
 COMMANDS = {
@@ -101,10 +101,8 @@ def decode(options: argparse.Namespace) -> None:
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
     with Waiting("loading transformers"):  # which takes seconds
-        from specdec.loading import load_told
-    return load_told(
-        options.target or options.pair, options.draft, device=options.device, dtype=options.dtype
-    )
+        from specdec.loading import load_with_progress
+    return load_with_progress(options, target=options.target or options.pair)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Text in colours or with marks, and numbers in columns."""
+"""Text in colours or with marks."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TextIO
 
 from specdec.trace import Token
@@ -58,15 +58,3 @@ def harmless(text: str) -> str:
 
 def _commands(char: str) -> bool:
     return char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cf")
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as a table: the first column is aligned left, the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if number == 0 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )

@@ -18,6 +18,7 @@ from tests.helpers.laws import random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 COUNTS = (1, 2, 3, 5, 9, 17, 33)
+ONE_SECOND, FREE = (costs.ForwardCost({n: [seconds] for n in COUNTS}) for seconds in (1.0, 1e-9))
 
 
 def pair_of_twins() -> specdec.ModelPair:
@@ -60,7 +61,7 @@ def test_the_tree_shrinks_as_more_runs_share_a_forward(monkeypatch):
 
     def forward_costs(models, most, at_once=1):
         target = costs.ForwardCost({n: [1e3 * max(1.0, n * at_once / 8)] for n in range(1, most + 1)})
-        return steps([target, free()])
+        return steps([target, FREE])
 
     steps = at_once
     monkeypatch.setattr(auto, "forward_costs", forward_costs)
@@ -73,14 +74,11 @@ def test_the_tree_shrinks_as_more_runs_share_a_forward(monkeypatch):
     assert len(pair.measured_topologies) == 4
 
 
-def test_a_busy_moment_does_not_make_a_forward_dear():
-    cost = costs.ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
-    assert (cost.seconds(1), cost.seconds(3), cost.seconds(5)) == (1.0, 1.5, 2.0)
-
-
-def test_more_tokens_never_cost_less():
-    cost = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
-    assert [cost.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
+def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
+    busy = costs.ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
+    falling = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
+    assert [busy.seconds(n) for n in (1, 3, 5)] == [1.0, 1.5, 2.0]
+    assert [falling.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
 
 
 def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
@@ -136,21 +134,13 @@ def test_a_child_that_is_accepted_where_the_first_never_is(monkeypatch):
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     for method in ("gsd", "ersd"):
         assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
-        monkeypatch.setattr(auto, "forward_costs", lambda models, most: at_once([one_second(), free()]))
+        monkeypatch.setattr(auto, "forward_costs", lambda models, most: at_once([ONE_SECOND, FREE]))
         g = specdec.generate(pair, [0], method=method, topology="auto", max_new_tokens=20, seed=0)
         assert g.block_efficiency >= 2.0
         assert g.paths[:2] == ((0,), (1,))
         learnt = specdec.learn.learn_context(pair, [[0]], method=method, tokens=50)
         assert learnt.average[:2] == (0.0, 1.0)
     assert specdec.optimal_topology([0, 1], 2).paths == ((0,), (1,))
-
-
-def one_second():
-    return costs.ForwardCost({n: [1.0] for n in COUNTS})
-
-
-def free():
-    return costs.ForwardCost({n: [1e-9] for n in COUNTS})
 
 
 def test_a_draft_that_is_never_right_is_told_from_one_that_was_not_asked_enough():
@@ -207,18 +197,11 @@ def test_a_broken_chat_template_ends_no_measurement():
     assert specdec.measure_acceptance(pair)[0] == 1
 
 
-def test_measuring_stops_between_its_rounds():
+def test_measuring_stops_between_its_rounds_and_takes_what_another_one_has_found():
     pair = pair_of_twins()
     settings = engine.RunSettings("gsd", 1, Sampling(), None, False)
-    steps = auto.choosing(pair, settings)
-    assert sum(1 for _ in steps) > 20
-    assert list(auto.choosing(pair, settings)) == []
-
-
-def test_who_measures_too_takes_what_another_one_has_found():
-    pair = pair_of_twins()
-    settings = engine.RunSettings("ersd", 1, Sampling(), None, False)
     mine = auto.measuring(pair, settings)
     next(mine)
-    other = auto.finished(auto.measuring(pair, settings))
-    assert auto.finished(mine) is other
+    assert sum(1 for _ in auto.choosing(pair, settings)) > 20
+    assert auto.finished(mine) is auto.finished(auto.measuring(pair, settings))
+    assert list(auto.choosing(pair, settings)) == []

@@ -1,12 +1,14 @@
 """Rounds: what they record, when generation stops, what is refused."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
 import torch
 
 import specdec
+from specdec import methods
 from specdec.models import MarkovModel
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Kind
@@ -15,6 +17,7 @@ from tests.helpers.tiny_checkpoints import tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 METHODS = ("ar", "gsd", "ersd")
+ALL_METHODS = tuple(methods.METHODS)
 TREE = Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
 
@@ -208,18 +211,39 @@ def test_ersd_is_drafter_invariant_on_real_architectures(family):
         assert g.token_ids == plain.token_ids
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
-@pytest.mark.parametrize("method", METHODS)
-def test_greedy_decoding_equals_transformers_generate(family, method):
+@cache
+def greedy(family):
+    """A pair that no token ends, and what transformers writes after [7, 8, 9, 10]."""
     target = tiny_model(family)
     target.generation_config.eos_token_id = None
-    pair = endless_pair(target, tiny_model("llama", seed=3))
-    prompt = [7, 8, 9, 10]
-    expected = target.generate(
-        torch.tensor([prompt]), do_sample=False, max_new_tokens=60, pad_token_id=0, use_cache=True
-    )[0, 4:].tolist()
-    g = specdec.generate(pair, prompt, method=method, topology=TREE, temperature=0, max_new_tokens=60, seed=0)
-    assert g.token_ids == expected
+    ids = torch.tensor([[7, 8, 9, 10]])
+    text = target.generate(ids, do_sample=False, max_new_tokens=40, pad_token_id=0)[0, 4:].tolist()
+    return endless_pair(target, tiny_model("llama", seed=3)), text
+
+
+ONE_TOKEN = [
+    (None, {"temperature": 0}),
+    (batch(3), {"temperature": 0, "top_p": 0.9}),
+    (TREE, {"top_p": 1e-6}),
+    (TREE, {"temperature": 0.5, "top_k": 1}),
+]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "gemma3"])
+@pytest.mark.parametrize(("tree", "sampling"), ONE_TOKEN, ids=str)
+@pytest.mark.parametrize("method", ALL_METHODS)
+def test_where_one_token_is_left_a_text_is_that_of_transformers(family, sampling, tree, method):
+    pair, text = greedy(family)
+    settings = {"method": method, "topology": tree, "max_new_tokens": 40, "seed": 0} | sampling
+    assert specdec.generate(pair, [7, 8, 9, 10], **settings).token_ids == text
+
+
+@pytest.mark.parametrize("method", ALL_METHODS[1:])
+def test_all_of_a_draft_that_is_the_target_is_accepted(method):
+    """As sure as greedy texts are: five tokens a target call of the default tree."""
+    pair = endless_pair(tiny_model("llama"), tiny_model("llama"))
+    g = specdec.generate(pair, [7, 8], method=method, temperature=0, max_new_tokens=40, seed=0)
+    assert len(g.rounds) == 8
 
 
 def test_text_streams_whole_characters():
@@ -274,12 +298,9 @@ def test_prompts_that_do_not_fit_are_named(prompt):
         specdec.stream(markov_pair(3), prompt)
 
 
-def test_a_prompt_longer_than_the_context_is_named():
+def test_prompts_and_trees_without_room_are_named():
     with pytest.raises(ValueError, match=r"10 tokens.*context of 10"):
         specdec.stream(counting_pair([], context=10), [1] * 10)
-
-
-def test_a_draft_without_room_for_the_tree_is_named():
     with pytest.raises(ValueError, match=r"draft's context of 8"):
         specdec.stream(counting_pair([], draft_context=8), [1] * 6, topology=sequence(4))
 
@@ -331,18 +352,14 @@ def test_measured_acceptance_is_near_the_exact_one(method):
     measured = specdec.measure_acceptance(pair, [0], method=method)
     assert abs(measured[0] - float(exact)) < 5 * (float(exact) * (1 - float(exact)) / 100) ** 0.5
     assert measured.sum() <= 1 + 1e-12
-    with pytest.raises(ValueError, match="method = 'beam'"):
-        specdec.measure_acceptance(pair, [0], method="beam")
+    for wrong in ("beam", "ar"):
+        with pytest.raises(ValueError, match=f"method = '{wrong}'"):
+            specdec.measure_acceptance(pair, [0], method=wrong)
 
 
 def test_kinds_of_tokens_are_those_of_the_record():
     seen = {token.kind for method in METHODS for round in run(method).rounds for token in round.tokens}
     assert seen == set(Kind.__args__)
-
-
-def test_measuring_acceptance_of_plain_decoding_is_refused():
-    with pytest.raises(ValueError, match="method = 'ar'"):
-        specdec.measure_acceptance(markov_pair(), [0], method="ar")
 
 
 @pytest.mark.parametrize("length", range(1, 8))

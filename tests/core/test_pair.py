@@ -38,19 +38,19 @@ def test_a_pair_from_folders_decodes_text_and_cuts_padding(folders):
     assert all(node.token_id < SIZE for round in g.rounds for node in round.nodes)
 
 
-def test_draft_and_target_may_have_dtypes_of_their_own(folders):
-    pair = specdec.load_pair(
-        str(folders / "target"), draft=folders / "draft", dtype="bfloat16", draft_dtype="float32"
-    )
-    assert (pair.target.dtype, pair.draft.dtype) == (torch.bfloat16, torch.float32)
-    assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
-
-
-@pytest.mark.parametrize("device", [torch.device("cpu"), "cpu:0"])
-def test_torch_s_own_dtypes_and_devices_will_do(folders, device):
-    pair = specdec.load_pair(folders / "target", folders / "draft", device=device, dtype=torch.float32)
-    assert (pair.target.dtype, pair.draft.dtype) == (torch.float32, torch.float32)
+@pytest.mark.parametrize(
+    ("given", "dtypes"),
+    [
+        ({"dtype": "bfloat16", "draft_dtype": "float32"}, (torch.bfloat16, torch.float32)),
+        ({"dtype": torch.float32, "device": torch.device("cpu")}, (torch.float32, torch.float32)),
+        ({"dtype": "float32", "device": "cpu:0"}, (torch.float32, torch.float32)),
+    ],
+)
+def test_dtypes_and_devices_may_be_torch_s_own_and_the_draft_s_its_own(folders, given, dtypes):
+    pair = specdec.load_pair(str(folders / "target"), folders / "draft", **given)
+    assert (pair.target.dtype, pair.draft.dtype) == dtypes
     assert pair.target.device.type == "cpu"
+    assert len(specdec.generate(pair, "the", max_new_tokens=9, seed=0).token_ids) <= 9
 
 
 def test_models_in_memory_are_wrapped():
@@ -76,25 +76,32 @@ def test_different_tokenizers_are_named(folders, tmp_path):
         specdec.load_pair(folders / "target", draft=tmp_path / "other")
 
 
+def uniform(size):
+    return MarkovModel(torch.full((size,), 1 / size))
+
+
 @pytest.mark.parametrize(
     ("target_size", "draft_size", "tokenizer"),
     [(SIZE, SIZE - 1, TOKENIZER), (SIZE, SIZE + 5000, TOKENIZER), (50, 60, None)],
 )
 def test_different_vocabularies_are_named(target_size, draft_size, tokenizer):
-    uniform = [MarkovModel(torch.full((size,), 1 / size)) for size in (target_size, draft_size)]
-    with pytest.raises(ValueError, match=f"{draft_size:,}"):
-        specdec.ModelPair(*uniform, tokenizer=tokenizer)
+    with pytest.raises(ValueError, match=f"{draft_size:,}.*share one vocabulary"):
+        specdec.ModelPair(uniform(target_size), uniform(draft_size), tokenizer)
 
 
-def test_an_empty_prompt_starts_from_the_tokenizers_first_token():
-    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=TOKENIZER)
+def test_a_prompt_in_memory_may_be_empty_and_holds_whole_characters():
+    pair = specdec.ModelPair(uniform(SIZE), tokenizer=TOKENIZER)
     assert pair.encode("") == [TOKENIZER.eos_token_id]
+    with pytest.raises(ValueError, match="half a character"):
+        pair.encode("\ud83d hi")
 
 
-def test_end_of_sequence_comes_from_tokenizer_and_generation_settings():
+@pytest.mark.parametrize(("ids", "ends"), [([5, 6], {0, 5, 6}), (-1, {0})])
+def test_texts_end_with_what_tokenizer_and_generation_settings_say(ids, ends):
+    """A negative id ends none."""
     model = tiny_model("llama", vocab_size=SIZE)
-    model.generation_config.eos_token_id = [5, 6]
-    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0, 5, 6}
+    model.generation_config.eos_token_id = ids
+    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == ends
 
 
 @pytest.mark.parametrize("ids", [[[1, 2]], "</s>", True, 2.5, [1, "x"], {"a": 1}, [None]], ids=repr)
@@ -116,12 +123,6 @@ def test_a_configuration_whose_end_of_text_is_none_is_named(folders, tmp_path, i
     change_config(tmp_path / "bad", eos_token_id=ids)
     with pytest.raises(ValueError, match=r"config.json.*eos_token_id"):
         specdec.load_pair(tmp_path / "bad")
-
-
-def test_a_negative_id_ends_no_text():
-    model = tiny_model("llama", vocab_size=SIZE)
-    model.generation_config.eos_token_id = -1
-    assert specdec.ModelPair(model, tokenizer=TOKENIZER).eos_ids == {0}
 
 
 LETTERS = {"a": 0, "b": 1, "c": 2, "<unk>": 3}
@@ -181,16 +182,15 @@ def test_tokens_added_beyond_the_models_logits_are_refused_in_lists_and_texts_al
 
 @pytest.mark.parametrize(("target", "draft"), [(10, 9), (2, 2)])
 def test_words_that_a_model_can_not_score_are_another_vocabulary(target, draft):
-    uniform = [MarkovModel(torch.full((size,), 1 / size)) for size in (target, draft)]
     with pytest.raises(ValueError, match="share one vocabulary"):
-        specdec.ModelPair(*uniform, tokenizer_with_gaps())
+        specdec.ModelPair(uniform(target), uniform(draft), tokenizer_with_gaps())
 
 
 def test_a_tokenizer_whose_texts_could_never_end_is_named():
     tokenizer = tokenizer_with_gaps(end=4)
     tokenizer.add_special_tokens({"eos_token": "<end>"})
     with pytest.raises(ValueError, match=r"'<end>', id 5, but the target scores 5"):
-        specdec.ModelPair(MarkovModel(torch.full((5,), 1 / 5)), tokenizer=tokenizer)
+        specdec.ModelPair(uniform(5), tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize("missing", ["nowhere/at-all", "./no such folder"])
@@ -225,12 +225,6 @@ def test_remote_code_is_never_run(folders, tmp_path):
 def test_what_is_no_model_is_named(model):
     with pytest.raises(ValueError, match="no model to decode with"):
         specdec.ModelPair(model)
-
-
-def test_half_a_character_in_a_prompt_is_named():
-    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=TOKENIZER)
-    with pytest.raises(ValueError, match="half a character"):
-        pair.encode("\ud83d hi")
 
 
 def change_config(folder, **changes):
@@ -284,10 +278,9 @@ def test_entries_that_make_no_sense_are_named_or_ignored_as_the_model_does(tmp_p
 
 @pytest.mark.parametrize("value", ["w1", 5, {}, transformers.PreTrainedTokenizerFast], ids=str)
 def test_what_is_no_tokenizer_is_named(value):
-    model = MarkovModel(torch.full((SIZE,), 1 / SIZE))
     for tokenizer, its_own in ((value, None), (TOKENIZER, value)):
         with pytest.raises(ValueError, match="no tokenizer of a language model"):
-            specdec.ModelPair(model, model, tokenizer, its_own)
+            specdec.ModelPair(uniform(SIZE), uniform(SIZE), tokenizer, its_own)
 
 
 def test_a_folder_whose_tokenizer_is_of_two_parts_is_refused(folders, tmp_path):
@@ -315,7 +308,7 @@ def test_a_tokenizer_that_panics_is_named_and_what_ends_a_program_is_not_held_ba
     class PanicException(BaseException):
         """As Rust's panics arrive in Python."""
 
-    pair = specdec.ModelPair(MarkovModel(torch.full((SIZE,), 1 / SIZE)), tokenizer=byte_level_tokenizer())
+    pair = specdec.ModelPair(uniform(SIZE), tokenizer=byte_level_tokenizer())
     for raised, seen in ((PanicException, ValueError), (KeyboardInterrupt, KeyboardInterrupt)):
 
         def fails(*_, raised=raised, **__):

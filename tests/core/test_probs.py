@@ -18,8 +18,9 @@ def test_temperature_divides_the_logits():
     assert torch.allclose(probs(logits, temperature=0.5), torch.softmax(logits * 2, -1))
 
 
-def test_temperature_zero_is_a_one_hot_at_the_first_argmax():
+def test_temperature_zero_is_a_one_hot_at_the_first_argmax_and_nearly_zero_is_one_too():
     assert probs([1.0, 3.0, 3.0], temperature=0).tolist() == [0, 1, 0]
+    assert probs([0.0, 3.0, 1.0], temperature=1e-46).tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("temperature", [1e-30, 1e-6, 100.0])
@@ -65,13 +66,6 @@ def test_minus_infinity_is_probability_zero():
     assert probs([0.0, -math.inf])[1] == 0
 
 
-@pytest.mark.parametrize("bad", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]])
-@pytest.mark.parametrize("temperature", [0, 1.0])
-def test_broken_logits_are_an_error(bad, temperature):
-    with pytest.raises(ValueError, match="logits"):
-        probs(bad, temperature=temperature)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("place", [0, 1, 4097, 9999])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -79,8 +73,9 @@ def test_broken_logits_are_an_error(bad, temperature):
 def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, temperature):
     logits = torch.zeros(2, 10_000, dtype=dtype)
     logits[1, place] = bad
-    with pytest.raises(ValueError, match="logits"):
-        log_probs(logits, Sampling(temperature))
+    for broken in (logits, logits.new_full((1, 2), -math.inf)):
+        with pytest.raises(ValueError, match="logits"):
+            log_probs(broken, Sampling(temperature))
 
 
 @pytest.mark.parametrize(
@@ -101,13 +96,9 @@ def test_settings_out_of_range_are_named(settings, named):
         Sampling(**settings)
 
 
-def test_residual_is_the_normalised_excess():
+def test_residual_is_the_normalised_excess_or_the_distribution_itself():
     p, q = torch.tensor([0.1, 0.5, 0.4]), torch.tensor([0.6, 0.3, 0.1])
     assert torch.allclose(residual(p, q), torch.tensor([0.0, 0.4, 0.6]))
-
-
-def test_residual_of_equal_distributions_is_the_distribution():
-    p = torch.tensor([0.25, 0.75])
     assert torch.equal(residual(p, p), p)
 
 
@@ -121,10 +112,6 @@ def test_weights_of_a_race_are_the_weights_of_the_distribution(dtype, temperatur
     sampling = Sampling(temperature)
     from_weights = torch.log_softmax(log_weights(logits, sampling), -1)
     assert torch.equal(from_weights, log_probs(logits, sampling))
-
-
-def test_a_temperature_below_the_smallest_float_is_greedy_in_effect():
-    assert probs([0.0, 3.0, 1.0], temperature=1e-46).tolist() == [0, 1, 0]
 
 
 def test_what_is_clear_is_taken_for_a_number():

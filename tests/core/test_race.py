@@ -35,10 +35,6 @@ def splitmix64(state, count):
     return out
 
 
-def test_splitmix64_matches_its_published_first_outputs():
-    assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
-
-
 def test_tensor_noise_equals_scalar_noise():
     rows = log_exponentials(11, [0, 5, 1000], 7)
     for row, position in zip(rows, [0, 5, 1000], strict=True):
@@ -48,6 +44,8 @@ def test_tensor_noise_equals_scalar_noise():
 
 
 def test_noise_of_one_position_is_a_run_of_splitmix64():
+    """The generator's first outputs are the published ones."""
+    assert splitmix64(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
     u = [((bits >> 11) + 0.5) * 2.0**-53 for bits in splitmix64(key_of(3, Stream.RACE, 9), 5)]
     assert log_exponentials(3, [9], 5)[0].exp().tolist() == pytest.approx(-np.log1p(-np.array(u)), rel=1e-12)
 
@@ -89,11 +87,9 @@ def sparse_races_differ(vocab_size=20_000):
     return differ
 
 
-def test_sparse_races_have_the_arrivals_of_whole_ones():
+def test_sparse_races_have_the_arrivals_of_whole_ones(monkeypatch):
+    """The control looks at too few tokens."""
     assert sparse_races_differ() == 0
-
-
-def test_sparse_races_that_look_at_too_few_tokens_are_noticed(monkeypatch):
     monkeypatch.setattr(sparse_race, "_SLACK", -3.0)
     assert sparse_races_differ() > 3
 
@@ -166,16 +162,13 @@ def test_races_of_a_run_are_those_of_their_positions(positions):
         races.forget(position)
 
 
-@pytest.mark.parametrize("seed", [0, 2**64 - 1])
-def test_seeds_of_64_bits_are_taken(seed):
-    assert checked_seed(seed) == seed
-    assert torch.isfinite(log_exponentials(seed, [0], 3)).all()
-
-
-@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", True])
-def test_other_seeds_are_named(seed):
+@pytest.mark.parametrize("wrong", [-1, 2**64, 1.5, "1", True])
+def test_seeds_of_64_bits_are_taken_and_others_are_named(wrong):
+    for seed in (0, 2**64 - 1):
+        assert checked_seed(seed) == seed
+        assert torch.isfinite(log_exponentials(seed, [0], 3)).all()
     with pytest.raises(ValueError, match="seed = "):
-        checked_seed(seed)
+        checked_seed(wrong)
 
 
 def test_derived_seeds_differ_by_prompt_and_are_seeds():

@@ -38,54 +38,25 @@ def test_the_index_names_every_recorded_run_and_nothing_else():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_is_small_and_one_line_says_where_to_look(name):
+def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_and_seed(pair, name):
+    run = load(name)
+    settings = {"max_new_tokens": run.max_new_tokens, "seed": run.seed}
+    tree = specdec.Topology(run.paths)
+    again = specdec.generate(pair, run.prompt, method=run.method, topology=tree, **settings)
+    plain = specdec.generate(pair, run.prompt, method="ar", **settings)
+    assert (again.text, again.token_ids) == (run.text, run.token_ids)
+    assert tokens_of(run.baseline) == tokens_of(plain.rounds)
+    assert run.method != "ersd" or plain.text == run.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_recorded(name):
+    run, entry = load(name), ENTRIES[name]
     assert (traces.FOLDER / f"{name}.json").stat().st_size < record.MOST_BYTES
-    entry = ENTRIES[name]
     assert 0 < len(entry["look"]) < 120
     assert len(entry["title"]) < 80
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_holds_no_path_of_the_machine_that_recorded_it(name):
-    run = load(name)
     assert (run.target, run.draft) == ("tiny/target", "tiny/draft")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_is_what_the_decoder_decodes(pair, name):
-    run = load(name)
-    again = specdec.generate(
-        pair,
-        run.prompt,
-        method=run.method,
-        topology=specdec.Topology(run.paths),
-        max_new_tokens=run.max_new_tokens,
-        seed=run.seed,
-    )
-    assert again.text == run.text
-    assert again.token_ids == run.token_ids
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if load(name).method == "ersd"])
-def test_an_ersd_run_is_autoregressive_decoding_with_the_same_seed(pair, name):
-    run = load(name)
-    plain = specdec.generate(pair, run.prompt, method="ar", max_new_tokens=run.max_new_tokens, seed=run.seed)
-    assert plain.text == run.text
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_has_a_measured_baseline_of_its_prompt_and_seed(pair, name):
-    run = load(name)
-    plain = specdec.generate(pair, run.prompt, method="ar", max_new_tokens=run.max_new_tokens, seed=run.seed)
-    assert tokens_of(run.baseline) == tokens_of(plain.rounds)
     assert all(timing.decoding_seconds(round) > 0 for round in run.baseline)
-    if run.method == "ersd":
-        assert "".join(round.text for round in run.baseline) == run.text
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_round_of_a_run_and_of_its_baseline_is_timed_in_every_repeat(name):
-    run = load(name)
     assert len(run.timings) >= timing.LEAST
     for repeat in run.timings:
         assert (len(repeat.run), len(repeat.plain)) == (len(run.rounds), len(run.baseline))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import typing
 
 import pytest
 import torch
 
 import specdec
-from specdec import theory
-from specdec.methods import METHODS
+from specdec import theory, trace
+from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.race import PositionNoise, Races, RoundNoise, derived_seed, with_replacement
 from specdec.stats import acceptance_by_index, index_counts
@@ -210,6 +211,13 @@ def test_a_law_of_one_token_is_drawn_again_and_again():
     assert cold == [4, 4, 4]
 
 
-def test_the_catalogue_says_on_which_noise_each_method_drafts():
+def test_the_catalogue_promises_what_the_papers_do_and_tells_methods_apart():
+    entries = METHODS.values()
+    assert typing.get_args(trace.Method) == tuple(METHODS)
+    for name in ("mark", "dash", "name"):
+        assert len({getattr(entry, name) for entry in entries}) == len(METHODS)
+    assert {*METHODS} - {*DRAFTING} == {"ar"}
+    assert all(entry.lossless for entry in entries)
+    assert {method for method, entry in METHODS.items() if entry.drafter_invariant} == {"ar", "ersd"}
     assert {method for method, entry in METHODS.items() if entry.independent} == {"specinfer", "spectr"}
     assert {method for method, entry in METHODS.items() if entry.noise is RoundNoise} == {"traversal"}

@@ -16,25 +16,26 @@ from tests.helpers.choice import law_by_choice
 from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, distance, markov_pair
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
-TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
+TOPOLOGIES = [simple(), sequence(2), batch(2), batch(3), TREE]
 
 # ---------------------------------------------------------------- by enumeration, over several rounds
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
-@pytest.mark.parametrize("rule", OTHER_RULES)
-def test_a_rule_has_the_targets_joint_law_by_enumeration(rule, topology, monkeypatch):
+@pytest.mark.parametrize("rule", ["gsd", *OTHER_RULES])
+def test_a_rule_has_the_targets_joint_distribution_by_enumeration(rule, topology, monkeypatch):
     """Two tokens, three where one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
-    law = law_by_choice(rule, pair, topology, length, monkeypatch)
-    assert distance(law, joint_distribution(pair.target, [0], length)) < 1e-12
+    found = law_by_choice(rule, pair, topology, length, monkeypatch)
+    assert distance(found, joint_distribution(pair.target, [0], length)) < 1e-12
 
 
-def test_enumeration_catches_k_seq_without_its_threshold(monkeypatch):
-    pair = markov_pair(3, seed=1)
-    law = law_by_choice("spectr", pair, batch(2), 2, monkeypatch, FAULTS["no-threshold"].verifier)
-    assert distance(law, joint_distribution(pair.target, [0], 2)) > 1e-3
+@pytest.mark.parametrize("fault", ["kept-target", "kept-draft", "no-threshold"])
+def test_enumeration_catches_a_verifier_without_one_of_its_parts(fault, monkeypatch):
+    pair, (rule, verifier) = markov_pair(3, seed=1), (FAULTS[fault].method, FAULTS[fault].verifier)
+    found = law_by_choice(rule, pair, batch(2), 2, monkeypatch, verifier)
+    assert distance(found, joint_distribution(pair.target, [0], 2)) > 1e-3
 
 
 # ---------------------------------------------------------------- whole decodes, by χ²

@@ -8,15 +8,17 @@ import re
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 
 import pytest
 
 import specdec
 from specdec import loading, waiting
 from specdec.__main__ import main
+from specdec.commands import columns
 from specdec.models.progress import Progress
 from specdec.terminal import command
-from specdec.terminal.printing import columns, harmless, in_colours, painted
+from specdec.terminal.printing import harmless, in_colours, painted
 from specdec.trace import Generation, Token
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
@@ -195,7 +197,9 @@ def test_text_can_t_command_the_terminal():
 
 
 def test_columns_are_as_wide_as_what_they_hold():
-    assert columns([["", "a"], ["row", "10.5"]]) == "        a\nrow  10.5"
+    rows = [["", "a"], ["row", "10.5"]]
+    assert columns(rows) == "        a\nrow  10.5"
+    assert columns(rows, markdown=True) == "|     |    a |\n| --- | ---- |\n| row | 10.5 |"
 
 
 def test_waiting_is_told_when_it_is_long(monkeypatch, capsys):
@@ -208,7 +212,7 @@ def test_waiting_is_told_when_it_is_long(monkeypatch, capsys):
 
 
 def test_loading_says_how_far_it_is(monkeypatch, capsys):
-    def slow(target, draft, report):
+    def slow(target, report):
         report(Progress("fetching", target, 1, 4))
         waited.wait(5)
 
@@ -216,7 +220,7 @@ def test_loading_says_how_far_it_is(monkeypatch, capsys):
     monkeypatch.setattr(loading, "load_pair", slow)
     monkeypatch.setattr(waiting, "PATIENCE", 0.05)
     threading.Timer(0.5, waited.set).start()
-    loading.load_told("some/model", None)
+    loading.load_with_progress(Namespace(target="some/model"))
     assert capsys.readouterr().err == "fetching some/model, 25% ...\n"
 
 

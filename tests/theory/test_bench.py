@@ -173,8 +173,8 @@ def test_turns_rotate_and_samples_stay_in_the_order_of_jobs():
 
 
 def test_the_fastest_of_a_trial_is_taken():
-    each = [contestant("slow", 2.0, []), contestant("fast", 0.5, [])]
-    best, rates = fastest(each, [Workload([0], 0, 10)])
+    each = {name: contestant(name, seconds, [])[2:] for name, seconds in (("slow", 2.0), ("fast", 0.5))}
+    best, rates = fastest("specdec", each, [Workload([0], 0, 10)])
     assert best.name == "fast"
     assert rates == {"slow": 5.0, "fast": 20.0}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -29,15 +29,7 @@ from specdec.topology import batch
 from specdec.verify import verify_ersd
 from tests.helpers.laws import FALSE_ALARM, chi_square_p_value
 
-METHODS = ["greedy_rejection", "poisson_functional"]
-ENCODE = {
-    "greedy_rejection": channel.greedy_rejection_encode,
-    "poisson_functional": channel.poisson_functional_encode,
-}
-DECODE = {
-    "greedy_rejection": channel.greedy_rejection_decode,
-    "poisson_functional": channel.poisson_functional_decode,
-}
+METHODS, ENCODE, DECODE = channel.METHODS, channel.ENCODERS, channel.DECODERS
 P, Q = (0.1, 0.45, 0.05, 0.3, 0.1), (0.4, 0.1, 0.3, 0.1, 0.1)
 EXTREME = ((0.01, 0.99), (0.99, 0.01))
 
@@ -80,16 +72,6 @@ def test_samples_have_the_law_p(method):
     samples = [(message.token_id,) for message in messages(method)]
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
-
-
-def test_greedy_rejection_index_has_its_law_and_not_that_without_replacement():
-    """χ², false alarm 1e-6."""
-    laws = index_distributions(P, Q, "greedy_rejection", 64)
-    indices = [(message.index,) for message in messages("greedy_rejection")]
-    assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
-    within = [(index,) for (index,) in indices if index < 5]
-    without = {(i,): float(x) for i, x in enumerate(laws.without_replacement)}
-    assert chi_square_p_value(within, without) < FALSE_ALARM
 
 
 def test_poisson_functional_index_has_ersds_law():
@@ -166,11 +148,15 @@ def poisson_process_index(rng, p, q):
     raise AssertionError
 
 
-def test_poisson_functional_law_with_replacement_is_a_mixture_of_geometric_ones():
-    """χ² against 6,000 simulated processes, false alarm 1e-6; the law without replacement fails it."""
+@pytest.mark.parametrize("method", METHODS)
+def test_an_index_with_replacement_has_its_distribution_and_not_that_without(method):
+    """χ², false alarm 1e-6, for the Poisson representation of 6,000 simulated processes."""
     rng = np.random.default_rng(2)
-    laws = index_distributions(P, Q, "poisson_functional", 400)
-    indices = [(poisson_process_index(rng, np.array(P), np.array(Q)),) for _ in range(6000)]
+    laws = index_distributions(P, Q, method, 400)
+    if method == "greedy_rejection":
+        indices = [(message.index,) for message in messages(method)]
+    else:
+        indices = [(poisson_process_index(rng, np.array(P), np.array(Q)),) for _ in range(6000)]
     assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
     within = [(index,) for (index,) in indices if index < 5]
     without = {(i,): float(x) for i, x in enumerate(laws.without_replacement)}
@@ -179,11 +165,7 @@ def test_poisson_functional_law_with_replacement_is_a_mixture_of_geometric_ones(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_only_the_law_with_replacement_has_an_entropy_of_at_least_kl(method):
-    bound = {
-        "greedy_rejection": theory.greedy_rejection_entropy_bound,
-        "poisson_functional": theory.pfr_entropy_bound,
-    }[method]
-    rng = np.random.default_rng(3)
+    bound, rng = simulation._BOUND[method], np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
         laws = index_distributions(p, q, method)
@@ -238,13 +220,10 @@ def test_elias_gamma_gives_the_indices_back_for_the_bits_it_says(indices):
     assert len(bits) == sum(2 * ((index + 1).bit_length() - 1) + 1 for index in indices)
 
 
-def test_elias_gamma_by_hand_and_its_mistakes():
+def test_elias_gamma_by_hand_and_in_linear_time():
     assert channel.encode_elias_gamma([0, 1, 2, 3]) == "1" + "010" + "011" + "00100"
-    with pytest.raises(ValueError, match="index = -1"):
-        channel.encode_elias_gamma([-1])
-    for bits in ("0", "10", "001", "1x"):
-        with pytest.raises(ValueError, match="bits"):
-            channel.decode_elias_gamma(bits)
+    many = [5] * 200_000
+    assert channel.decode_elias_gamma(channel.encode_elias_gamma(many)) == many
 
 
 def test_zipf_law_is_a_law_with_the_mass_beyond_it_left_out():
@@ -286,27 +265,32 @@ def test_a_sentence_has_a_pair_of_distributions_for_each_token():
         assert all(p[position, token] > 0 for position, token in enumerate(sent.token_ids))
 
 
-@pytest.mark.parametrize("encode", ENCODE.values())
-def test_encoders_name_what_cannot_be_sent(encode):
-    with pytest.raises(ValueError, match=r"q\[1\] is 0 where p is 0\.5"):
-        encode([0.5, 0.5], [1.0, 0.0], 1)
-    with pytest.raises(ValueError, match="p is not a distribution"):
-        encode([0.5, 0.4], [0.5, 0.5], 1)
-    with pytest.raises(ValueError, match=r"p has shape \(1, 2\)"):
-        encode([[0.5, 0.5]], [0.5, 0.5], 1)
+HALF = [0.5, 0.5]
+GREEDY, POISSON = ENCODE.values()
+MISTAKES = [
+    *((partial(encode, HALF, [1.0, 0.0], 1), r"q\[1\] is 0 where p is 0\.5") for encode in (GREEDY, POISSON)),
+    *((partial(encode, [0.5, 0.4], HALF, 1), "p is not a distribution") for encode in (GREEDY, POISSON)),
+    *((partial(encode, [HALF], HALF, 1), r"p has shape \(1, 2\)") for encode in (GREEDY, POISSON)),
+    # what q lacks is named before its price
+    *((partial(transmit, HALF, [1, 0], 1, m, count=3), r"q\[1\] is 0 where p is 0\.5") for m in METHODS),
+    (partial(channel.greedy_rejection_decode, -1, Q, 1), "index = -1"),
+    (partial(channel.poisson_functional_decode, 5, Q, 1), "index = 5, but the race under q has 5 arrivals"),
+    (partial(transmit, P, Q, 1, "gsd", count=1), "method = 'gsd' is none of greedy_rejection"),
+    (partial(transmit, P, Q, 1, "greedy_rejection"), r"p has shape \(5,\); \[messages, n\] is needed"),
+    (partial(encode_indices, [0], [0.9, 0.9]), r"distribution = .* is no list of probabilities"),
+    *((partial(zipf_distribution, kl), "kl = ") for kl in (math.inf, math.nan, -1.0, None)),
+    (partial(TunstallCode, [1.0], 3), "one symbol"),
+    (partial(TunstallCode, HALF, -1), "k = -1"),
+    (partial(channel.encode_elias_gamma, [-1]), "index = -1"),
+    *((partial(channel.decode_elias_gamma, bits), "bits") for bits in ("0", "10", "001", "1x", None)),
+    (partial(channel.decode_elias_gamma, "0" * 32 + "1" + "0" * 31 + "1"), "beyond"),
+]
 
 
-def test_other_mistakes_are_named():
-    with pytest.raises(ValueError, match="index = -1"):
-        channel.greedy_rejection_decode(-1, Q, 1)
-    with pytest.raises(ValueError, match="index = 5, but the race under q has 5 arrivals"):
-        channel.poisson_functional_decode(5, Q, 1)
-    with pytest.raises(ValueError, match="method = 'gsd' is none of greedy_rejection"):
-        transmit(P, Q, 1, "gsd", count=1)
-    with pytest.raises(ValueError, match=r"p has shape \(5,\); \[messages, n\] is needed"):
-        transmit(P, Q, 1, "greedy_rejection")
-    with pytest.raises(ValueError, match=r"distribution = .* is no list of probabilities"):
-        encode_indices([0], [0.9, 0.9])
+@pytest.mark.parametrize(("use", "message"), MISTAKES)
+def test_mistakes_are_named(use, message):
+    with pytest.raises(ValueError, match=message):
+        use()
 
 
 # Tunstall codes
@@ -372,7 +356,8 @@ def test_tunstall_rate_falls_towards_the_entropy_and_never_below():
 
 def test_tunstall_measured_rate_is_the_stated_one():
     """40,000 symbols; within 5.5 standard errors of the phrase length."""
-    law, code = [0.6, 0.2, 0.1, 0.1], TunstallCode([0.6, 0.2, 0.1, 0.1], 300)
+    law = [0.6, 0.2, 0.1, 0.1]
+    code = TunstallCode(law, 300)
     symbols = np.random.default_rng(6).choice(4, 40_000, p=law).tolist()
     bits = code.encode(symbols)
     assert code.decode(bits) == symbols
@@ -393,10 +378,6 @@ def test_tunstall_names_what_it_cannot_code():
             code.decode(bits)
     with pytest.raises(ValueError, match="codeword 15 is not below 9"):
         code.decode("1" + "1111")
-    with pytest.raises(ValueError, match="one symbol"):
-        TunstallCode([1.0], 3)
-    with pytest.raises(ValueError, match="k = -1"):
-        TunstallCode([0.5, 0.5], -1)
 
 
 # The report
@@ -422,7 +403,7 @@ def test_the_reports_tunstall_rates_fall_towards_the_entropy():
         assert rate.measured == pytest.approx(rate.rate, rel=0.05)
 
 
-def test_the_report_is_a_table_of_all_pairs_and_codes(capsys):
+def test_the_command_prints_a_table_of_all_pairs_and_codes(capsys):
     channel_report.main(["--messages", "20", "--symbols", "200"])
     text = capsys.readouterr().out
     assert all(name in text for name in (*channel_report.PAIRS, *METHODS))
@@ -467,27 +448,6 @@ def test_another_law_is_noticed():
     sent = encode_indices([3, 1, 2, 0, 1] * 9, [0.4, 0.3, 0.2, 0.1])
     with pytest.raises(ValueError, match="another distribution"):
         decode_indices(sent, 45, [0.1, 0.2, 0.3, 0.4])
-
-
-def test_elias_gamma_is_read_in_linear_time_and_up_to_the_largest_index():
-    many = [5] * 200_000
-    assert channel.decode_elias_gamma(channel.encode_elias_gamma(many)) == many
-    with pytest.raises(ValueError, match="beyond"):
-        channel.decode_elias_gamma("0" * 32 + "1" + "0" * 31 + "1")
-    with pytest.raises(ValueError, match="bits"):
-        channel.decode_elias_gamma(None)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_support_that_the_draft_lacks_is_named_before_its_price(method):
-    with pytest.raises(ValueError, match=r"q\[1\] is 0 where p is 0\.5"):
-        transmit([0.5, 0.5], [1, 0], 1, method, count=3)
-
-
-@pytest.mark.parametrize("kl", [math.inf, math.nan, -1.0, None])
-def test_zipf_law_names_what_is_no_divergence(kl):
-    with pytest.raises(ValueError, match="kl = "):
-        zipf_distribution(kl)
 
 
 def test_a_proposal_that_never_comes_is_given_up(monkeypatch):
@@ -589,22 +549,18 @@ def test_indices_come_in_any_container(indices):
     assert channel.encode_elias_gamma(indices) == "0101"
 
 
-@pytest.mark.parametrize("method", [[], None, np.array(["greedy_rejection"] * 2), {}])
-def test_what_is_no_method_is_named(method):
-    for use in (lambda: index_distributions(P, Q, method), lambda: transmit(P, Q, 0, method, count=1)):
-        with pytest.raises(ValueError, match=r"^method = "):
-            use()
-
-
-@pytest.mark.parametrize("count", [10**30, 2**70, 0, 1.5, "3"])
-def test_counts_that_no_memory_holds_are_named(count):
-    for use in (
-        lambda: index_distributions(P, Q, "greedy_rejection", count),
-        lambda: transmit(P, Q, 0, "greedy_rejection", count=count),
-        lambda: zipf_distribution(1.0, count),
-    ):
-        with pytest.raises(ValueError, match=r"^(count|size) = "):
-            use()
+@pytest.mark.parametrize("wrong", [[], None, np.array(["greedy_rejection"] * 2), {}, 10**30, 0, 1.5, "3"])
+def test_methods_and_counts_that_are_none_are_named(wrong):
+    uses = {"method": [lambda: index_distributions(P, Q, wrong), lambda: transmit(P, Q, 0, wrong, count=1)]}
+    uses["(count|size)"] = [
+        lambda: index_distributions(P, Q, "greedy_rejection", wrong),
+        lambda: transmit(P, Q, 0, "greedy_rejection", count=[] if wrong is None else wrong),
+        lambda: zipf_distribution(1.0, wrong),
+    ]
+    for name, each in uses.items():
+        for use in each:
+            with pytest.raises(ValueError, match=rf"^{name} = "):
+                use()
 
 
 @pytest.mark.parametrize("method", METHODS)

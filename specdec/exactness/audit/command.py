@@ -14,7 +14,7 @@ from specdec.commands import Parser
 from specdec.exactness.audit import engines
 from specdec.exactness.audit.report import Report, saved
 from specdec.exactness.audit.run import audit
-from specdec.loading import load_told
+from specdec.loading import load_with_progress
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     if asked.json:
         saved(asked.json)  # raises now what would otherwise end the command after hours
-    pair = load_told(asked.target or (None if asked.draft else "stories"), asked.draft)
+    pair = load_with_progress(asked, "stories")
     return max(_audited(name, pair, asked) for name in asked.engine)
 
 
