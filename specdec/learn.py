@@ -8,6 +8,7 @@ drawn. The hazards learn to predict which child would have been accepted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -155,17 +156,8 @@ def _texts(
     """Texts of the target: the token ids of prompt and text, and the index where the text begins."""
     done = number = 0
     while done < tokens:
-        g = generate(
-            pair,
-            prompts[number % len(prompts)],
-            method="ersd",
-            topology=sequence(4),
-            max_new_tokens=_TEXT,
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            seed=derived_seed(seed, number),
-        )
+        prompt, own = prompts[number % len(prompts)], derived_seed(seed, number)
+        g = generate(pair, prompt, topology=sequence(4), max_new_tokens=_TEXT, seed=own, **asdict(sampling))
         done, number = done + len(g.token_ids), number + 1
         yield [*g.prompt_ids, *g.token_ids], len(g.prompt_ids)
 

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from specdec.topology import Path, Topology
-from specdec.trace import Node, Round
+from specdec.trace import Round
 
 
-@dataclass(frozen=True, slots=True)
-class IndexAcceptance:
+class _Rate:
+    accepted: int
+    offered: int
+
+    @property
+    def rate(self) -> float:
+        """accepted / offered; NaN if nothing was offered."""
+        return self.accepted / self.offered if self.offered else math.nan
+
+
+@dataclass(frozen=True)
+class IndexAcceptance(_Rate):
     """How often the child with one index was the accepted one.
 
     offered: number of verified nodes with such a child. accepted: number of nodes that accepted it. Hence
@@ -29,11 +39,6 @@ class IndexAcceptance:
     child_index: int
     accepted: int
     offered: int
-
-    @property
-    def rate(self) -> float:
-        """accepted / offered; NaN if nothing was offered."""
-        return self.accepted / self.offered if self.offered else math.nan
 
     def interval(self, z: float = 1.96) -> tuple[float, float]:
         """Wilson's score interval of the rate, 95% by default; (0, 1) if nothing was offered.
@@ -51,13 +56,11 @@ class IndexAcceptance:
 
 def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
     """Acceptance by child index over all verified nodes, from index 0 to the largest that was offered."""
-    offered: dict[int, int] = {}
-    accepted: dict[int, int] = {}
+    offered, accepted = Counter[int](), Counter[int]()
     for round in rounds:
-        for node in _decided(round):
-            index = node.path[-1]
-            offered[index] = offered.get(index, 0) + 1
-            accepted[index] = accepted.get(index, 0) + (node.status == "accepted")
+        for _, taken, children in _verified(round):
+            offered.update(range(children))
+            accepted.update(() if taken is None else (taken,))
     return [IndexAcceptance(index, accepted[index], offered[index]) for index in sorted(offered)]
 
 
@@ -91,8 +94,8 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     return IndexCounts(*([count[index] for index in range(size)] for count in (offered, reached, accepted)))
 
 
-@dataclass(frozen=True, slots=True)
-class DepthAcceptance:
+@dataclass(frozen=True)
+class DepthAcceptance(_Rate):
     """How often a token was accepted at one depth of the tree.
 
     depth: 1 for the children of the root. offered: rounds that came so far, all tokens above accepted, and
@@ -103,11 +106,6 @@ class DepthAcceptance:
     depth: int
     accepted: int
     offered: int
-
-    @property
-    def rate(self) -> float:
-        """accepted / offered; NaN if nothing was offered."""
-        return self.accepted / self.offered if self.offered else math.nan
 
 
 def acceptance_by_depth(rounds: Iterable[Round]) -> list[DepthAcceptance]:
@@ -120,26 +118,21 @@ def acceptance_by_depth(rounds: Iterable[Round]) -> list[DepthAcceptance]:
     return [DepthAcceptance(depth, accepted[depth], offered[depth]) for depth in sorted(offered)]
 
 
-def _decided(round: Round) -> Iterator[Node]:
-    """The children of the root and of accepted nodes, without those of a node that ended the text.
-
-    Traversal verification also tests nodes below rejected ones; these do not count.
-    """
-    accepted: set[Path] = {()}
-    for node in round.nodes:
-        if node.status != "unvisited" and node.path[:-1] in accepted:
-            yield node
-        if node.status == "accepted":
-            accepted.add(node.path)
-
-
 def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
-    """The verified nodes with children: path, index of the accepted child, and number of drafted children."""
+    """The verified nodes with children: path, index of the accepted child, and number of drafted children.
+
+    These are the root and accepted nodes, without a node that ended the text. Traversal verification also
+    tests nodes below rejected ones; these do not count.
+    """
     nodes: dict[Path, tuple[int | None, int]] = {}
-    for node in _decided(round):
-        parent, index = node.path[:-1], node.path[-1]
-        taken, children = nodes.get(parent, (None, 0))
-        nodes[parent] = (index if node.status == "accepted" else taken, children + 1)
+    verified: set[Path] = {()}
+    for node in round.nodes:
+        parent, accepted = node.path[:-1], node.status == "accepted"
+        if node.status != "unvisited" and parent in verified:
+            taken, children = nodes.get(parent, (None, 0))
+            nodes[parent] = (node.path[-1] if accepted else taken, children + 1)
+        if accepted:
+            verified.add(node.path)
     return ((parent, taken, children) for parent, (taken, children) in nodes.items())
 
 

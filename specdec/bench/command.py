@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -20,7 +21,7 @@ from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
 from specdec.bench.openvino import folders
 from specdec.bench.profile import profile
-from specdec.bench.report import mean_load, profile_table, rows, table
+from specdec.bench.report import profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
 from specdec.commands import Parser, to_write, write_json
@@ -129,7 +130,7 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     result = {
         "machine": machine(device)
         | ({} if field.openvino is None else versions("openvino"))
-        | {"load": mean_load(loads)},
+        | {"load": fmean(loads)},
         "pair": about,
         "settings": settings,
         "tried": tried,

@@ -4,7 +4,7 @@ medians, and ratios are of pairs."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,8 +103,9 @@ def profile_table(profiles: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    stages = row["ms_per_round"]
-    name = row["name"] if row["drafted"] is None or "auto" not in row["name"] else _auto_name(row)
+    stages, name = row["ms_per_round"], row["name"]
+    if name.endswith("auto") and row["drafted"] is not None:
+        name = f"{name} ({row['drafted']} drafted)"
     return [
         name,
         f"{row['tokens_per_second']:.0f}",
@@ -117,21 +118,12 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _auto_name(row: Row) -> str:
-    return row["name"] if "autoregressive" in row["name"] else f"{row['name']} ({row['drafted']} drafted)"
-
-
 def _ratio(ratio: Mapping[str, float] | None) -> str:
     if ratio is None:
         return "-"
     if ratio["low"] != ratio["low"]:
         return f"{ratio['value']:.2f}"
     return f"{ratio['value']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
-
-
-def mean_load(loads: Sequence[float]) -> float:
-    """The mean of the machine's load averages during the run, which other work on the machine raises."""
-    return fmean(loads)
 
 
 class Ratio(NamedTuple):

@@ -20,7 +20,6 @@ from specdec.decoding.auto import choosing, drafting_models, finished, measuring
 from specdec.decoding.engine import Engine, RunSettings, verifier_of
 from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
 from specdec.methods import METHODS
-from specdec.models import Model
 from specdec.probs import Sampling
 from specdec.race import PositionNoise, checked_seed
 from specdec.text import prompt_text
@@ -238,7 +237,13 @@ def _chosen_topology(
         return Topology([])
     models = drafting_models(pair, settings)
     if settings.drafter is not None:
-        _check_fits_drafter(settings.method, topology)
+        entry = METHODS[settings.method]
+        if entry.independent or entry.noise is not PositionNoise:
+            raise ValueError(
+                f"method = {settings.method!r} draws from a draft model; give drafters 'gsd' or 'ersd'"
+            )
+        if not isinstance(topology, Topology | None):
+            raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")
     if isinstance(topology, str) and topology == "auto":
         return finished(choosing(pair, settings, at_once))
     topology = sequence(4) if topology is None else topology
@@ -249,21 +254,10 @@ def _chosen_topology(
             f"method = {settings.method!r}, but the tree's acceptance was learnt for "
             f"{topology.acceptance.method!r}: learn one for this method"
         )
-    _check_topology(models, topology)
-    return topology
-
-
-def _check_fits_drafter(method: Method, topology: Topology | ContextTree | str | None) -> None:
-    if METHODS[method].independent or METHODS[method].noise is not PositionNoise:
-        raise ValueError(f"method = {method!r} draws from a draft model; give drafters 'gsd' or 'ersd'")
-    if not isinstance(topology, Topology | None):
-        raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")
-
-
-def _check_topology(models: Sequence[Model], topology: Topology | ContextTree) -> None:
     for model in models:
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
+    return topology
 
 
 def _check_room(pair: ModelPair, prompt_length: int) -> None:

@@ -4,6 +4,6 @@ custom_generate    the function that `generate` calls: transformers' own loop, w
 arguments          the arguments of `generate`, and those that are refused by name
 processors         logits processors of transformers, at every node of a tree
 requests           a run for each row of a batch
-kept               wrapped models, stored with the model from one call to the next
+wrapped            wrapped models, stored with the model from one call to the next
 output             transformers' own output, with records and their acceptance
 """

@@ -19,10 +19,10 @@ from transformers.generation import BaseStreamer
 
 from specdec.drafters import NGram
 from specdec.ecosystem.arguments import UNASKED_TOKENS, check_supported, hand_over, prompts_of
-from specdec.ecosystem.kept import kept_pair
 from specdec.ecosystem.output import SpeculativeOutput
 from specdec.ecosystem.processors import check_processors
 from specdec.ecosystem.requests import Rows, Wanted
+from specdec.ecosystem.wrapped import wrapped_pair
 from specdec.race import checked_seed, derived_seed
 from specdec.topology import Topology, sequence
 
@@ -63,7 +63,7 @@ def custom_generate(
     check_supported(generation_config, model_kwargs, synced_gpus)
     prompts = prompts_of(input_ids, model_kwargs)
     drafting = _draft(method, assistant_model, draft, generation_config)
-    pair = kept_pair(model, drafting, _eos_ids(stopping_criteria), tokenizer, assistant_tokenizer)
+    pair = wrapped_pair(model, drafting, _eos_ids(stopping_criteria), tokenizer, assistant_tokenizer)
     check_processors(logits_processor, input_ids, pair.target.vocab_size, pair.eos_ids)
     limit = _limit(generation_config, pair.target.context_length, input_ids.shape[1])
     returns = generation_config.return_dict_in_generate

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -72,16 +73,6 @@ class KeptDraft(Residual):
 
     def remove_from_draft(self, token_id: int) -> None:
         """Does nothing; it should take the token out of q."""
-
-
-def kept_target(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """GSD with `KeptTarget`."""
-    return gsd.one_by_one(drafted, log_p, noise, KeptTarget)
-
-
-def kept_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """GSD with `KeptDraft`."""
-    return gsd.one_by_one(drafted, log_p, noise, KeptDraft)
 
 
 def shared_uniform(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
@@ -200,21 +191,11 @@ class _UncappedEnds(traversal.Remaining):
         return child
 
 
-def lost_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """SpecInfer's rule takes rejected tokens out of q, although its draws are with replacement."""
-    return gsd.one_by_one(drafted, log_p, noise, Residual)
-
-
-def no_threshold(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
-    """k-SEQ with the threshold 1 for any number of draws; 1 is right for a single draw only."""
-    return spectr.verify(drafted, log_p, noise, threshold=lambda p, q, n: 1.0)
-
-
 FAULTS = {
     fault.name: fault
     for fault in (
-        Fault("kept-target", "gsd", kept_target),
-        Fault("kept-draft", "gsd", kept_draft, siblings=True),
+        Fault("kept-target", "gsd", partial(gsd.one_by_one, residual=KeptTarget)),
+        Fault("kept-draft", "gsd", partial(gsd.one_by_one, residual=KeptDraft), siblings=True),
         Fault("shared-uniform", "gsd", shared_uniform, siblings=True),
         Fault("uniform-from-race", "gsd", uniform_from_race),
         Fault("residual-from-race", "gsd", residual_from_race),
@@ -225,8 +206,10 @@ FAULTS = {
         Fault("one-race", "ersd", one_race, length=2),
         Fault("one-test", "traversal", one_test),
         Fault("uncapped-end", "traversal", uncapped_end, length=2),
-        Fault("lost-draft", "specinfer", lost_draft, siblings=True),
-        Fault("no-threshold", "spectr", no_threshold, siblings=True),
+        # rejected tokens are taken out of q, although the draws are with replacement
+        Fault("lost-draft", "specinfer", gsd.verify, siblings=True),
+        # 1 is right for a single draw only
+        Fault("no-threshold", "spectr", partial(spectr.verify, threshold=lambda *_: 1.0), siblings=True),
     )
 }
 """All faults by name."""

@@ -6,6 +6,7 @@ wrong with an argument that is no distribution.
 """
 
 from specdec.theory.acceptance import (
+    Estimate,
     ersd_acceptance,
     ersd_acceptance_by_index,
     ersd_total_variation_bound,
@@ -37,7 +38,6 @@ from specdec.theory.divergences import (
     kl_divergence,
     total_variation,
 )
-from specdec.theory.estimate import Estimate
 from specdec.theory.several_drafts import optimal_acceptance, specinfer_acceptance, spectr_acceptance
 
 __all__ = [

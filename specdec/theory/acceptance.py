@@ -7,13 +7,31 @@ unless the target has tokens that the draft lacks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from specdec.checks import whole
+from specdec.race import checked_seed
 from specdec.theory.divergences import Distribution, checked_pair, total_variation
 from specdec.theory.ersd_by_index import ersd_rates
-from specdec.theory.estimate import Estimate, by_row
 from specdec.theory.gsd_by_index import gsd_rates
+from specdec.topology import MAX_DRAFT_TOKENS
+
+_LEAST = 1e-300
+_MOST_SAMPLES = 10_000_000
+Rates = Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+"""(p, q, k, samples, generator) -> values [k] and standard errors [k], for one pair of distributions."""
+
+
+class Estimate(NamedTuple):
+    """A value and its standard error, of one shape; the error is 0 if the value is exact."""
+
+    value: Tensor
+    standard_error: Tensor
 
 
 def gsd_acceptance(p: Distribution, q: Distribution) -> Tensor:
@@ -71,7 +89,7 @@ def estimate_gsd_acceptance_by_index(
     Otherwise it is the mean over `samples` simulated lists of rejected tokens, each with its exact acceptance
     probabilities. ValueError if p or q is no distribution, k < 1 or samples < 2.
     """
-    return by_row(gsd_rates, p, q, k, samples, seed)
+    return _by_row(gsd_rates, p, q, k, samples, seed)
 
 
 def ersd_acceptance_by_index(p: Distribution, q: Distribution, k: int) -> Tensor:
@@ -88,4 +106,20 @@ def estimate_ersd_acceptance_by_index(
     more tokens R(0) has its closed form. The others are the mean over `samples` simulated winners and arrival
     times of the race under P, each with its exact distribution of ranks under Q. ValueError as for GSD.
     """
-    return by_row(ersd_rates, p, q, k, samples, seed)
+    return _by_row(ersd_rates, p, q, k, samples, seed)
+
+
+def _by_row(rates: Rates, p: Distribution, q: Distribution, k: int, samples: int, seed: int) -> Estimate:
+    """R (Equation 3) of each pair in a batch, [..., k]; pairs are simulated independently."""
+    p, q = checked_pair(p, q)
+    k, samples = whole("k", k, 1, MAX_DRAFT_TOKENS), whole("samples", samples, 2, _MOST_SAMPLES)
+    generator, size = np.random.default_rng(checked_seed(seed)), p.shape[-1]
+    result = np.zeros((2, p[..., 0].numel(), k))
+    rows = zip(p.reshape(-1, size).cpu().numpy(), q.reshape(-1, size).cpu().numpy(), strict=True)
+    for row, (p_row, q_row) in enumerate(rows):
+        drafted = min(k, int((q_row > 0).sum()))
+        # p / q of what is hardly ever drafted must stay a number; it changes nothing that can be seen
+        q_row = np.where(q_row > 0, np.maximum(q_row, _LEAST), 0)
+        result[:, row, :drafted] = rates(p_row, q_row, drafted, samples, generator)
+    value, error = torch.from_numpy(result).reshape(2, *p.shape[:-1], k).to(p.device)
+    return Estimate(value, error)

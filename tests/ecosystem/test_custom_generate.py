@@ -26,7 +26,7 @@ from transformers.generation import logits_process as known
 from transformers.generation import stopping_criteria
 
 import specdec
-from specdec.ecosystem import arguments, kept, processors
+from specdec.ecosystem import arguments, processors, wrapped
 from specdec.topology import sequence, specinfer
 from tests.helpers.tiny_checkpoints import VOCAB_SIZE, tiny_model
 from tests.helpers.tokenizers import END, byte_level_tokenizer
@@ -68,12 +68,20 @@ def talking():
     return *models(vocab_size=len(tokenizer), eos_token_id=0), tokenizer
 
 
+def equal(target, draft, given, **settings):
+    """The texts of a request, which must be those of transformers."""
+    theirs = target.generate(**given, **settings)
+    found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
+    assert torch.equal(found, theirs)
+    return found
+
+
 @pytest.mark.parametrize("family", GREEDY)
 def test_greedy_texts_are_those_of_transformers(family):
     torch.manual_seed(0)
     target, draft = models(family)
-    wrapped = kept.kept_pair(target, draft, ())
-    topology = specinfer(6) if wrapped.target.capability == "tree" else sequence(3)
+    capability = wrapped.wrapped_pair(target, draft, ()).target.capability
+    topology = specinfer(6) if capability == "tree" else sequence(3)
     settings = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0}
     for given in ({"input_ids": PROMPT}, {"input_ids": ROWS, "attention_mask": MASK}):
         theirs = target.generate(**given, **settings)
@@ -122,9 +130,7 @@ def test_processors_see_what_they_see_in_transformers(pair, changes):
         {"input_ids": AFTER_END},
         {"input_ids": ROWS, "attention_mask": MASK},
     ):
-        theirs = target.generate(**given, **settings)
-        found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
-        assert torch.equal(found, theirs)
+        equal(target, draft, given, **settings)
 
 
 @pytest.mark.parametrize(
@@ -281,8 +287,8 @@ def test_rows_are_those_alone(pair, changes):
 
 def test_text_is_that_of_the_decoder(pair):
     target, draft = pair
-    wrapped = kept.kept_pair(target, draft, ())
-    g = specdec.generate(wrapped, PROMPT, temperature=0.8, top_k=20, seed=7, max_new_tokens=20)
+    both = wrapped.wrapped_pair(target, draft, ())
+    g = specdec.generate(both, PROMPT, temperature=0.8, top_k=20, seed=7, max_new_tokens=20)
     found = target.generate(
         PROMPT,
         generation_config=GenerationConfig(do_sample=True, temperature=0.8, top_k=20, max_new_tokens=20),
@@ -331,10 +337,7 @@ def test_stop_strings_end_a_text(talking):
     given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False}
     text = tokenizer.decode(target.generate(**given, max_new_tokens=30)[0])
     stop = text[len(text) // 2 :][:3]
-    settings = {"max_new_tokens": 30, "stop_strings": [stop], "tokenizer": tokenizer}
-    theirs = target.generate(**given, **settings)
-    found = target.generate(**given, **settings, custom_generate=ours, assistant_model=draft)
-    assert torch.equal(found, theirs)
+    equal(target, draft, given, max_new_tokens=30, stop_strings=[stop], tokenizer=tokenizer)
 
 
 class EverySeventh(StoppingCriteria):
@@ -346,12 +349,9 @@ class EverySeventh(StoppingCriteria):
 
 @pytest.mark.parametrize("eos", [2, None], ids=["padded", "going on"])
 def test_criteria_end_rows(pair, eos):
-    target, draft = pair
     settings = {"do_sample": False, "max_new_tokens": 30, "eos_token_id": eos, "pad_token_id": 0}
-    call = partial(target.generate, ROWS, attention_mask=MASK, **settings)
-    theirs = call(stopping_criteria=[EverySeventh()])
-    found = call(stopping_criteria=[EverySeventh()], custom_generate=ours, assistant_model=draft)
-    assert torch.equal(found, theirs)
+    given = {"inputs": ROWS, "attention_mask": MASK}
+    equal(*pair, given, stopping_criteria=[EverySeventh()], **settings)
 
 
 def test_acceptance_is_counted_for_each_row(pair):
@@ -443,11 +443,8 @@ def test_a_prompt_that_would_be_changed_is_refused(talking):
 
 
 def test_the_first_token_can_be_forced(pair):
-    target, draft = pair
     settings = {"do_sample": False, "max_new_tokens": 8, "forced_bos_token_id": 9}
-    found = target.generate(PROMPT[:, :1], **settings, custom_generate=ours, assistant_model=draft)
-    assert torch.equal(found, target.generate(PROMPT[:, :1], **settings))
-    assert found[0, 1] == 9
+    assert equal(*pair, {"inputs": PROMPT[:, :1]}, **settings)[0, 1] == 9
 
 
 def test_time_ends_a_text(pair, monkeypatch):
@@ -467,10 +464,7 @@ def test_time_ends_a_text(pair, monkeypatch):
 def test_a_text_goes_on_to_its_least_length(pair, name):
     target, draft = pair
     ends = {"eos_token_id": [*range(VOCAB_SIZE // 2)], "pad_token_id": 0, "do_sample": False}
-    settings = ends | {"max_new_tokens": 16, name: 12}
-    theirs = target.generate(PROMPT, **settings)
-    found = target.generate(PROMPT, **settings, custom_generate=ours, assistant_model=draft)
-    assert torch.equal(found, theirs)
+    found = equal(target, draft, {"inputs": PROMPT}, **ends, max_new_tokens=16, **{name: 12})
     without = target.generate(PROMPT, **ends, max_new_tokens=16, custom_generate=ours, assistant_model=draft)
     assert without.shape[1] < found.shape[1]
 
@@ -577,27 +571,17 @@ def test_processors_with_a_memory_are_refused(pair):
 @pytest.mark.parametrize("changes", [{}, {"repetition_penalty": 1.5}], ids=["alone", "beside"])
 @pytest.mark.parametrize("processor", [Likes, Caches])
 def test_own_processors_are_applied_row_by_row(pair, processor, changes):
-    target, draft = pair
     settings = {"do_sample": False, "max_new_tokens": 12, "pad_token_id": 0, **changes}
-    settings["logits_processor"] = [processor()]
-    call = partial(target.generate, ROWS, attention_mask=MASK, **settings)
-    assert torch.equal(call(), call(custom_generate=ours, assistant_model=draft))
+    equal(*pair, {"inputs": ROWS, "attention_mask": MASK}, logits_processor=[processor()], **settings)
 
 
-def test_a_draft_that_is_padded_otherwise_needs_the_tokenizer(talking):
-    target, _, tokenizer = talking
-    draft = tiny_model("llama", vocab_size=len(tokenizer) + 20, eos_token_id=0)
-    given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
-    found = target.generate(**given, custom_generate=ours, draft=draft, tokenizer=tokenizer)
-    assert torch.equal(found, target.generate(**given))
-
-
-def test_tokenizers_of_both_must_be_one(talking):
+def test_a_draft_that_is_padded_otherwise_needs_the_tokenizer_of_both(talking):
     target, _, tokenizer = talking
     draft = tiny_model("llama", vocab_size=len(tokenizer) + 20, eos_token_id=0)
     given = tokenizer("the cat", return_tensors="pt") | {"do_sample": False, "max_new_tokens": 10}
     call = partial(target.generate, **given, custom_generate=ours, draft=draft, tokenizer=tokenizer)
-    assert torch.equal(call(assistant_tokenizer=tokenizer), target.generate(**given))
+    for found in (call(), call(assistant_tokenizer=tokenizer)):
+        assert torch.equal(found, target.generate(**given))
     other = copy.deepcopy(tokenizer)
     other.add_tokens(["something else"])
     with pytest.raises(ValueError, match="tokenizer"):
@@ -623,13 +607,13 @@ def test_other_callables_get_what_they_got(pair):
 
 def test_a_model_is_wrapped_once_and_goes_when_it_goes(monkeypatch):
     made = []
-    wrap = kept.HFModel
-    monkeypatch.setattr(kept, "HFModel", lambda module: made.append(type(module)) or wrap(module))
+    wrap = wrapped.HFModel
+    monkeypatch.setattr(wrapped, "HFModel", lambda module: made.append(type(module)) or wrap(module))
     target, draft = models(num_hidden_layers=1)
     call = partial(target.generate, PROMPT, custom_generate=ours, max_new_tokens=4)
     assert call(assistant_model=draft, seed=1).tolist() == call(assistant_model=draft, seed=2).tolist()
     assert len(made) == 2
-    assert pickle.loads(pickle.dumps(target))._specdec_kept is None
+    assert pickle.loads(pickle.dumps(target))._specdec_wrapped is None
     gone = weakref.ref(target)
     del target, call
     gc.collect()

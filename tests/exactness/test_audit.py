@@ -156,28 +156,29 @@ def test_seeds_that_share_their_noise_are_found():
 
 
 SHARED = {
-    "every second bit": lambda seed: seed & ~2,
-    "every fourth bit": lambda seed: seed & ~8,
-    "the last digits": lambda seed: seed % 300,
-    "few seeds": lambda seed: seed % 7,
-    "one seed": lambda seed: 0,
+    "all of it": (lambda seed: seed, 600),
+    "every bit but the second": (lambda seed: seed & ~2, 600),
+    "every bit but the fourth": (lambda seed: seed & ~8, 600),
+    "modulo 300": (lambda seed: seed % 300, 600),
+    "modulo 1000": (lambda seed: seed % 1000, 1500),
+    "modulo 7": (lambda seed: seed % 7, 600),
+    "nothing": (lambda seed: 0, 600),
 }
 
 
-@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("used", SHARED)
 @pytest.mark.parametrize("in_texts", [False, True], ids=["tokens", "texts"])
-def test_seeds_that_give_the_same_text_are_found_at_any_distance(shared, in_texts):
-    """The control is the engine that uses its whole seed; false alarm 1e-6."""
-    pair, sample, prompt, settings = PAIR, categorical, [0], PLAIN
+def test_seeds_that_give_the_same_text_are_found_at_any_distance(used, in_texts):
+    """What an engine uses of its seed. All of it is the control; false alarm 1e-6."""
+    pair, sample, prompt, settings = PAIR, categorical, [0], {"top_k": 0}
     if in_texts:
         pair, prompt = of_bytes(), "a"
-        sample, settings = in_text(pair), {"decodes": 600, "length": 1, "top_k": 5}
-    audit(sample, pair, prompt, **settings).check()
-    report = audit(
-        lambda ids, seed, *rest: sample(ids, SHARED[shared](seed), *rest), pair, prompt, **settings
-    )
-    assert "seeds with the same text" in failed(report)
-    assert report.verdict == "wrong"
+        sample, settings = in_text(pair), {"length": 1, "top_k": 5}
+    part, decodes = SHARED[used]
+    engine = lambda ids, seed, *rest: sample(ids, part(seed), *rest)  # noqa: E731
+    report = audit(engine, pair, prompt, decodes=decodes, **settings)
+    assert ("seeds with the same text" in failed(report)) == (used != "all of it")
+    assert report.verdict == ("no difference found" if used == "all of it" else "wrong")
 
 
 def test_duplicates_are_doubted_as_seldom_as_stated_and_found_as_often_as_stated():
@@ -312,6 +313,7 @@ def embedded():
 
 ENGINES = {
     "transformers": transformers,
+    "assisted": assisted,
     "prompt lookup": lambda pair: transformers(pair, prompt_lookup_num_tokens=2),
     "ours by custom_generate": lambda pair: transformers(pair, custom_generate=raced(pair)),
 }
@@ -339,15 +341,9 @@ def raced(pair):
 def test_engines_of_transformers_are_asked_with_their_seed(embedded, name):
     """100 decodes of three tokens: that they run, end and reproduce; false alarm 1e-6."""
     report = audit(ENGINES[name](embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
-    report.check()
     assert report.reproduced == (10, 10)
-
-
-@pytest.mark.slow
-def test_assisted_generation_runs(embedded):
-    """What it is found to be is in the committed report; here, that its tokens have probability."""
-    report = audit(assisted(embedded), embedded, "The cat", decodes=100, max_new_tokens=3, top_k=3)
-    assert report.reproduced == (10, 10)
+    if name != "assisted":  # what it is found to be is in the committed report
+        report.check()
 
 
 def test_texts_that_several_tokenisations_have_are_one_outcome():

@@ -233,14 +233,10 @@ def test_a_source_without_memory_meets_its_prediction_and_the_exact_acceptance()
         assert abs(estimate.value - theory.expected_tokens(exact, tree)) < 4 * estimate.standard_error
 
 
-def test_acceptance_of_batch_runs_alone_is_accepted_over_offered():
-    accepted, offered = [50, 20, 10, 2], [100] * 4
-    reached = [100, 50, 30, 20]
-    assert stats.acceptance_vector(accepted, reached) == pytest.approx(np.divide(accepted, offered))
-
-
-def test_acceptance_with_sequence_runs_sums_to_at_most_one():
+def test_acceptance_is_accepted_over_offered_and_sums_to_at_most_one():
     """Sequence runs raise child 0's rate beyond what batch runs leave to the others."""
+    accepted, reached = [50, 20, 10, 2], [100, 50, 30, 20]
+    assert stats.acceptance_vector(accepted, reached) == pytest.approx(np.divide(accepted, 100))
     vector = stats.acceptance_vector([50 + 900, 30, 20], [100 + 1000, 50, 20])
     assert vector[0] == pytest.approx(950 / 1100)
     assert vector.sum() == pytest.approx(1)
@@ -286,16 +282,12 @@ def test_the_summary_says_what_the_runs_say(summary, finished):
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_bounds_are_above_the_prediction_and_the_fixed_m_above_the_smallest(summary, method):
-    bounds = summary["bounds"][method]
-    for row in bounds["by_k"]:
+def test_bounds_and_entropies_are_in_their_order(summary, method):
+    """Bounds are above the prediction; the entropy of the mean is at least the mean entropy."""
+    for row in summary["bounds"][method]["by_k"]:
         assert row["prediction"] <= row["minimal"] * (1 + 1e-6) <= row["tunstall"] * (1 + 1e-5)
         if row["fixed_m"] is not None:
             assert row["minimal"] <= row["fixed_m"] * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_entropy_of_the_mean_is_at_least_the_mean_entropy(summary, method):
     contexts = summary["acceptance"][method]["contexts"]
     assert contexts["positions"] == 2 * len(SMALL.prompts)
     assert contexts["entropy_of_mean"] >= contexts["mean_entropy"]["value"] - 1e-5

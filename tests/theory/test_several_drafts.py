@@ -208,15 +208,20 @@ def test_a_number_of_drafts_that_is_none_is_named(n):
 
 
 @pytest.mark.parametrize("n", [2, 8])
-def test_a_vocabulary_of_128k_tokens_takes_under_50_ms(n):
-    """Processor time of one thread, the least of five, with as much again for a busy machine's caches."""
+def test_a_vocabulary_of_128k_tokens_costs_as_some_sorts(n):
+    """Processor time beside that of sorting the vocabulary, the least of five."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(131_072, generator=generator).double()
     p, q = logits.softmax(-1), (logits + torch.randn(131_072, generator=generator)).softmax(-1)
-    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+
+    def seconds(function, *arguments):
         taken = []
         for _ in range(5):
             start = time.process_time()
-            accepted(p, q, n)
+            function(*arguments)
             taken.append(time.process_time() - start)
-        assert min(taken) < 0.1
+        return min(taken)
+
+    sort = seconds(np.argsort, p.numpy())
+    for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
+        assert seconds(accepted, p, q, n) < 60 * sort

@@ -54,19 +54,10 @@ def _report(name: str, pair: ModelPair, asked: argparse.Namespace) -> Report:
             bar.update()
             return engine(*settings)
 
-        return audit(
-            sample,
-            pair,
-            asked.prompt,
-            engine=name,
-            versions=engines.versions(name),
-            decodes=asked.decodes,
-            max_new_tokens=asked.tokens,
-            temperature=asked.temperature,
-            top_k=asked.top_k,
-            top_p=asked.top_p,
-            seed=asked.seed,
-        )
+        names = ("decodes", "temperature", "top_k", "top_p", "seed")
+        settings = {name: getattr(asked, name) for name in names} | {"max_new_tokens": asked.tokens}
+        versions = engines.versions(name)
+        return audit(sample, pair, asked.prompt, engine=name, versions=versions, **settings)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,13 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--target", help="hub id or folder; without one, the embedded pair")
     add("--draft", help="likewise")
     add("--url", default="http://127.0.0.1:8000/v1", help="of an OpenAI completions server")
-    add(
-        "--openvino",
-        nargs="*",
-        default=[],
-        metavar="FOLDER",
-        help="the converted target, and draft; without, the pair is converted",
-    )
+    converted = "the converted target, and draft; without, the pair is converted"
+    add("--openvino", nargs="*", default=[], metavar="FOLDER", help=converted)
     add("--prompt", default="Once upon a time")
     add("--decodes", type=int, default=2000)
     add("--tokens", type=int, default=6, help="of each decode")

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,7 +77,7 @@ def audit(
         engine=engine,
         versions=dict(versions or {}),
         prompt=prompt if isinstance(prompt, str) else str(list(prompt)),
-        arguments={"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p},
+        arguments=asdict(sampling),
         length=length,
         false_alarm=level,
         level=plan.level,
@@ -167,12 +167,9 @@ class _Plan:
         return said
 
     def _asked(self, seed: int) -> Said:
-        prompt_ids, (temperature, top_k, top_p) = (
-            self.distribution.prompt_ids,
-            astuple(self.distribution.sampling),
-        )
+        prompt_ids, sampling = self.distribution.prompt_ids, astuple(self.distribution.sampling)
         try:
-            given = self.sample(prompt_ids, seed, self.most, temperature, top_k, top_p)
+            given = self.sample(prompt_ids, seed, self.most, *sampling)
             return given if isinstance(given, str) else tuple(integers("what sample() gave", given))
         except Exception as error:
             error.add_note(f"asked with seed {seed}")
@@ -214,10 +211,9 @@ class _Plan:
             return abs(outcomes[outcome] - expected) / math.sqrt(max(expected * (1 - mass), 1e-9))
 
         furthest = sorted({*self.joint, *outcomes}, key=away, reverse=True)[:_SHOWN]
-        shown = ((self._shown(outcome), outcome) for outcome in furthest)
         return tuple(
-            Deviation(text, self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
-            for text, outcome in shown
+            Deviation(self._shown(outcome), self.joint.get(outcome, 0.0), outcomes[outcome], self.decodes)
+            for outcome in furthest
         )
 
     def _shown(self, outcome: Outcome) -> str:

@@ -15,10 +15,10 @@ from transformers import PreTrainedModel
 from specdec.models import HFModel
 from specdec.pair import ModelPair
 
-_NAME = "_specdec_kept"
+_NAME = "_specdec_wrapped"
 
 
-class _Kept:
+class _Wrapped:
     """A wrapped model, and what `auto` measured with each draft; a copy of it is None."""
 
     def __init__(self, module: PreTrainedModel):
@@ -31,7 +31,7 @@ class _Kept:
         return type(None), ()
 
 
-def kept_pair(
+def wrapped_pair(
     target: PreTrainedModel,
     draft: PreTrainedModel | None,
     eos_ids: Iterable[int],
@@ -43,8 +43,8 @@ def kept_pair(
     As in transformers, the target's distribution is over all tokens that it scores. The tokenizer says how
     many of them are tokens, and is needed only if draft and target score different numbers.
     """
-    wrapped = _kept(target)
-    draft_model = None if draft is None else _kept(draft).model
+    wrapped = _wrapped(target)
+    draft_model = None if draft is None else _wrapped(draft).model
     if draft_model is None or draft_model.vocab_size == wrapped.model.vocab_size:
         ModelPair(wrapped.model, draft_model, tokenizer, draft_tokenizer)  # for its checks alone
         tokenizer = draft_tokenizer = None
@@ -60,9 +60,9 @@ def kept_pair(
     return pair
 
 
-def _kept(module: PreTrainedModel) -> _Kept:
+def _wrapped(module: PreTrainedModel) -> _Wrapped:
     cache = vars(module).get(_NAME)
     if cache is None:
         # past nn.Module's own, which would take it for a part
-        cache = vars(module)[_NAME] = _Kept(module)
+        cache = vars(module)[_NAME] = _Wrapped(module)
     return cache
