@@ -13,10 +13,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import psutil
 import torch
 
 from specdec.bench.synthetic import PRESETS, synthetic_pair
@@ -45,23 +45,6 @@ class Timed(NamedTuple):
     first: float
     ends: list[float]
     tokens: int
-
-
-def runs_of(pair: ModelPair, prompts: Sequence[Sequence[int]], number: int, k: int, tokens: int) -> list[Run]:
-    """New runs on sequence(k); for k = 0, plain decoding."""
-    method = "ersd" if k else "ar"
-    return [
-        stream(
-            pair,
-            prompts[seed % len(prompts)],
-            method=method,
-            topology=sequence(max(k, 1)),
-            max_new_tokens=tokens,
-            seed=seed,
-            detail=False,
-        )
-        for seed in range(number)
-    ]
 
 
 def turns(runs: Sequence[Run]) -> Timed:
@@ -115,8 +98,13 @@ class Trial(NamedTuple):
     repeats: int
 
     def runs(self, number: int, k: int) -> list[Run]:
-        """New runs on sequence(k)."""
-        return runs_of(self.pair, self.prompts, number, k, self.tokens)
+        """New runs on sequence(k); for k = 0, plain decoding."""
+        tree, prompts = sequence(max(k, 1)), self.prompts
+        settings: dict[str, Any] = {"topology": tree, "max_new_tokens": self.tokens, "detail": False}
+        settings["method"] = "ersd" if k else "ar"
+        return [
+            stream(self.pair, prompts[seed % len(prompts)], seed=seed, **settings) for seed in range(number)
+        ]
 
 
 def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: int, repeats: int) -> dict:
@@ -129,7 +117,7 @@ def measure(pair: ModelPair, sizes: Sequence[int], ks: Sequence[int], tokens: in
     if pair.tokenizer is not None:
         prompts = [pair.encode(text) for text in PROMPTS]
     trial = Trial(pair, prompts, tokens, repeats)
-    together(pair, runs_of(pair, prompts, 2, ks[-1], 8))  # Caches and compiled code are made now.
+    together(pair, trial._replace(tokens=8).runs(2, ks[-1]))  # Caches and compiled code are made now.
     memory = _bytes_per_run(trial, sizes[-1])  # before memory can be reused
     by_k = _by_k(trial, sizes, ks)
     rates = {
@@ -186,17 +174,12 @@ def _bytes_per_run(trial: Trial, size: int) -> int:
     for run in runs[:2]:
         batch.add(run)
     batch.step()
-    before = _resident()
+    before = psutil.Process().memory_info().rss
     for run in runs[2:]:
         batch.add(run)
     while batch and not all(len(run.rounds) > 3 for run in runs):
         batch.step()
-    return max(0, _resident() - before) // size
-
-
-def _resident() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return max(0, psutil.Process().memory_info().rss - before) // size
 
 
 _RATIOS = ("ratio", "processor_time_ratio")
@@ -234,14 +217,15 @@ def _pair(name: str, dtype: str) -> ModelPair:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
     parser = Parser(prog="python -m specdec.bench.batch", description=__doc__)
-    parser.add_argument("--pair", choices=("embedded", *PRESETS), default="embedded")
-    parser.add_argument("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
-    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
-    parser.add_argument("--runs", default="1,2,4,8,16,40", help="at once (default: 1,2,4,8,16,40)")
-    parser.add_argument("--k", default="0,1,2,3,4,6,8", help="drafted tokens (default: 0,1,2,3,4,6,8)")
-    parser.add_argument("--tokens", type=int, default=48, help="of each text (default: 48)")
-    parser.add_argument("--repeats", type=int, default=3, help="of everything (default: 3)")
-    parser.add_argument("--json", type=to_write, help="write the figures here, beside those of other pairs")
+    add, default = parser.add_argument, " (default: %(default)s)"
+    add("--pair", choices=("embedded", *PRESETS), default="embedded")
+    add("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
+    add("--threads", type=int, default=1, help="of torch" + default)
+    add("--runs", default="1,2,4,8,16,40", help="at once" + default)
+    add("--k", default="0,1,2,3,4,6,8", help="drafted tokens" + default)
+    add("--tokens", type=int, default=48, help="of each text" + default)
+    add("--repeats", type=int, default=3, help="of everything" + default)
+    add("--json", type=to_write, help="write the figures here, beside those of other pairs")
     options = parser.parse_args(arguments)
     tokens, repeats, threads = (
         whole(name, getattr(options, name), 1) for name in ("tokens", "repeats", "threads")

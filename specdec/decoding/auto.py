@@ -148,14 +148,10 @@ def _fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
     if pair.tokenizer is None:
         seeds = (derived_seed(_TRIAL_SEED, number) for number in range(len(_TRIAL_TEXTS)))
         return tuple((seed % pair.vocab_size,) for seed in seeds)
-    return tuple(tuple(_encoded(pair, text)) for text in _TRIAL_TEXTS)
-
-
-def _encoded(pair: ModelPair, text: str) -> list[int]:
     try:
-        return pair.chat_prompt(text)
+        return tuple(tuple(pair.chat_prompt(text)) for text in _TRIAL_TEXTS)
     except ValueError:  # no template, or a broken one
-        return pair.encode(text)
+        return tuple(tuple(pair.encode(text)) for text in _TRIAL_TEXTS)
 
 
 def _measured(rounds: Sequence[Round], topology: Topology) -> Measurement:
@@ -192,8 +188,9 @@ def _trial_rounds(
 
 
 def _fastest(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[Topology]:
-    acceptance, most = trial.acceptance, _most_tokens(pair)
-    models = (pair.target, pair.drafting)
+    acceptance, models = trial.acceptance, (pair.target, pair.drafting)
+    # the largest forward that is measured must fit into the contexts of both models
+    most = min(1 + max(_SIZES), *(model.context_length for model in models))
     alone = yield from forward_costs(models, most)
     costs = RoundCost.of(trial.draft, trial.rest, alone, _trial_topology(pair))
     if at_once > 1:
@@ -213,8 +210,3 @@ def _trial_topology(pair: ModelPair) -> Topology:
 
 def _only_sequences(pair: ModelPair) -> bool:
     return "sequence" in (pair.target.capability, pair.drafting.capability)
-
-
-def _most_tokens(pair: ModelPair) -> int:
-    """Tokens of the largest forward that is measured. It must fit into the contexts of both models."""
-    return min(1 + max(_SIZES), pair.target.context_length, pair.drafting.context_length)

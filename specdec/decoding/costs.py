@@ -105,26 +105,21 @@ def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: i
     tokens = torch.zeros(count, dtype=torch.int64, device=device)
     requests = [Request(session, tokens, range(-1, count - 1)) for session in sessions]
     start = time.perf_counter()
-    logits = _answered(requests)
-    logits[-1, 0].item()  # waits for a GPU
-    seconds = time.perf_counter() - start
-    for session in sessions:
-        session.commit(())
-    return seconds
-
-
-def _answered(requests: Sequence[Request]) -> torch.Tensor:
-    """The logits of the last request, after all are answered."""
+    answer: torch.Tensor | Exception | None
     if len(requests) == 1:
-        answer: torch.Tensor | Exception | None = requests[0].answer()
+        answer = requests[0].answer()
     else:
-        from specdec.models.batching import answers  # which waits for transformers
+        from specdec.models.batching import answers  # late, because it waits for transformers
 
         answer = answers(requests)[-1]
     if isinstance(answer, Exception):
         raise answer
     assert answer is not None
-    return answer
+    answer[-1, 0].item()  # waits for a GPU
+    seconds = time.perf_counter() - start
+    for session in sessions:
+        session.commit(())
+    return seconds
 
 
 def undisturbed(seconds: Sequence[float]) -> float:

@@ -86,16 +86,9 @@ class _Check(NamedTuple):
 _CHECKS: list[_Check] = []
 
 
-def _finding(
-    name: str, statement: str, place: str = "Section 5"
-) -> Callable[[Callable[[Data], Outcome]], Callable[[Data], Outcome]]:
+def _finding(name: str, statement: str, place: str = "Section 5") -> Callable[[Callable], None]:
     """Registers the check of a statement. place: where the paper makes the statement."""
-
-    def register(check: Callable[[Data], Outcome]) -> Callable[[Data], Outcome]:
-        _CHECKS.append(_Check(name, statement, place, check))
-        return check
-
-    return register
+    return lambda check: _CHECKS.append(_Check(name, statement, place, check))
 
 
 def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dict[str, Any]]:
@@ -116,11 +109,11 @@ def check_findings(summary: Mapping[str, Any], estimates: Estimates) -> list[dic
     return findings
 
 
-def _of_both(check: Callable[[str], Outcome]) -> Outcome:
-    """Runs a check for both methods: whether it holds for both, and its words on each."""
+def _of_both(check: Callable[[str], Outcome], start: str = "") -> Outcome:
+    """Runs a check for both methods: whether it holds for both, and its words on each after `start`."""
     outcomes = {name: check(method) for method, name in BOTH.items()}
     words = "; ".join(f"{name} {said}" for name, (_, said) in outcomes.items())
-    return all(holds for holds, _ in outcomes.values()), words
+    return all(holds for holds, _ in outcomes.values()), f"{start}{words}."
 
 
 def _at(estimate: Estimate, k: int) -> str:
@@ -161,8 +154,7 @@ def _batch_levels_off(data: Data) -> Outcome:
         values = [data.value(method, "batch", k) for k in (before, last)]
         return 1.9 < values[1] < 2 and values[1] - values[0] < 0.05, " and ".join(map(number, values))
 
-    holds, words = _of_both(check)
-    return holds, f"At k = {before} and {last}: {words}."
+    return _of_both(check, f"At k = {before} and {last}: ")
 
 
 @_finding("sequence", "Sequence is better under GSD.", "Section 5, Figure 3")
@@ -186,8 +178,7 @@ def _specinfer_above_sequence(data: Data) -> Outcome:
         gain = mean([specinfer - sequence for specinfer, sequence in trees])
         return gain.interval[0] > 0, with_interval(gain.to_json())
 
-    holds, words = _of_both(check)
-    return holds, f"The mean gain over sequence at k = {listed([str(k) for k in ks])}: {words}."
+    return _of_both(check, f"The mean gain over sequence at k = {listed([str(k) for k in ks])}: ")
 
 
 @_finding("specinfer_level", "SpecInfer's tree levels off too.")
@@ -201,9 +192,8 @@ def _specinfer_levels_off(data: Data) -> Outcome:
         )
         return late < early / 4, f"{number(early)}, then {number(late)}"
 
-    holds, words = _of_both(check)
     spans = f"from k = {ks[0]} to {ks[1]}, then from {ks[-2]} to {ks[-1]}"
-    return holds, f"The gain per drafted token {spans}: {words}."
+    return _of_both(check, f"The gain per drafted token {spans}: ")
 
 
 @_finding(
@@ -218,7 +208,7 @@ def _above_prediction(data: Data) -> Outcome:
         words = f"{with_interval(estimate.to_json())} measured, {number(prediction)} predicted"
         return estimate.interval[0] > prediction, words
 
-    holds, words = _of_both(check)
+    holds, words = _of_both(check, f"At k = {k}: ")
     optimal = [
         f"{name} {number(data.value(method, 'optimal', last))} measured, "
         f"{number(data.prediction(method, 'optimal', last))} predicted at k = {last}"
@@ -226,7 +216,7 @@ def _above_prediction(data: Data) -> Outcome:
         for last in data.grid("optimal", 0)[-1:]
     ]
     more = f" Optimal tree: {listed(optimal)}." if optimal else ""
-    return holds, f"At k = {k}: {words}.{more}"
+    return holds, words + more
 
 
 @_finding("logarithm", "The optimal tree grows with log k.", "Section 5, Theorem 4.1")
@@ -237,8 +227,7 @@ def _logarithmic(data: Data) -> Outcome:
         slope, fit = _log_fit(ks, [data.value(method, "optimal", k) for k in ks])
         return slope > 0 and fit > 0.98, f"{number(slope)} tokens per doubling, R² = {number(fit)}"
 
-    holds, words = _of_both(check)
-    return holds, f"Line through log₂(k + 1): {words}."
+    return _of_both(check, "Line through log₂(k + 1): ")
 
 
 @_finding("slope", "Its slope per doubling of k is close to 1 / H[R].", "Section 4, Theorem 4.1")
@@ -256,8 +245,7 @@ def _slope_beside_entropy(data: Data) -> Outcome:
             words += f", with the mean entropy of contexts {number(_inverse(mean_entropy))}"
         return _alike(slope, inverse), words
 
-    holds, words = _of_both(check)
-    return holds, f"{words}."
+    return _of_both(check)
 
 
 @_finding("converge", "On the optimal tree both methods converge.")
@@ -287,8 +275,7 @@ def _bound_increments(data: Data) -> Outcome:
         middle = float(np.median(ratios)) if ratios else math.nan
         return _alike(middle, 1.0), f"{number(middle)} from k = {ks[0]} to {ks[-1]}"
 
-    holds, words = _of_both(check)
-    return holds, f"Median of the bound's increment over the tree's: {words}."
+    return _of_both(check, "Median of the bound's increment over the tree's: ")
 
 
 @_finding("bound", "No measured value of the optimal tree is above the minimal bound.", "Figure 3, Lemma 4.2")
@@ -301,8 +288,7 @@ def _bound_holds(data: Data) -> Outcome:
         above = f", above the bound at k = {listed([str(k) for k in over])}" if over else ""
         return not over, f"comes closest to the bound at k = {closest}, {number(margin)} below it{above}"
 
-    holds, words = _of_both(check)
-    return holds, f"{words}."
+    return _of_both(check)
 
 
 def _log_fit(ks: Sequence[int], values: Sequence[float]) -> tuple[float, float]:

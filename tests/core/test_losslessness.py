@@ -108,13 +108,11 @@ def test_small_cells_are_pooled_by_what_is_expected_of_them():
     assert joined.statistic == pytest.approx(stats.chisquare([20, 5], [15, 10]).statistic)
 
 
-def test_nothing_can_be_said_of_too_few_decodes():
-    assert chi_square(Counter(), {(0,): 0.5, (1,): 0.5}) == (0.0, 0, 1.0)
-    assert chi_square(Counter({(0,): 5}), {(0,): 0.5, (1,): 0.5}).p_value == 1
-
-
-def test_an_outcome_without_probability_is_found_at_once():
-    assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), {(0,): 0.5, (1,): 0.5, (2,): 0.0}).p_value == 0
+def test_too_few_decodes_say_nothing_and_an_outcome_without_probability_says_all():
+    law = {(0,): 0.5, (1,): 0.5, (2,): 0.0}
+    assert chi_square(Counter(), law) == (0.0, 0, 1.0)
+    assert chi_square(Counter({(0,): 5}), law).p_value == 1
+    assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), law).p_value == 0
 
 
 # ---------------------------------------------------------------- decodes
@@ -167,19 +165,16 @@ def test_one_race_for_a_round_shows_in_two_tokens_and_not_in_one():
     assert run(check_of("ersd", TREE, 2, fault=fault), 500).chi_square().p_value < BEYOND_DOUBT
 
 
-@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.siblings])
-def test_a_fault_of_siblings_changes_nothing_on_a_sequence(name):
-    broken, right = (
-        check_of(FAULTS[name].method, sequence(2), fault=fault) for fault in (FAULTS[name], None)
-    )
+HARMLESS = [
+    *((fault, sequence(2)) for fault in FAULTS.values() if fault.siblings),
+    *((Fault("none", method, METHODS[method].verify), TREE) for method in DRAFTING),
+]
+
+
+@pytest.mark.parametrize(("fault", "topology"), HARMLESS, ids=lambda value: getattr(value, "name", None))
+def test_a_fault_of_siblings_on_a_sequence_and_one_that_is_none_change_nothing(fault, topology):
+    broken, right = (check_of(fault.method, topology, fault=given) for given in (fault, None))
     assert [broken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
-
-
-@pytest.mark.parametrize("method", DRAFTING)
-def test_a_fault_that_is_none_changes_nothing(method):
-    none = Fault("none", method, METHODS[method].verify)
-    unbroken, right = (check_of(method, TREE, fault=fault) for fault in (none, None))
-    assert [unbroken.decode() for _ in range(300)] == [right.decode() for _ in range(300)]
 
 
 def test_a_fault_leaves_the_real_verifier_as_it_is():
@@ -300,22 +295,17 @@ def test_a_visitor_s_mistakes_are_named(changes, names):
     assert names in update["message"]
 
 
-def test_autoregressive_decoding_has_nothing_to_break():
+def test_faults_to_choose_are_those_of_the_method():
+    """Plain decoding has none. On a sequence a fault of siblings cannot show."""
     assert lossless_run.CheckSettings(method="ar", broken=True, fault="kept-draft").checked().fault is None
     switch, faults, topology, k = losslessness.needed("ar", "optimal", True, "kept-draft")
     assert not any(update["interactive"] for update in (switch, topology, k))
     assert not faults["visible"]
-
-
-@pytest.mark.parametrize("method", ["gsd", "ersd"])
-def test_faults_to_choose_are_those_of_the_method(method):
-    faults = losslessness.needed(method, "optimal", True, "one-race")[1]
-    own = [name for name, fault in FAULTS.items() if fault.method == method]
-    assert [name for _, name in faults["choices"]] == own
-    assert faults["value"] == ("one-race" if method == "ersd" else own[0])
-
-
-def test_the_page_says_where_a_fault_of_siblings_cannot_show():
+    for method in ("gsd", "ersd"):
+        faults = losslessness.needed(method, "optimal", True, "one-race")[1]
+        own = [name for name, fault in FAULTS.items() if fault.method == method]
+        assert [name for _, name in faults["choices"]] == own
+        assert faults["value"] == ("one-race" if method == "ersd" else own[0])
     on_tree, on_sequence = (
         losslessness.needed("gsd", topology, True, "kept-draft")[1]["info"]
         for topology in ("batch", "sequence")

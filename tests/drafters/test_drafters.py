@@ -109,8 +109,11 @@ def test_gsd_keeps_the_target_s_law_whoever_drafts(drafter):
     assert chi_square_p_value(first_tokens(drafter), joint_distribution(TARGET, [0], 2)) > FALSE_ALARM
 
 
-def test_chi_square_catches_a_second_sample_after_a_refused_one():
-    """The control of drafts without probabilities: the emitted token is the sample that was not drafted."""
+def test_chi_square_catches_broken_verifiers():
+    """The control of drafts without probabilities: the emitted token is the sample that was not drafted.
+
+    That of drafts with probabilities is a verifier whose p stays as it is after a rejection.
+    """
 
     def twice(drafted, log_p, noise):
         verdict = gsd.verify(drafted, log_p, noise)
@@ -120,14 +123,9 @@ def test_chi_square_catches_a_second_sample_after_a_refused_one():
         u = noise.last((0,) * len(verdict.rows))
         return verdict._replace(token_id=again.sample((u * 7919) % 1))
 
-    runs = first_tokens(DRAFTERS[1], twice, runs=1000)
-    assert chi_square_p_value(runs, joint_distribution(TARGET, [0], 2)) < FALSE_ALARM
-
-
-def test_chi_square_catches_a_broken_verifier_behind_suffixes():
-    """The control of drafts with chances."""
-    runs = first_tokens(Suffix(0), FAULTS["kept-target"].verifier, runs=1000)
-    assert chi_square_p_value(runs, joint_distribution(TARGET, [0], 2)) < FALSE_ALARM
+    for drafter, broken in ((DRAFTERS[1], twice), (Suffix(0), FAULTS["kept-target"].verifier)):
+        runs = first_tokens(drafter, broken, runs=1000)
+        assert chi_square_p_value(runs, joint_distribution(TARGET, [0], 2)) < FALSE_ALARM
 
 
 # ---------------------------------------------------------------- the draft's temperature
@@ -212,7 +210,7 @@ def test_n_grams_go_on_as_after_the_last_place_of_the_longest_suffix():
         assert drafter.propose(text, sequence(5)) == [expected[len(text) :]]
 
 
-def test_n_grams_propose_nothing_where_nothing_was_there_before():
+def test_n_grams_propose_nothing_where_no_suffix_that_is_long_enough_was_there_before():
     assert NGram().propose([1, 2, 3], sequence(4)) == []
     assert NGram(3).propose([1, 2, 9, 1, 2], sequence(4)) == []
     assert NGram(2).propose([1, 2, 9, 1, 2], sequence(4)) == [[9, 1, 2, 9]]

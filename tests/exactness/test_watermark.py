@@ -59,15 +59,9 @@ def test_with_the_key_a_text_is_known_by_its_score(method):
     for seed in range(5):
         found = score(text(method, seed), seed, len(PROMPT))
         assert found.total / 80 > 2
+        assert score(text(method, seed)[:20], seed, len(PROMPT)).p_value > found.p_value
         assert found.p_value < 1e-12
         assert score(text(method, seed), seed + 1, len(PROMPT)).p_value > FALSE_ALARM
-
-
-def test_the_p_value_falls_with_the_text():
-    tokens = text(tokens=160)
-    values = [score(tokens[:length], 1, 3).p_value for length in (10, 40, 160)]
-    assert values == sorted(values, reverse=True)
-    assert values[-1] < 1e-20
 
 
 def test_replacing_a_tenth_weakens_the_mark_and_a_token_more_ends_it_there():

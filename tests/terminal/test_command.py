@@ -92,16 +92,20 @@ def test_topologies_have_names(decoded, name):
     [
         (["--method", "none"], "method = 'none'"),
         (["--topology", "bush"], "topology = 'bush'"),
+        (["--topology", "sequence(0)"], "k = 0"),
+        (["--topology", "optimal(0)"], "k = 0"),
         (["--tokens", "0"], "max_new_tokens = 0"),
+        (["--top-k", "-1"], "top_k = -1"),
         (["--top-p", "2"], "top_p = 2.0"),
         (["--seed", "-1"], "seed = -1"),
-        (["--topology", "optimal(0)"], "k = 0"),
         (["--chat"], "no chat template"),
         (["--tokens", "many"], "argument --tokens: invalid int value: 'many'"),
         (["--bogus"], "unrecognized arguments: --bogus"),
     ],
 )
-def test_mistakes_are_told_in_a_line(decoded, arguments, message):
+def test_mistakes_are_told_in_a_line_before_anything_is_loaded(decoded, monkeypatch, arguments, message):
+    if arguments != ["--chat"]:
+        monkeypatch.setattr(command, "_loaded", lambda options: pytest.fail("loaded"))
     with pytest.raises(SystemExit) as ended:
         decoded(*arguments)
     assert str(ended.value).startswith("error: ")
@@ -109,29 +113,15 @@ def test_mistakes_are_told_in_a_line(decoded, arguments, message):
     assert "\n" not in str(ended.value)
 
 
-@pytest.mark.parametrize("arguments", [["--topology", "sequence(0)"], ["--top-k", "-1"], ["--tokens", "0"]])
-def test_mistakes_are_told_before_anything_is_loaded(monkeypatch, arguments):
-    monkeypatch.setattr(command, "_loaded", lambda options: pytest.fail("loaded"))
-    with pytest.raises(SystemExit, match="error: "):
-        main([PROMPT, *arguments])
-
-
-@pytest.mark.parametrize(("piped", "wanted"), [("Once\n", "Once"), ("a\n\n", "a\n")])
-def test_what_is_piped_in_loses_its_line_end(monkeypatch, piped, wanted):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(piped))
-    assert command._prompt(None) == wanted
-
-
-def test_what_is_piped_in_must_be_text(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
-    with pytest.raises(SystemExit, match="the prompt is no utf-8 text"):
-        main([])
-
-
-def test_no_prompt_is_an_error(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    with pytest.raises(SystemExit, match="no prompt"):
-        main([])
+def test_what_is_piped_in_is_text_without_its_line_end(monkeypatch):
+    for piped, wanted in (("Once\n", "Once"), ("a\n\n", "a\n")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(piped))
+        assert command._prompt(None) == wanted
+    wrong = io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8")
+    for piped, message in ((wrong, "the prompt is no utf-8 text"), (io.StringIO(""), "no prompt")):
+        monkeypatch.setattr(sys, "stdin", piped)
+        with pytest.raises(SystemExit, match=message):
+            main([])
 
 
 @pytest.mark.parametrize(("method", "kinds"), [("gsd", "‹residual›"), ("ersd", "‹correction›"), ("ar", "")])
@@ -243,27 +233,9 @@ def test_closed_streams_are_no_error(closed, status):
 @pytest.mark.slow
 def test_the_command_itself_in_a_pipe():
     """The embedded pair, and what is piped in."""
-    run = [
-        sys.executable,
-        "-m",
-        "specdec",
-        "--pair",
-        "stories",
-        "--topology",
-        "sequence(4)",
-        "--tokens",
-        "8",
-        "--seed",
-        "1",
-    ]
-    ended = subprocess.run(
-        run,
-        input="Once upon a time",
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
+    line = f"{sys.executable} -m specdec --pair stories --topology sequence(4) --tokens 8 --seed 1"
+    streams = {"input": "Once upon a time", "capture_output": True, "text": True}
+    ended = subprocess.run(line.split(), **streams, timeout=500, check=False)
     assert ended.returncode == 0
     assert "8 tokens in" in ended.stdout
     assert "Traceback" not in ended.stderr

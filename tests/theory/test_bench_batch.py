@@ -17,7 +17,7 @@ def pair():
 
 
 def test_turns_and_together_decode_the_same_texts(pair):
-    alone, beside = (batch.runs_of(pair, [[1, 2]], 3, 2, 9) for _ in range(2))
+    alone, beside = (batch.Trial(pair, [[1, 2]], 9, 1).runs(3, 2) for _ in range(2))
     one, both = batch.turns(alone), batch.together(pair, beside)
     assert one.tokens == both.tokens == 27
     assert [run.generation.token_ids for run in alone] == [run.generation.token_ids for run in beside]

@@ -346,12 +346,6 @@ def test_estimates_for_a_large_vocabulary(function):
     assert torch.equal(again.value, value)
 
 
-@pytest.mark.parametrize(("k", "samples"), [(0, 10), (True, 10), (2.0, 10), (2, 1)])
-def test_counts_out_of_range_are_named(k, samples):
-    with pytest.raises(ValueError, match=r"^(k|samples) = "):
-        theory.estimate_gsd_acceptance_by_index([0.5, 0.5], [0.5, 0.5], k, samples=samples)
-
-
 # Expected tokens and their upper bounds
 
 
@@ -364,6 +358,7 @@ def test_expected_tokens_is_one_plus_the_sum_over_paths():
         lambda path: math.prod([*rates, 0.0][i] for i in path), tree
     ) == pytest.approx(by_path, abs=1e-15)
     assert theory.expected_tokens([0.5], sequence(3)) == 1.875
+    assert theory.expected_tokens([0.0, 1.0], sequence(2)) == 1  # the first child is never right
     assert theory.expected_tokens([0.5, 0.25], batch(5)) == 1.75
 
 
@@ -433,16 +428,6 @@ def test_lemma_with_one_child_index_less_is_no_bound():
     )
 
 
-@pytest.mark.parametrize("bound", [theory.tunstall_bound, theory.tunstall_leaf_bound])
-def test_bounds_name_what_is_out_of_range(bound):
-    with pytest.raises(ValueError, match="k = 0"):
-        bound([0.5, 0.5], 2, 0)
-    with pytest.raises(ValueError, match=r"vocab_size = 2\.5"):
-        bound([0.5, 0.5], 2.5, 1)
-    with pytest.raises(ValueError, match="sum to at most 1"):
-        bound([0.9, 0.5], 2, 1)
-
-
 # Channel simulation
 
 
@@ -509,15 +494,11 @@ def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_law(expon
 @pytest.mark.parametrize(
     "rates", [[math.nan], [-0.1], [0.6, 0.5], None, 3, ["a"], [None], lambda path: 1.5, lambda path: math.nan]
 )
-def test_expected_tokens_names_what_is_no_acceptance(rates):
+def test_expected_tokens_names_what_is_no_acceptance_or_topology(rates):
     with pytest.raises(ValueError, match="acceptance_by_index"):
         theory.expected_tokens(rates, sequence(2))
-
-
-def test_expected_tokens_names_what_is_no_topology_and_takes_a_first_child_that_is_never_right():
     with pytest.raises(ValueError, match="topology = 3"):
         theory.expected_tokens([0.5], 3)
-    assert theory.expected_tokens([0.0, 1.0], sequence(2)) == 1
 
 
 @pytest.mark.parametrize("most", [math.inf, math.nan, 0, -1, None, "9"])
@@ -527,9 +508,19 @@ def test_the_largest_m_is_a_number(most):
 
 
 @pytest.mark.parametrize("bound", [theory.tunstall_bound, theory.tunstall_leaf_bound])
-def test_a_vocabulary_has_as_many_tokens_as_there_are_alternatives(bound):
-    with pytest.raises(ValueError, match="vocab_size = 2, but 3 alternatives"):
-        bound([0.5, 0.2, 0.1], 2, 4)
+@pytest.mark.parametrize(
+    ("rates", "vocab_size", "k", "message"),
+    [
+        ([0.5, 0.5], 2, 0, "k = 0"),
+        ([0.5, 0.5], 2.5, 1, r"vocab_size = 2\.5"),
+        ([0.9, 0.5], 2, 1, "sum to at most 1"),
+        ([0.5, 0.2, 0.1], 2, 4, "vocab_size = 2, but 3 alternatives"),
+    ],
+)
+def test_bounds_name_what_is_out_of_range(bound, rates, vocab_size, k, message):
+    """A vocabulary has as many tokens as there are alternatives."""
+    with pytest.raises(ValueError, match=message):
+        bound(rates, vocab_size, k)
     assert bound([0.5, 0.2, 0.0], 2, 4) > 0
 
 
@@ -597,7 +588,7 @@ BY_INDEX = [theory.estimate_gsd_acceptance_by_index, theory.estimate_ersd_accept
 
 
 @pytest.mark.parametrize("estimate", BY_INDEX)
-@pytest.mark.parametrize("wrong", ["abc", -1, 1.5, None, 10**30, True, []])
+@pytest.mark.parametrize("wrong", ["abc", -1, 1.5, 2.0, None, 10**30, True, []])
 def test_seeds_and_counts_of_estimates_are_named(estimate, wrong):
     for name in ("seed", "k", "samples"):
         arguments = {"k": 2, name: wrong}
