@@ -167,14 +167,13 @@ def _distributions(
 ) -> tuple[Tensor, Tensor]:
     """log P and log Q [n, vocabulary] of the tokens from `start` on."""
     end = min(len(ids), pair.drafting.context_length, pair.target.context_length)
-    log_p, log_q = (
-        _scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.drafting)
-    )
+    log_p, log_q = (scored(model, ids[:end], start, pair, sampling) for model in (pair.target, pair.drafting))
     return log_p, log_q
 
 
 @torch.inference_mode()
-def _scored(model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling) -> Tensor:
+def scored(model: Model, ids: Sequence[int], start: int, pair: ModelPair, sampling: Sampling) -> Tensor:
+    """Log-probabilities [n, vocabulary] of the tokens from `start` on, on the CPU."""
     session, rows = model.session(), []
     if start > 1:
         session.prefill(ids[: start - 1])

@@ -27,7 +27,7 @@ Summary = Mapping[str, Any]
 _BESIDE = "gsd"
 _APART = 0.14  # of marks beside each other, in trees
 FEW = 30
-"""Prompts below which 1.96 standard errors are less than 95% (`specdec.experiments.estimates.Z`)."""
+"""Prompts below which 1.96 standard errors are less than 95% (`specdec.stats.Z`)."""
 _LOOKS = {"optimal(8)": ("diamond", "longdash"), "optimal(16)": ("star", "solid")}
 """Marks and line styles of trees of the same colour."""
 

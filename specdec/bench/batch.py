@@ -65,11 +65,11 @@ def together(pair: ModelPair, runs: Sequence[Run]) -> Timed:
         batch.add(run)
 
     def step() -> list[Run]:
-        for progress in batch.step():
-            if progress.error is not None:
-                raise progress.error
-            if progress.ended:
-                ended.append(progress.run)
+        for member in batch.step():
+            if member.error is not None:
+                raise member.error
+            if member.ended:
+                ended.append(member.run)
         return ended
 
     return _timed(runs, step)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from specdec import channel
-from specdec.commands import Parser
+from specdec.commands import Parser, columns
 
 PAIRS = {
     "near": ((0.1, 0.45, 0.05, 0.3, 0.1), (0.2, 0.35, 0.1, 0.25, 0.1)),
@@ -86,18 +86,12 @@ def rates(symbols: int) -> list[Rate]:
 
 def as_text(messages: int, symbols: int) -> str:
     """Both tables for a terminal."""
-    lines = [f"bits a message, {messages:,} messages", "", _HEAD]
-    for row in rows(messages):
-        values = "".join(f"{value:9.3f}" for value in row[2:])
-        lines.append(f"{row.pair:7}{row.method:19}{values}")
-    lines += ["", f"Tunstall codes, bits a symbol, {symbols:,} symbols", "", _TUNSTALL_HEAD]
-    for k, word, rate, measured, entropy in rates(symbols):
-        lines.append(f"{k:6}{word:10}{rate:9.4f}{measured:9.4f}{entropy:9.4f}")
-    return "\n".join(lines)
-
-
-_HEAD = f"{'pair':7}{'codec':19}{'D_KL':>9}{'H[index]':>9}{'bound':>9}{'sent':>9}{'Zipf':>9}{'H w/o r.':>9}"
-_TUNSTALL_HEAD = f"{'k':>6}{'codeword':>10}{'rate':>9}{'sent':>9}{'entropy':>9}"
+    codecs = [["pair", "codec", "D_KL", "H[index]", "bound", "sent", "Zipf", "H w/o r."]]
+    codecs += [[row.pair, row.method, *(f"{value:.3f}" for value in row[2:])] for row in rows(messages)]
+    tunstall = [["k", "codeword", "rate", "sent", "entropy"]]
+    tunstall += [[f"{r.k}", f"{r.codeword_bits}", *(f"{x:.4f}" for x in r[2:])] for r in rates(symbols)]
+    heads = f"bits a message, {messages:,} messages", f"Tunstall codes, bits a symbol, {symbols:,} symbols"
+    return f"{heads[0]}\n\n{columns(codecs)}\n\n{heads[1]}\n\n{columns(tunstall)}"
 
 
 def main(arguments: list[str] | None = None) -> None:

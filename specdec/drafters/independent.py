@@ -2,11 +2,17 @@
 
 The children of a node with n children in the topology are the distinct tokens among n draws: its first
 arrivals, as in `model`, but maybe fewer of them. What the topology has below a missing child is not drafted.
+
+Tokens that have arrived go on arriving: if token i arrives again and again, each time after a wait of rate
+q_i, then the sequence of all arrivals is a sequence of independent samples of q. Its distinct tokens, in
+order, are the arrivals of the race without replacement.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from heapq import heapify, heapreplace
 
 from torch import Tensor
 
@@ -14,8 +20,10 @@ from specdec.drafters.model import ModelDrafter, Orders
 from specdec.methods import Drafted
 from specdec.models.requests import Requesting
 from specdec.probs import log_weights
-from specdec.race import Node, PositionNoise, with_replacement
+from specdec.race import Node, PositionNoise
 from specdec.topology import Topology
+
+_LARGEST = 700.0  # a logarithm whose exponential a float holds
 
 
 class IndependentDrafter(ModelDrafter):
@@ -52,3 +60,27 @@ class IndependentDrafter(ModelDrafter):
             drawn = with_replacement(order, log_times, log_rates, log_waits)
             self._draws[node] = drawn[: len(topology.children[row])]
         return [[*dict.fromkeys(self._draws[topology.path(row)])] for row in rows], log_q
+
+
+def with_replacement(
+    tokens: Sequence[int], log_times: Sequence[float], log_q: Sequence[float], log_e: Sequence[float]
+) -> list[int]:
+    """Independent samples of q, one for each wait in log_e: tokens in the order of all their arrivals.
+
+    tokens: the first arrivals of the race, as many as there are waits, or fewer where q has less support.
+    log_times, log_q: the logarithms of their times and of their q; both may be off by the same constant.
+    log_e: see `PositionNoise.log_waits`.
+    """
+    earliest = min(log_times)
+    waiting = [(_exp(time - earliest), place) for place, time in enumerate(log_times)]
+    heapify(waiting)
+    drawn = []
+    for wait in log_e:
+        time, place = waiting[0]
+        drawn.append(tokens[place])
+        heapreplace(waiting, (time + _exp(wait - log_q[place] - earliest), place))
+    return drawn
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < _LARGEST else math.inf

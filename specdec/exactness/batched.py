@@ -19,14 +19,15 @@ from specdec.decoding.batch import Batch
 from specdec.decoding.run import Run, stream
 from specdec.methods import METHODS
 from specdec.race import derived_seed
-from specdec.topology import Topology, batch, sequence, specinfer
+from specdec.topology import Topology, sequence, specinfer
+from specdec.topology import batch as batch_of
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 TREES = (
     *(sequence(k) for k in (1, 2, 4, 7)),
-    batch(3),
+    batch_of(3),
     specinfer(8),
     Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
 )
@@ -55,8 +56,8 @@ class Plan(NamedTuple):
     leaves: int | None
 
 
-class Found(NamedTuple):
-    """runs, tokens: compared, and how many of them differ. together: most runs in one step."""
+class Differences(NamedTuple):
+    """The numbers of compared runs and tokens, and of those that differ. together: most runs in one step."""
 
     runs: int
     tokens: int
@@ -85,7 +86,9 @@ def plans(pair: ModelPair, prompts: Sequence[Sequence[int]], runs: int, tokens: 
     return result
 
 
-def compared(pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None) -> Found:
+def compared(
+    pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None = None
+) -> Differences:
     """Decodes runs together and alone, and counts the differences.
 
     spoil: damages the batch before each step, to test that the damage is noticed.
@@ -102,28 +105,28 @@ def compared(pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], 
             same = zip(have, expected, strict=False)
             first = next((i for i, (a, b) in enumerate(same) if a != b), min(len(have), len(expected)))
             different.append(max(len(have), len(expected)) - first)
-    return Found(len(runs), tokens, len(different), sum(different), most)
+    return Differences(len(runs), tokens, len(different), sum(different), most)
 
 
 def _decoded(
     pair: ModelPair, planned: Sequence[Plan], spoil: Callable[[Batch], None] | None
 ) -> tuple[list[Run], int]:
     """The runs after they have ended, and the largest number that were decoded at once."""
-    company, step, most = Batch(pair), 0, 0
+    batch, step, most = Batch(pair), 0, 0
     runs = [stream(pair, plan.prompt, **plan.settings) for plan in planned]
     waiting, leaving = dict(zip(runs, planned, strict=True)), dict(zip(runs, planned, strict=True))
-    while company or waiting:
+    while batch or waiting:
         for run in [run for run, plan in waiting.items() if plan.joins <= step]:
-            company.add(run)
+            batch.add(run)
             del waiting[run]
         if spoil is not None:
-            spoil(company)
-        most, step = max(most, len(company)), step + 1
-        for progress in company.step():
-            if progress.error is not None:
-                raise progress.error
-            if not progress.ended and len(progress.run.rounds) == leaving[progress.run].leaves:
-                company.remove(progress.run)
+            spoil(batch)
+        most, step = max(most, len(batch)), step + 1
+        for member in batch.step():
+            if member.error is not None:
+                raise member.error
+            if not member.ended and len(member.run.rounds) == leaving[member.run].leaves:
+                batch.remove(member.run)
     return runs, most
 
 

@@ -17,7 +17,6 @@ from specdec.context import ContextTree
 from specdec.decoding.batch import generate_many
 from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
-from specdec.experiments.estimates import Estimate, tokens_per_call
 from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
 from specdec.loading import load_pair
@@ -25,6 +24,7 @@ from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
 from specdec.shipped import PROMPTS
+from specdec.stats import Estimate, ratio
 from specdec.topology import Topology, batch, sequence
 
 AT_ONCE = 10
@@ -188,6 +188,18 @@ class Comparison(ABC):
 def seeds(seed: int, repeat: int, prompts: range) -> list[int]:
     """One seed for each prompt, derived from `seed` and the repeat."""
     return [derived_seed(derived_seed(seed, prompt), repeat) for prompt in prompts]
+
+
+def tokens_per_call(runs: Sequence[Record]) -> Estimate:
+    """Tokens per target call, from runs with `prompt`, `tokens` and `rounds`. ValueError without any run."""
+    parts: dict[int, tuple[float, float]] = {}
+    for run in runs:
+        above, below = parts.get(run["prompt"], (0, 0))
+        parts[run["prompt"]] = above + run["tokens"], below + run["rounds"]
+    estimate = ratio(parts)
+    if estimate is None:
+        raise ValueError("no runs: measure first")
+    return estimate
 
 
 def finished(runs: Sequence[Record], *fields: str) -> list[Record]:

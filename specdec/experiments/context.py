@@ -19,12 +19,12 @@ from typing import Any
 from specdec.commands import columns, ended
 from specdec.context import ContextAcceptance, ContextTree
 from specdec.experiments.comparison import Comparison, Point, Prompt, Trees
-from specdec.experiments.estimates import Estimate
 from specdec.experiments.store import Record
 from specdec.learn import learn_context
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.shipped import EMBEDDED
+from specdec.stats import Estimate
 from specdec.trace import Method
 
 METHODS: tuple[Method, ...] = ("gsd", "ersd")

@@ -16,8 +16,8 @@ from typing import Any
 
 from specdec.commands import columns, ended
 from specdec.experiments.comparison import Comparison, Point
-from specdec.experiments.estimates import Estimate
 from specdec.experiments.store import Record
+from specdec.stats import Estimate
 
 TEMPERATURES = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 BESIDE = 1.0

@@ -17,9 +17,8 @@ from specdec.decoding.run import Run, generate, stream
 from specdec.experiments.plan import ContextJob, Job
 from specdec.experiments.settings import Settings
 from specdec.experiments.store import Record
-from specdec.models import Model
+from specdec.learn import scored
 from specdec.pair import ModelPair
-from specdec.probs import log_probs
 from specdec.stats import index_counts
 from specdec.topology import Topology
 from specdec.trace import Generation
@@ -111,29 +110,15 @@ def contexts(pair: ModelPair, settings: Settings, job: ContextJob) -> Record:
     return record
 
 
-@torch.inference_mode()
 def _distributions(
     pair: ModelPair, settings: Settings, ids: Sequence[int], start: int
 ) -> tuple[Tensor, Tensor]:
-    """P and Q [positions, vocabulary] of the tokens at moments spread evenly from `start` on."""
+    """P and Q [positions, vocabulary], float64, of the tokens at moments spread evenly from `start` on."""
     room = min(pair.target.context_length, pair.drafting.context_length)
     length = min(len(ids), room) - start
-    moments = [start + (2 * i + 1) * length // (2 * settings.positions) for i in range(settings.positions)]
-    rows = sorted({moment - 1 for moment in moments})
-    p, q = (_probabilities(pair, settings, model, ids, rows) for model in (pair.target, pair.drafting))
-    return p, q
-
-
-def _probabilities(
-    pair: ModelPair, settings: Settings, model: Model, ids: Sequence[int], rows: Sequence[int]
-) -> Tensor:
-    """The distribution after each of these tokens, float64 on the CPU."""
-    session, distributions, done = model.session(), [], 0
-    for row in rows:
-        if row > done:
-            session.prefill(ids[done:row])
-        logits = session.forward(torch.tensor([ids[row]], device=model.device), [-1])[0]
-        session.commit([0])
-        done = row + 1
-        distributions.append(log_probs(logits, settings.sampling, pair.vocab_size).double().exp().cpu())
-    return torch.stack(distributions)
+    moments = {start + (2 * i + 1) * length // (2 * settings.positions) for i in range(settings.positions)}
+    p, q = (
+        torch.cat([scored(model, ids[: n + 1], n, pair, settings.sampling) for n in sorted(moments)])
+        for model in (pair.target, pair.drafting)
+    )
+    return p.double().exp(), q.double().exp()

@@ -16,9 +16,9 @@ from typing import Any
 
 from specdec.commands import columns, ended
 from specdec.experiments.comparison import GROWN_FROM, Comparison, Point, Prompt
-from specdec.experiments.estimates import Estimate
 from specdec.experiments.store import Record
 from specdec.methods import DRAFTING, METHODS
+from specdec.stats import Estimate
 
 TEMPERATURES = (1.0, 0.0)
 BESIDE = GROWN_FROM

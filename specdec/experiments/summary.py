@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from specdec import theory
-from specdec.experiments.estimates import Estimate, combined, marginal, ratio
 from specdec.experiments.findings import check_findings
 from specdec.experiments.plan import Plan, Planned, summed
 from specdec.experiments.settings import Point, Settings
 from specdec.experiments.store import Record
 from specdec.optimal import optimal_topology
+from specdec.stats import Estimate, IndexAcceptance, combined, ratio
 
 Estimates = Mapping[Point, Estimate]
 
@@ -118,7 +118,7 @@ def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
     for point in plan.settings.calibration:
         if point.method == method:
             runs = _calibration_runs(plan, point)
-            tables[point.strategy] = marginal(summed(runs, "accepted"), summed(runs, "offered"))
+            tables[point.strategy] = _marginal(summed(runs, "accepted"), summed(runs, "offered"))
     return {
         "by_index": vector.tolist(),
         "batch": tables["batch"],
@@ -126,6 +126,17 @@ def _acceptance(plan: Plan, method: str) -> dict[str, Any]:
         "entropy_of_mean": theory.entropy_of_rates(vector),
         "contexts": _contexts(plan, method),
     }
+
+
+def _marginal(accepted: Sequence[int], offered: Sequence[int]) -> list[dict[str, float | None]]:
+    """accepted / offered by child index with Wilson's 95% interval."""
+    table = []
+    for index, (taken, count) in enumerate(zip(accepted, offered, strict=True)):
+        entry = IndexAcceptance(index, taken, count)
+        low, high = entry.interval()
+        row: dict[str, float | None] = {"index": index, "accepted": taken, "offered": count}
+        table.append(row | {"rate": entry.rate if count else None, "low": low, "high": high})
+    return table
 
 
 def _calibration_runs(plan: Plan, point: Point) -> list[Record]:

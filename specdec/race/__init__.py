@@ -4,7 +4,6 @@ races       winners and arrivals: races on a CPU, on a device, and sparse ones
 noise       all noise of one round, by node
 exponentials    log e of whole vocabularies
 keys        which noise belongs to which seed, stream and position
-repeated    tokens that go on arriving: independent draws
 sparse      races of a large vocabulary: only tokens that can still win are computed
 splitmix    the hash that all noise comes from
 """
@@ -12,8 +11,7 @@ splitmix    the hash that all noise comes from
 from specdec.race.exponentials import log_exponentials
 from specdec.race.keys import Stream, checked_seed, derived_seed, node_seed, uniform
 from specdec.race.noise import Node, Noise, PositionNoise, Races, RoundNoise
-from specdec.race.races import FEW, Arrivals, Race, log_arrival_times, race_of
-from specdec.race.repeated import with_replacement
+from specdec.race.races import FEW, Arrivals, Race, race_of
 
 __all__ = [
     "FEW",
@@ -27,10 +25,8 @@ __all__ = [
     "Stream",
     "checked_seed",
     "derived_seed",
-    "log_arrival_times",
     "log_exponentials",
     "node_seed",
     "race_of",
     "uniform",
-    "with_replacement",
 ]

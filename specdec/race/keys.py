@@ -18,7 +18,7 @@ class Stream(IntEnum):
     """Independent noise for each purpose: GSD must never decide with the noise that it drafted with.
 
     RACE: the exponentials of a position. ACCEPT: the uniforms of acceptance tests. RESIDUAL: the uniforms
-    that sample last tokens. AGAIN: the waits of tokens that arrive again (`specdec.race.repeated`). ROUND:
+    that sample last tokens. AGAIN: the waits of tokens that arrive again (`drafters.independent`). ROUND:
     the seeds of a round's nodes.
     """
 

@@ -86,7 +86,7 @@ class PositionNoise:
         return self.race(nodes[0])
 
     def log_waits(self, depth: int, count: int) -> list[float]:
-        """log e of the waits after the first `count` arrivals at this depth (`specdec.race.repeated`)."""
+        """log e of the waits after the first `count` arrivals at this depth (`drafters.independent`)."""
         uniforms = (uniform(self.seed, self.position + depth, i, Stream.AGAIN) for i in range(count))
         return [math.log(-math.log1p(-u)) for u in uniforms]
 

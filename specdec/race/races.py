@@ -70,31 +70,6 @@ class Race(Arrivals, Protocol):
         ...
 
 
-class HostRace:
-    """A race on a CPU whose exponentials are all in memory: log e, float64 [vocabulary]."""
-
-    takes_weights = True
-
-    def __init__(self, log_e: Tensor):
-        self.exponentials = log_e
-        self._log_e = log_e.numpy()  # numpy's calls take a sixth of the time of torch's
-
-    def winner(self, log_p: Tensor) -> int:
-        """As in `Race`."""
-        return int((self._log_e - log_p.cpu().numpy()).argmin())
-
-    def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """As in `Arrivals`."""
-        times = self._log_e - log_q.cpu().numpy()  # [n, vocabulary]
-        if count <= FEW:
-            return [_first_few(row, count) for row in times]
-        return _first_of(torch.from_numpy(times), count)
-
-    def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """As in `Race`."""
-        return self._log_e[tokens].tolist()
-
-
 class DeviceRace:
     """A race whose exponentials are all on a device: log e, float64 [vocabulary]."""
 
@@ -114,6 +89,27 @@ class DeviceRace:
     def log_e(self, tokens: Sequence[int]) -> list[float]:
         """As in `Race`."""
         return self.exponentials[tokens].tolist()
+
+
+class HostRace(DeviceRace):
+    """The same on a CPU, by numpy, whose calls take a sixth of the time of torch's."""
+
+    takes_weights = True
+
+    def __init__(self, log_e: Tensor):
+        super().__init__(log_e)
+        self._log_e = log_e.numpy()
+
+    def winner(self, log_p: Tensor) -> int:
+        """As in `Race`."""
+        return int((self._log_e - log_p.cpu().numpy()).argmin())
+
+    def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
+        """As in `Arrivals`."""
+        times = self._log_e - log_q.cpu().numpy()  # [n, vocabulary]
+        if count <= FEW:
+            return [_first_few(row, count) for row in times]
+        return _first_of(torch.from_numpy(times), count)
 
 
 class RaceOfEach:
@@ -140,11 +136,6 @@ def races_of(keys: Sequence[int], vocab_size: int, device: torch.device | str = 
         return [SparseRace(key, vocab_size) for key in keys]
     rows = fill(torch.empty(len(keys), vocab_size, dtype=torch.float64, device=device), keys)
     return [race_of(row) for row in rows]
-
-
-def log_arrival_times(log_p: Tensor, log_e: Tensor) -> Tensor:
-    """log(e / p) of Section 3, elementwise; infinite where p is 0."""
-    return log_e - log_p
 
 
 def _first_few(times: np.ndarray, count: int) -> list[int]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from specdec.probs import residual
-from specdec.race import log_arrival_times
 from specdec.theory.divergences import Distribution, checked_pair
 
 
@@ -20,8 +19,8 @@ def ersd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor) -> Te
     p, q: [n]. log_e: log-exponentials [races, n], shared by both races.
     """
     p, q = checked_pair(p, q)
-    winners = log_arrival_times(p.log(), log_e).argmin(-1, keepdim=True)
-    drafted = log_arrival_times(q.log(), log_e).argsort(-1)
+    winners = (log_e - p.log()).argmin(-1, keepdim=True)
+    drafted = (log_e - q.log()).argsort(-1)
     index = (drafted == winners).long().argmax(-1)
     return index.where(q[winners[:, 0]] > 0, p.shape[-1])
 
@@ -34,7 +33,7 @@ def gsd_accepted_indices(p: Distribution, q: Distribution, log_e: Tensor, unifor
     """
     p, q = checked_pair(p, q)
     most = int((q > 0).sum())
-    drafted = log_arrival_times(q.log(), log_e).argsort(-1)[:, :most]
+    drafted = (log_e - q.log()).argsort(-1)[:, :most]
     index = gsd_tests(p.expand_as(log_e), q.expand_as(log_e), drafted, uniforms)
     return index.where(index < most, p.shape[-1])
 

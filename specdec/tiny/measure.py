@@ -176,8 +176,8 @@ def block_efficiency(
     return {
         "mean": efficiency.value,
         "standard_error": efficiency.standard_error,
-        "tokens": efficiency.tokens,
-        "calls": efficiency.rounds,
+        "tokens": sum(len(run.token_ids) for run in runs),
+        "calls": sum(run.num_target_calls for run in runs),
     }
 
 

@@ -10,9 +10,10 @@ import torch
 
 import specdec
 from specdec import theory, trace
+from specdec.drafters.independent import with_replacement
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
-from specdec.race import PositionNoise, Races, RoundNoise, derived_seed, with_replacement
+from specdec.race import PositionNoise, Races, RoundNoise, derived_seed
 from specdec.stats import acceptance_by_index, index_counts
 from specdec.topology import Topology, batch, sequence
 from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair

@@ -30,12 +30,12 @@ from specdec.experiments import (
     summarize,
 )
 from specdec.experiments.command import as_text, device_of, main, parser, settings_for, settings_of
-from specdec.experiments.estimates import combined, mean, ratio
 from specdec.experiments.measure import contexts, counts
 from specdec.experiments.plan import ContextJob, Plan
 from specdec.experiments.run import header
 from specdec.models import MarkovModel
 from specdec.shipped import PROMPTS
+from specdec.stats import combined, mean, ratio
 from tests.helpers.laws import markov_pair, random_table
 from tests.helpers.tiny_checkpoints import tiny_model
 

@@ -13,7 +13,6 @@ import specdec
 from specdec import theory
 from specdec.models import MarkovModel
 from specdec.stats import (
-    BlockEfficiency,
     DepthAcceptance,
     IndexAcceptance,
     acceptance_by_depth,
@@ -104,7 +103,7 @@ def test_block_efficiency_of_decoding_equals_expected_tokens(method):
     tree = Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
     rounds = rounds_of(method, tree, 3)[:-6]  # without the rounds that the end of the text cuts
     efficiency = estimate_block_efficiency([round] for round in rounds)
-    low, high = efficiency.interval(Z)
+    low, high = (efficiency.value + sign * Z * efficiency.standard_error for sign in (-1, 1))
     assert low <= theory.expected_tokens(by_index(P, Q, 2), tree) <= high
     assert not low <= theory.expected_tokens(by_index(Q, Q, 2), tree) <= high
 
@@ -113,9 +112,8 @@ def test_block_efficiency_by_hand():
     runs = [[round_of(2), round_of(3)], [round_of(1)]]
     efficiency = estimate_block_efficiency(runs)
     # ratio 6 / 3; the runs exceed it by 5 - 4 = 1 and 1 - 2 = -1
-    assert efficiency == BlockEfficiency(6, 3, math.sqrt(2 * 2) / 3)
-    assert efficiency.value == 2
-    assert efficiency.interval(1.0) == (2 - 2 / 3, 2 + 2 / 3)
+    assert (efficiency.value, efficiency.standard_error) == pytest.approx((2, math.sqrt(2 * 2) / 3))
+    assert efficiency.interval == pytest.approx((2 - 1.96 * 2 / 3, 2 + 1.96 * 2 / 3))
     assert math.isnan(estimate_block_efficiency([[round_of(2)]]).standard_error)
     with pytest.raises(ValueError, match="no rounds"):
         estimate_block_efficiency([[], []])
@@ -136,7 +134,7 @@ def test_interval_covers_where_rounds_cluster():
         runs = [[rounds_by_tokens[tokens] for tokens in run] for run in clustered_runs(rng)]
         grouped = {"runs": runs, "rounds": [[round] for run in runs for round in run]}
         for name, groups in grouped.items():
-            low, high = estimate_block_efficiency(groups).interval()
+            low, high = estimate_block_efficiency(groups).interval
             misses[name] += not low <= 3.0 <= high
     allowed = 400 * 0.055 + 5.5 * math.sqrt(400 * 0.055 * 0.945)
     assert misses["runs"] <= allowed < misses["rounds"]
