@@ -17,12 +17,11 @@ def verify(drafted: Drafted, log_p: Sequence[Tensor], noise: Noise) -> Verdict:
     child is accepted and verification goes on there; else the winner is emitted. The races must be those of
     the text's positions, with which the children were drafted too.
     """
-    topology, token_ids, _, _ = drafted
+    topology = drafted.topology
 
     def decide(row: int) -> Decision:
         token_id = noise.race(topology.path(row)).winner(log_p[row])
-        accepted = (child for child in topology.children[row] if token_ids[child] == token_id)
-        return Decision(next(accepted, None), token_id)
+        return Decision(drafted.child(row, token_id), token_id)
 
     return descend(topology, decide, "correction")
 

@@ -38,7 +38,8 @@ def one_by_one(
         node, candidates, attempts = topology.path(row), drafted.candidates(row), list[Attempt]()
         state = residual(log_p[row], log_q[row])
         if candidates and log_q[row] is None:
-            return _sampled_once(state.sample(noise.last(node)), candidates, token_ids)
+            token_id = state.sample(noise.last(node))
+            return Decision(drafted.child(row, token_id), token_id)
         for number, child in enumerate(candidates):
             attempts.append(state.test(child, token_ids[child], noise.test(node, number)))
             if attempts[-1].accepted:
@@ -47,9 +48,3 @@ def one_by_one(
         return Decision(None, state.sample(noise.last(node)), attempts)
 
     return descend(topology, decide, "residual")
-
-
-def _sampled_once(token_id: int, candidates: Sequence[int], token_ids: Sequence[int]) -> Decision:
-    """Accepts the candidate with this token, a sample of p; if there is none, emits the token."""
-    child = next((child for child in candidates if token_ids[child] == token_id), None)
-    return Decision(child, token_id if child is None else None)

@@ -35,6 +35,10 @@ class Drafted(NamedTuple):
         """
         return self.draws[row] if self.draws else self.topology.children[row]
 
+    def child(self, row: int, token_id: int) -> int | None:
+        """The row's child that was drafted with this token; None if there is none."""
+        return next((i for i in self.topology.children[row] if self.token_ids[i] == token_id), None)
+
 
 class Attempt(NamedTuple):
     """One acceptance test: row's token accepted when `u < ratio`, under Algorithm 4 `p / q`.
@@ -69,7 +73,7 @@ Verifier = Callable[[Drafted, Sequence[Tensor], PositionNoise], Verdict]
 
 
 class Decision(NamedTuple):
-    """What is decided at a node: the row of the child that is accepted, or None and the token to emit."""
+    """The decision at a node. child: the accepted child's row, or None; then token_id is emitted."""
 
     child: int | None
     token_id: int | None

@@ -24,12 +24,11 @@ from specdec.methods.verdict import Decision, descend
 
 def verify(drafted, log_p, noise):
     """A sample of p decides at each node: a `Verifier`."""
-    topology, token_ids, _, _ = drafted
+    topology = drafted.topology
 
     def decide(row):
         token_id = Residual(log_p[row], None).sample(noise.last(topology.path(row)))
-        child = next((child for child in topology.children[row] if token_ids[child] == token_id), None)
-        return Decision(child, token_id)
+        return Decision(drafted.child(row, token_id), token_id)
 
     return descend(topology, decide, "residual")
 '''

@@ -85,7 +85,26 @@ class Report:
 
     def text(self) -> str:
         """The verdict and the numbers behind it, in some lines."""
-        return "\n".join([self._headline(), self._levels(), *self._tests(), *self._example(), self._seeds()])
+        about = [f"{name} {version}" for name, version in self.versions.items()]
+        about += [f"{name} {value:g}" for name, value in self.arguments.items()]
+        lines = [
+            f"{self.engine}: {self.verdict} ({', '.join(about)}; {self.prompt!r:.60}; {self.seconds:.0f} s)",
+            f"  false alarm {self.false_alarm:.0e} in all, {self.level:.0e} a test; found with probability "
+            f"{POWER}: what is said, or more",
+        ]
+        lines += [f"  {each.text()}" for trial in self.trials for each in trial.evidence]
+        for trial in self.trials:
+            if trial.impossible:
+                reason = "hold a token without probability, or stop where no text ends"
+                lines.append(f"  {trial.impossible} decodes {reason}")
+            if trial.longer:
+                reason = "have more tokens than asked for; only new ones are, not the prompt's"
+                lines.append(f"  {trial.longer} decodes {reason}")
+            for each in trial.deviations if self.verdict != "no difference found" else ():
+                share = f"{each.seen:,} of {each.of:,} ({each.seen / each.of:.4f})"
+                lines.append(f"  {each.outcome!r}: {share}, probability {each.probability:.4f}")
+        again, tried = self.reproduced
+        return "\n".join([*lines, f"  seeds: {again} of {tried} gave the same tokens again"])
 
     def to_json(self) -> dict[str, Any]:
         """The report and its verdict as plain data; an infinite statistic becomes None."""
@@ -98,46 +117,6 @@ class Report:
         """
         known = saved(path) | {self.engine: self.to_json()}
         write_json(path, dict(sorted(known.items())))
-
-    def _headline(self) -> str:
-        about = [f"{name} {version}" for name, version in self.versions.items()]
-        about += [f"{name} {value:g}" for name, value in self.arguments.items()]
-        return (
-            f"{self.engine}: {self.verdict} ({', '.join(about)}; {self.prompt!r:.60}; {self.seconds:.0f} s)"
-        )
-
-    def _levels(self) -> str:
-        return (
-            f"  false alarm {self.false_alarm:.0e} in all, {self.level:.0e} a test; found with probability "
-            f"{POWER}: what is said, or more"
-        )
-
-    def _tests(self) -> list[str]:
-        return [f"  {each.text()}" for trial in self.trials for each in trial.evidence]
-
-    def _example(self) -> list[str]:
-        lines = [
-            f"  {trial.impossible} decodes hold a token without probability, or stop where no text ends"
-            for trial in self.trials
-            if trial.impossible
-        ]
-        lines += [
-            f"  {trial.longer} decodes have more tokens than asked for; only new ones are, not the prompt's"
-            for trial in self.trials
-            if trial.longer
-        ]
-        if self.verdict == "no difference found":
-            return lines
-        return lines + [
-            f"  {each.outcome!r}: {each.seen:,} of {each.of:,} ({each.seen / each.of:.4f}), probability "
-            f"{each.probability:.4f}"
-            for trial in self.trials
-            for each in trial.deviations
-        ]
-
-    def _seeds(self) -> str:
-        again, tried = self.reproduced
-        return f"  seeds: {again} of {tried} gave the same tokens again"
 
 
 def saved(path: Path) -> dict[str, Any]:
