@@ -67,7 +67,11 @@ class Topology:
             raise ValueError(f"parents has {len(rows[0])} rows and child_indices {len(rows[1])}")
         if (rows[0][:1], rows[1][:1]) != ([-1], [-1]):
             raise ValueError("row 0 is the root: its parent and its child index must be -1")
-        _check_parents_before(rows[0])
+        for row, parent in enumerate(rows[0][1:], start=1):
+            if not 0 <= parent < row:
+                raise ValueError(
+                    f"row {row} has the parent {parent}: it must be a row before it, 0 to {row - 1}"
+                )
         topology._set(*rows)
         topology._check_level_order()
         return topology
@@ -257,12 +261,6 @@ def _checked_path(path: Sequence[int]) -> Path:
     if len(indices) < len(path):
         raise ValueError(f"path {tuple(path)!r} is not made of child indices 0, 1, 2, ...")
     return tuple(indices)
-
-
-def _check_parents_before(parents: list[int]) -> None:
-    for row, parent in enumerate(parents[1:], start=1):
-        if not 0 <= parent < row:
-            raise ValueError(f"row {row} has the parent {parent}: it must be a row before it, 0 to {row - 1}")
 
 
 MAX_DRAFT_TOKENS = 1_000_000

@@ -80,7 +80,8 @@ def synthetic_pair(
     _check(preset)
     torch.manual_seed(seed)
     draft = _random_model(preset.draft, preset.vocab_size, dtype, device)
-    _spread_logits(draft)
+    with torch.no_grad():
+        draft.lm_head.weight.mul_(math.sqrt(SPREAD * math.log(preset.vocab_size)))
     target = _random_model(preset.target, preset.vocab_size, dtype, device)
     _contain(target, draft, preset)
     reached = _calibrate(target, draft, preset)
@@ -138,11 +139,6 @@ def _random_model(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device
 
 
 @torch.no_grad()
-def _spread_logits(model: LlamaForCausalLM) -> None:
-    model.lm_head.weight.mul_(math.sqrt(SPREAD * math.log(model.config.vocab_size)))
-
-
-@torch.no_grad()
 def _contain(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> None:
     """Writes the draft into the first layers, channels and heads of the target."""
     big, small = preset.target, preset.draft
@@ -192,7 +188,9 @@ def _calibrate(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0
     for _ in range(STEPS):
         wanted = math.exp((low + high) / 2)
-        _scale(target, preset.draft.layers, wanted / factor)
+        for layer in target.model.layers[preset.draft.layers :]:
+            layer.self_attn.o_proj.weight.mul_(wanted / factor)
+            layer.mlp.down_proj.weight.mul_(wanted / factor)
         factor = wanted
         acceptance = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
         low, high = (math.log(factor), high) if acceptance > preset.acceptance else (low, math.log(factor))
@@ -210,9 +208,3 @@ def _text(draft: LlamaForCausalLM) -> Tensor:
         cache = output.past_key_values
         ids = torch.cat([ids, output.logits[:, -1].float().softmax(-1).multinomial(1)], 1)
     return ids
-
-
-def _scale(target: LlamaForCausalLM, first: int, factor: float) -> None:
-    for layer in target.model.layers[first:]:
-        layer.self_attn.o_proj.weight.mul_(factor)
-        layer.mlp.down_proj.weight.mul_(factor)

@@ -175,6 +175,9 @@ class Run(Iterator[Round]):
         text = self.prompt
         if text is None:
             text = prompt_text(self.pair.tokenizer, self.prompt_ids)
+        draft = "" if self.pair.draft is None else self.pair.draft.name
+        if self.settings.drafter is not None:
+            draft = drafter_name(self.settings.drafter)
         return Generation(
             method=method,
             paths=self.topology.paths if isinstance(self.topology, Topology) else (),
@@ -186,17 +189,12 @@ class Run(Iterator[Round]):
             top_p=float(sampling.top_p),
             max_new_tokens=max_new_tokens,
             target=self.pair.target.name,
-            draft=self._drafter_name(),
+            draft=draft,
             prefill_seconds=self.prefill_seconds,
             rounds=tuple(self.rounds),
             arithmetic=self.arithmetic,
             draft_temperature=self.settings.draft_temperature,
         )
-
-    def _drafter_name(self) -> str:
-        if self.settings.drafter is not None:
-            return drafter_name(self.settings.drafter)
-        return "" if self.pair.draft is None else self.pair.draft.name
 
     def _decode(self) -> Generator[Round, None, None]:
         engine = self.begin()

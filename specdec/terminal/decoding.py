@@ -35,6 +35,8 @@ class Measured:
     @classmethod
     def of(cls, generation: Generation) -> Measured:
         """The numbers of this run."""
+        rounds = generation.rounds[1:] or generation.rounds
+        seconds = sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
         return cls(
             method=generation.method,
             tokens=len(generation.token_ids),
@@ -42,14 +44,8 @@ class Measured:
             tokens_per_call=generation.block_efficiency,
             drafted=sum(len(round.nodes) for round in generation.rounds),
             accepted=sum(round.num_accepted for round in generation.rounds),
-            ms_per_token=1000 * seconds_per_token(generation),
+            ms_per_token=1000 * seconds,
         )
-
-
-def seconds_per_token(generation: Generation) -> float:
-    """Seconds per token, without the first round if there are more."""
-    rounds = generation.rounds[1:] or generation.rounds
-    return sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
 
 
 def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | str:
