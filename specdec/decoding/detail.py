@@ -23,8 +23,9 @@ _LARGEST = math.log(sys.float_info.max)
 LEADING = 8
 """Arrivals that are recorded of a race, under Q and under P each, beside the drafted children."""
 MOST_DRAFTS, MOST_TOKENS = 16, 16_384
-"""The optimum is not computed above this number of drafts, or for several drafts of more tokens than this with
-q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens."""
+"""The optimum is not computed above this number of drafts, or for several drafts of more tokens than this
+with q > 0: a position would take longer than 10 ms. For one draft it takes less than 1 ms at 150,000 tokens.
+"""
 
 
 def drafted_nodes(
