@@ -97,13 +97,6 @@ def test_a_greedy_repeat_has_a_prompt_with_one_token_less(measured):
             assert len(alone.rounds) == job["rounds"]
 
 
-def test_a_finished_experiment_does_nothing_more(measured):
-    pair, shapes, store = measured
-    before = store.path.read_text()
-    rules.EXPERIMENT.measure(pair, PROMPTS, 2, 40, shapes, store)
-    assert store.path.read_text() == before
-
-
 def test_the_table_has_a_line_a_tree_and_says_what_is_apart(measured):
     summary = rules.EXPERIMENT.summarize(HEADER, measured[2].read()[1])
     head, *lines = rules.EXPERIMENT.as_text(summary).splitlines()

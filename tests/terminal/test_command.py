@@ -214,11 +214,6 @@ def test_loading_says_how_far_it_is(monkeypatch, capsys):
     assert capsys.readouterr().err == "fetching some/model, 25% ...\n"
 
 
-def test_no_factor_of_speed_is_told_without_its_interval(decoded):
-    for arguments in ([], ["--compare"], ["--json"], ["--compare", "--json"]):
-        assert "times" not in decoded(*arguments)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("closed", "status"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("<&-", 0), ("--tokens 0 >&-", 1)]
