@@ -40,6 +40,10 @@ KINDS = {
     "qwen2": (Qwen2ForCausalLM, Qwen2Config),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config),
 }
+K_SIZES = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 16, "num_key_value_heads": 16}
+"""The blocks of K-quants have 256 values."""
+HALVES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+"""Where a block holds its scales of 16 bits."""
 IDS = list(range(40, 60))
 
 
@@ -142,6 +146,40 @@ def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
     error = (logits(found) - logits(model)).abs().max() / logits(model).abs().max()
     assert error < off
     assert found.dtype == (torch.float16 if kind == "F16" else torch.bfloat16)
+
+
+@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"])
+def test_whole_models_of_k_quants_have_the_weights_of_their_blocks(tmp_path, kind, monkeypatch):
+    """gguf can't write these types, so the matrices are random blocks, read by its own reader."""
+    _, count, size = BLOCKS[kind]
+    model, draw = model_of("llama", **K_SIZES), np.random.default_rng(0)
+    matrices = {}
+
+    def blocks(array, type_):
+        data = draw.integers(0, 256, (*array.shape[:-1], array.shape[-1] // count * size), dtype=np.uint8)
+        for start in range(0, data.shape[-1], size):
+            for at in HALVES[kind]:  # the scales: small ones, so that the model computes
+                data[..., start + at : start + at + 2] = np.array([0.002], np.float16).view(np.uint8)
+        matrices[array.tobytes()] = gguf.quants.dequantize(data, type_)
+        return data
+
+    monkeypatch.setattr(gguf.quants, "quantize", blocks)
+    path = written(tmp_path / "model.gguf", model, "llama", kind)
+    found = specdec.load_pair(path).target.module.state_dict()
+    heads = {"q_proj": K_SIZES["num_attention_heads"], "k_proj": K_SIZES["num_key_value_heads"]}
+    compared = 0
+    for name, value in model.state_dict().items():
+        if value.dim() == 1 or name == "lm_head.weight":
+            continue
+        part = name.split(".")[-2]
+        if part in heads:  # written in llama.cpp's order
+            value = value.view(heads[part], 2, -1, value.shape[1]).transpose(1, 2).reshape(value.shape)
+        want = torch.from_numpy(matrices[value.float().numpy().tobytes()])
+        if part in heads:
+            want = want.view(heads[part], -1, 2, value.shape[1]).transpose(1, 2).reshape(value.shape)
+        assert torch.equal(found[name], want.bfloat16())
+        compared += 1
+    assert compared == 1 + 7 * SIZES["num_hidden_layers"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BLOCKS if kind != "F32"])

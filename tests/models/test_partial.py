@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 
 import pytest
@@ -19,6 +20,7 @@ from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS, load_partia
 from specdec.models.prepare import with_decoder
 from specdec.models.session_kinds import LEAN
 from specdec.pair import ModelPair
+from specdec.probs import LazyLogProbs
 
 VOCABULARY, SCORED = 14, [1, 3, 4, 8, 9]
 SIZES = {
@@ -31,8 +33,8 @@ SIZES = {
     "bos_token_id": None,
     "eos_token_id": None,
 }
-FALSE_ALARM = 1e-4
-"""Probability that chance alone fails one of the four distributions."""
+COUNT, FALSE_ALARM = 2000, 1e-4
+"""Texts of each method, and the probability that chance alone fails one of the four distributions."""
 
 
 @pytest.fixture(scope="module")
@@ -91,28 +93,37 @@ def expected(pair):
 
 @pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer", "spectr"])
 def test_every_rule_keeps_the_targets_distribution(pair, expected, method):
-    count = 2000
-    drawn = generate_many(
-        pair,
-        [[2]] * count,
-        seeds=range(count),
-        at_once=50,
-        method=method,
-        topology=specdec.topology.batch(3),
-        max_new_tokens=2,
-    )
-    seen = Counter(tuple(g.token_ids) for g in drawn)
-    assert chance(seen, expected[0], count) > FALSE_ALARM
-    assert chance(seen, expected[1] + 1e-6, count) < FALSE_ALARM  # the control: another distribution
+    seen = drawn(pair, method)
+    assert chance(seen, expected[0]) > FALSE_ALARM
+    assert chance(seen, expected[1] + 1e-6) < FALSE_ALARM  # the control: another distribution
 
 
-def chance(seen, p, count):
+def test_a_q_that_is_not_renormalised_over_the_drafts_ids_is_noticed(pair, expected, monkeypatch):
+    """The negative control: q of a softmax over the whole vocabulary, of which the ids' part is left."""
+
+    class Unnormalised(LazyLogProbs):
+        def __getitem__(self, row):
+            log_q = super().__getitem__(row)
+            return None if log_q is None else log_q + math.log(len(SCORED) / VOCABULARY)
+
+    monkeypatch.setattr("specdec.drafters.model.LazyLogProbs", Unnormalised)
+    assert chance(drawn(pair, "gsd"), expected[0]) < FALSE_ALARM
+
+
+def drawn(pair, method):
+    """How often each text of two tokens was decoded."""
+    settings = {"method": method, "topology": specdec.topology.batch(3), "max_new_tokens": 2}
+    many = generate_many(pair, [[2]] * COUNT, seeds=range(COUNT), at_once=50, **settings)
+    return Counter(tuple(g.token_ids) for g in many)
+
+
+def chance(seen, p):
     """Probability of counts as far from p as these; rare texts count as one."""
     observed = torch.tensor([seen[divmod(n, VOCABULARY)] for n in range(VOCABULARY**2)]).double().numpy()
-    common = p * count >= 5
-    rest = [[observed[~common].sum()], [p[~common].sum() * count]]
+    common = p * COUNT >= 5
+    rest = [[observed[~common].sum()], [p[~common].sum() * COUNT]]
     return stats.chisquare(
-        [*observed[common], *rest[0]], [*(p[common] * count), *rest[1]], sum_check=False
+        [*observed[common], *rest[0]], [*(p[common] * COUNT), *rest[1]], sum_check=False
     ).pvalue
 
 
