@@ -13,8 +13,12 @@ import numpy as np
 import pytest
 import torch
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
@@ -39,6 +43,8 @@ KINDS = {
     "llama": (LlamaForCausalLM, LlamaConfig),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config),
+    "phi3": (Phi3ForCausalLM, Phi3Config),
+    "gemma2": (Gemma2ForCausalLM, Gemma2Config),
 }
 K_SIZES = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 16, "num_key_value_heads": 16}
 """The blocks of K-quants have 256 values."""
@@ -58,7 +64,8 @@ def own_cache(tmp_path, monkeypatch):
 def model_of(architecture, tied=True, **options):
     torch.manual_seed(0)
     kind, config = KINDS[architecture]
-    return kind(config(**SIZES | options, head_dim=16, tie_word_embeddings=tied)).eval()
+    ids = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 0)
+    return kind(config(**SIZES | ids | options, head_dim=16, tie_word_embeddings=tied)).eval()
 
 
 def tokens():
@@ -93,6 +100,7 @@ def written(path, model, architecture, kind="F32"):
     writer.add_token_merges(merges)
     writer.add_eos_token_id(0)
     writer.add_bos_token_id(0)
+    writer.add_pad_token_id(0)
     writer.add_chat_template("{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}")
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], config.num_hidden_layers)
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
@@ -104,6 +112,8 @@ def written(path, model, architecture, kind="F32"):
         if architecture == "llama" and part in heads:  # llama.cpp turns neighbours, not halves
             halves = value.view(heads[part], 2, -1, *value.shape[1:])
             value = halves.transpose(1, 2).reshape(value.shape)
+        if architecture == "gemma2" and "norm" in name:  # llama.cpp's norms multiply by the weight alone
+            value = value + 1
         array, type_ = value.float().numpy(), gguf.GGMLQuantizationType[kind if value.dim() > 1 else "F32"]
         if type_ not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
             writer.add_tensor(
@@ -134,6 +144,18 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     assert pair.tokenizer.decode(pair.encode("a cat, ü")) == "a cat, ü"
     assert pair.chat_text("Hi").startswith("<|user|>Hi")
     assert 0 in pair.eos_ids
+
+
+@pytest.mark.parametrize(("architecture", "tied"), [("phi3", False), ("gemma2", True)])
+def test_other_architectures_are_read_by_transformers(tmp_path, architecture, tied):
+    model = model_of(architecture, tied)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            value.normal_(std=0.1) if "norm" in name and architecture == "gemma2" else value.mul_(3)
+    pair = specdec.load_pair(written(tmp_path / "model.gguf", model, architecture))
+    have, want = logits(pair.target.module), logits(model)
+    assert type(pair.target.module) is type(model)
+    assert (have - want).abs().max() < 0.05 * want.abs().max()  # it was rounded to bfloat16
 
 
 @pytest.mark.parametrize(
