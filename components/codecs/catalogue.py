@@ -1,8 +1,13 @@
-"""The codecs on the page: names, related decoding methods, and bounds of the entropy of their indices."""
+"""The codecs on the page: names, related decoding methods, bounds of the entropy of their indices, and the
+distributions that visitors send as weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from specdec import theory
 
@@ -20,3 +25,13 @@ BOUNDS: dict[str, tuple[Callable[[float], float], float, str]] = {
         "Equation 8, with the constant of Li and El Gamal, 2018",
     ),
 }
+
+Weight = Annotated[float, Field(ge=0, lt=1e9)]
+
+
+def shares(name: str, weights: Sequence[float]) -> list[float]:
+    """The weights scaled to sum to 1. ValueError where all are 0."""
+    total = math.fsum(weights)
+    if not total:
+        raise ValueError(f"all weights of {name} are 0; one at least must be above")
+    return [weight / total for weight in weights]

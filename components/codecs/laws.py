@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from components.codecs import figures
-from components.codecs.catalogue import BOUNDS, NAMES
-from components.codecs.weights import Weight, shares
+from components.codecs.catalogue import BOUNDS, NAMES, Weight, shares
 from components.page.questions import Answer, Question, answers
 from specdec import channel
 from specdec.figures.looks import skeleton

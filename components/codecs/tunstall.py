@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from components.codecs import figures
-from components.codecs.weights import Weight, shares
+from components.codecs.catalogue import Weight, shares
 from components.page.questions import Answer, Question, answers
 from specdec import channel
 from specdec.figures.looks import skeleton

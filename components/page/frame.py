@@ -42,6 +42,13 @@ def panel(name: str, template: str, **props: Any) -> gr.HTML:
     )
 
 
+def table(caption: str, *columns: str) -> str:
+    """An empty table in HTML, which a script fills, in a box that scrolls."""
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
+      <tbody></tbody></table></div>"""
+
+
 def term(name: str, text: str | None = None) -> str:
     """A term in HTML. `assets/shared/glossary.js` shows its definition, one sentence, at this place."""
     return f'<dfn data-term="{name}" tabindex="0">{text or name}</dfn>'

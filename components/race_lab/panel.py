@@ -120,22 +120,16 @@ def checkpoints(races: int) -> list[int]:
     return sorted({round(races ** (i / (_CHECKPOINTS - 1))) for i in range(_CHECKPOINTS)})
 
 
-def _table(caption: str, *columns: str) -> str:
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
-      <tbody></tbody></table></div>"""
-
-
-_RACE_TABLE = _table("The race, token by token", "token", "p", "q", "e", "e / q", "e / p")
-_RESIDUAL_TABLE = _table(
+_RACE_TABLE = frame.table("The race, token by token", "token", "p", "q", "e", "e / q", "e / p")
+_RESIDUAL_TABLE = frame.table(
     f"After a rejection: the {frame.term('residual')}", "token", "p", "q", "max(p − q, 0)", "residual"
 )
-_INDEX_TABLE = _table(
+_INDEX_TABLE = frame.table(
     "Acceptance by child index, measured with 95% intervals",
     *("index", "ERSD, exact", "ERSD, measured", "GSD, exact", "GSD, measured"),
 )
 
-_DRAFTS_TABLE = _table(
+_DRAFTS_TABLE = frame.table(
     "One of n drafts accepted, exact",
     *("n", *(METHODS[name].name for name in drafts.RULES), *(name for name, _ in drafts.OPTIMA.values())),
 )

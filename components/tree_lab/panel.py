@@ -158,14 +158,8 @@ def _bounds(vector: np.ndarray, k: int) -> list[float | None]:
     return [bound if math.isfinite(bound) else None for bound in bounds]
 
 
-def _table(caption: str, *columns: str) -> str:
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    return f"""<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>
-      <tbody></tbody></table></div>"""
-
-
-_NODE_TABLE = _table("The tree's nodes, most acceptable first", "", "path", "accepted with probability")
-_CURVE_TABLE = _table(
+_NODE_TABLE = frame.table("The tree's nodes, most acceptable first", "", "path", "accepted with probability")
+_CURVE_TABLE = frame.table(
     "Expected tokens per target call",
     *("k", *(TOPOLOGIES[name].long_name for name in FIXED), "Lemma 4.2", "Theorem 4.1"),
 )

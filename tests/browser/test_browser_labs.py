@@ -73,6 +73,10 @@ def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
     assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
     assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
     expect(race_lab.locator("#race_lab select")).to_have_value("own")
+    race_lab.locator("#race_lab .token-name").first.fill(OWN)  # names of tokens are text
+    shows(race_lab, "#race_lab .lane .name", "<img")
+    assert race_lab.locator("#race_lab img").count() == 0
+    assert race_lab.evaluate("window.hacked") is None
 
 
 def test_a_ring_moves_by_key_and_by_mouse_and_decides_the_race(race_lab):
@@ -105,12 +109,9 @@ def test_a_token_may_go_while_its_ring_is_dragged(race_lab):
     expect(race_lab.locator("#race_lab .lane")).to_have_count(4)
 
 
-def test_the_laboratory_opens_with_ten_thousand_races(race_lab):
+def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_exact_values(race_lab):
     shows(race_lab, "#race_lab .outcome", "of 10,000 first drafts")
     assert "race.many" not in race_lab.url
-
-
-def test_ten_thousand_races_end_beside_the_exact_values(race_lab):
     choose(race_lab, "race_lab", "Identical, P = Q")
     shows(race_lab, "#race_lab .ersd-exact", "100.0%")
     race_lab.get_by_role("button", name="Run 10,000 races").click()
@@ -125,13 +126,6 @@ def test_ten_thousand_races_end_beside_the_exact_values(race_lab):
     race_lab.wait_for_function("document.querySelector('#race_lab .convergence').data[6].x.at(-1) === 10000")
     choose(race_lab, "race_lab", "Disjoint support")  # what was measured belonged to other laws
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
-
-
-def test_names_of_tokens_are_text(race_lab):
-    race_lab.locator("#race_lab .token-name").first.fill(OWN)
-    shows(race_lab, "#race_lab .lane .name", "<img")
-    assert race_lab.locator("#race_lab img").count() == 0
-    assert race_lab.evaluate("window.hacked") is None
 
 
 def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
@@ -155,10 +149,12 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
     shows(page, "#tree_lab .preset-note", "rounds of the Decode tab's run")
 
 
-def test_the_tree_grows_to_384_nodes_and_shows_paths(tree_lab):
+def test_the_tree_grows_to_384_nodes_and_no_further_and_shows_paths(tree_lab):
     number = tree_lab.locator("#tree_lab .grow input[type=number]")
-    number.fill("384")
+    number.fill("999")
     number.press("Enter")
+    expect(number).to_have_value("384")
+    shows(tree_lab, "#tree_lab [role=status].verdict", "k = 384:")
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab .node').length === 385")
     number.fill("2")
     number.press("Enter")
@@ -183,14 +179,6 @@ def test_k_is_typed_while_the_tree_plays(tree_lab):
     expect(tree_lab.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_a_k_that_is_too_large_becomes_the_largest(tree_lab):
-    number = tree_lab.locator("#tree_lab .grow input[type=number]")
-    number.fill("999")
-    number.press("Enter")
-    expect(number).to_have_value("384")
-    shows(tree_lab, "#tree_lab [role=status].verdict", "k = 384:")
-
-
 def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
     """A sequence of 4 under GSD: each node accepts or rejects, and ends in a sample each time."""
     choose(tree_lab, "tree_lab", "Always the first")
@@ -202,13 +190,11 @@ def test_gsd_s_decisions_are_those_of_the_paper_s_figure(tree_lab):
     tree_lab.wait_for_function("document.querySelectorAll('#tree_lab g .terminal').length === 5")
 
 
-def test_a_vector_that_increases_names_the_dynamic_program(tree_lab):
+def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_one(tree_lab):
     choose(tree_lab, "tree_lab", "Increasing")
     shows(tree_lab, "#tree_lab .how", "Dynamic program")
     shows(tree_lab, "#tree_lab [role=status].verdict", "k = 12: the best tree yields 3.07 tokens")
-
-
-def test_sliders_of_the_acceptance_leave_the_sum_at_most_one(tree_lab):
+    choose(tree_lab, "tree_lab", "Halves")
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     shows(tree_lab, "#tree_lab .left-over", "In 0.0% no child is accepted")
     expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
