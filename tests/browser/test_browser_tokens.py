@@ -9,12 +9,12 @@ from tests.conftest import ready
 
 pytestmark = pytest.mark.browser
 
-TABS = {tab: rest for tab, rest in REST.items() if tab != "experiments"}
+TABS = [tab for tab in REST if tab != "experiments"]
 MODES = {
-    "page": ("", (1280, 900)),
-    "phone": ("", (390, 844)),
-    "projector": ("&projector=1", (1280, 720)),
-    "lesson": ("&projector=1&lesson=acceptance&step=2", (1280, 720)),
+    "page": ("", (1280, 900), TABS),
+    "phone": ("", (390, 844), TABS),
+    "projector": ("&projector=1", (1280, 720), TABS),
+    "lesson": ("&projector=1&lesson=acceptance&step=2", (1280, 720), ["race"]),
 }
 # One token of each kind is put into each text there is; of a text that is in sight all must be in sight.
 HIDDEN = """(kinds) => {
@@ -37,14 +37,14 @@ KINDS = ["accepted", "bonus", "residual", "correction", "sampled", "rejected"]
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_token_of_a_text_is_hidden(blank, url, mode):
-    query, (width, height) = MODES[mode]
+    query, (width, height), tabs = MODES[mode]
     blank.set_viewport_size({"width": width, "height": height})
     texts = 0
-    for tab, rest in TABS.items():
+    for tab in tabs:
         blank.goto(f"{url}/?tab={tab}{query}")
         ready(blank)
-        blank.wait_for_selector(rest, state="attached")
+        blank.wait_for_selector(REST[tab], state="attached")
         count, hidden = blank.evaluate(HIDDEN, KINDS)
         assert hidden == [], tab
         texts += count
-    assert texts >= 4
+    assert texts >= len(tabs) / 2
