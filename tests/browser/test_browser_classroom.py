@@ -268,13 +268,13 @@ def test_phones_guess_word_after_word_late_ones_too(lecturer, someone, url):
     )
     late.get_by_label("What comes next?").fill("a")
     late.get_by_role("button", name="Send").click()
-    late.wait_for_function("window.release")
+    late.wait_for_function("!!window.release")
     guess(students[0], "the")
     lecturer.get_by_role("button", name="Let the target check").click()
     expect(lecturer.locator(".class-draft .proposals .what").first).to_be_visible()
     lecturer.get_by_role("button", name="Next word").click()
     expect(late.get_by_label("What comes next?")).to_have_value("")  # the next word has come
-    late.evaluate("window.release()")
+    late.evaluate("() => window.release()")
     guess(late, "big")
 
 
