@@ -141,7 +141,7 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   assert.equal(reachedWords(new Totals(), null).note, "");
   const large = { kind: "accepted", optimum: null, winner_q: 3 };
   const several = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [large] }]);
-  assert.match(reachedWords(several, { method: "gsd" }).note, /^not known for several drafts of so large/);
+  assert.match(reachedWords(several, { method: "gsd" }).note, /^not known for so many drafts/);
   const mixed = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [...steps, large] }]);
   assert.match(reachedWords(mixed, { method: "gsd" }).note, /; left out are 1 with several drafts/);
 });
