@@ -143,7 +143,7 @@ test("what a run reached of the optimum is told with its chance, or why it is no
   const several = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [large] }]);
   assert.match(reachedWords(several, { method: "gsd" }).note, /^not known for so many drafts/);
   const mixed = new Totals().addAll([{ tokens: [], nodes: [], seconds, steps: [...steps, large] }]);
-  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; left out are 1 with several drafts/);
+  assert.match(reachedWords(mixed, { method: "gsd" }).note, /; left out are 1 with so many drafts/);
 });
 
 test("the sums over a run are the same whether its rounds came one by one or together", () => {
