@@ -263,7 +263,8 @@ def generate(page, until="done"):
     closed(page)
     page.locator("#generate").click()
     drawn = "document.body.dataset.phase === window.specdec.store.state.phase"
-    page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until)
+    # the run itself takes long on a busy machine
+    page.wait_for_function(f"until => window.passed.includes(until) && {drawn}", arg=until, timeout=6 * SLOW)
 
 
 def shows(page, selector, text):
