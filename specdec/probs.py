@@ -99,8 +99,8 @@ def _check_finite(log_p: Tensor) -> None:
     """
     if any(map(math.isnan, log_p[..., 0].flatten().tolist())):
         raise ValueError(
-            "the model's logits hold NaN, +inf or no finite value; it may be broken, or its dtype "
-            "too narrow: try float32"
+            "logits hold NaN, +inf or no finite value: the model may be broken, its dtype too narrow (try "
+            "float32), or a logits processor may exclude every token"
         )
 
 

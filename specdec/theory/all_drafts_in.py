@@ -85,7 +85,7 @@ class _Arrivals:
         self.times = _times(q, n, self.step)
         heavy = q * self.times[-1] > (_SERIES_ERROR / n) ** (1 / _POWERS)
         self.heavy, self.counts = q[heavy], np.concatenate([[0], np.cumsum(heavy)])
-        light = np.where(heavy, 0.0, q)
+        light = np.where(heavy, 0.0, q * self.times[-1])  # in units in which no power overflows
         powers = np.stack([np.cumsum(light**power) for power in range(1, _POWERS + 1)])
         self.sums = np.concatenate([np.zeros((_POWERS, 1)), powers], 1)  # [powers, m]
 
@@ -96,7 +96,8 @@ class _Arrivals:
         most = max(1, _BLOCK // arrived.size)
         for start in range(0, len(m), most):
             some = ordered[start : start + most]
-            light = np.cumsum(_counts_of_light(self.sums[:, some], self.times, self.n), 1)[:, ::-1]
+            light = _counts_of_light(self.sums[:, some], self.times / self.times[-1], self.n)
+            light = np.cumsum(light, 1)[:, ::-1]
             fewer, counts = np.empty((len(some), len(self.times))), self.counts[some]  # Pr[N(t) < n]
             for wanted in np.unique(counts):
                 while count < wanted:
@@ -104,6 +105,8 @@ class _Arrivals:
                 same = slice(*np.searchsorted(counts, [wanted, wanted + 1]))
                 fewer[same] = np.einsum("jt,sjt->st", arrived, light[same])
             probabilities[order[start : start + most]] = self._integral(some, fewer)
+        if np.isnan(probabilities).any():
+            raise ArithmeticError("the integral is not a number; this is a fault of specdec")
         probabilities = np.where(m < self.n, 1.0, np.clip(probabilities, 0.0, 1.0))
         return np.where(m == self.size, 0.0, probabilities)
 
@@ -152,6 +155,7 @@ def _log_tail(missing: float, size: int, n: int) -> float:
     """
 
     def bound(mean: float, count: int) -> float:
+        # two logarithms: the quotient may be zero in floating point
         return count - mean + count * (math.log(mean) - math.log(count)) if mean > 0 else -math.inf
 
     arrived, absent = size - missing, size - n + 1

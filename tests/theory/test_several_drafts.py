@@ -40,10 +40,10 @@ def law_of_drafts(q, n, replacement):
     n = n if replacement else min(n, len(support))
     law = {}
     for tokens in itertools.product(support, repeat=n) if replacement else itertools.permutations(support, n):
-        mass, rest = 1.0, 1.0
+        mass, left = 1.0, set(support)
         for token in tokens:
-            mass *= q[token] / rest
-            rest -= 0 if replacement else q[token]
+            mass *= q[token] / sum(q[i] for i in left)
+            left -= set() if replacement else {token}
         law[frozenset(tokens)] = law.get(frozenset(tokens), 0) + mass
     return law
 
@@ -65,6 +65,27 @@ def test_the_optimum_is_that_of_the_linear_program(n, replacement):
         for p, q in (random_laws(seed), sparse_laws(seed)):
             found = float(theory.optimal_acceptance(p, q, n, replacement))
             assert found == pytest.approx(linear_program(p, q, n, replacement), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "n"),
+    [
+        ([1, 1, 1, 1], [1, 1e-40, 1e-41, 1e-42], 3),  # late times, whose powers overflow
+        ([1, 1, 1, 1, 1], [0.5, 0.5, 1e-60, 1e-80, 1e-100], 4),
+        ([3, 1, 2, 2, 2], [2, 2, 2, 1, 2], 4),  # times at which next to nothing is missing
+    ],
+)
+def test_the_optimum_of_tiny_probabilities_is_that_of_all_subsets(p, q, n):
+    p, q = (np.array(x, dtype=float) / sum(x) for x in (p, q))
+    drafted = law_of_drafts(q, n, False)
+    subsets = itertools.chain.from_iterable(
+        itertools.combinations(range(len(p)), k) for k in range(len(p) + 1)
+    )
+    least = min(
+        p[list(subset)].sum() + sum(mass for drafts, mass in drafted.items() if drafts - set(subset))
+        for subset in subsets
+    )
+    assert float(theory.optimal_acceptance(p, q, n)) == pytest.approx(least, abs=1e-9)
 
 
 def grid_pair(kind, size, seed):

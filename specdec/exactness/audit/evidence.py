@@ -51,11 +51,13 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The test whether two seeds at some distance give the same text too often.
+    """The test whether seeds give the same text too often: at one distance, or under any earlier seed.
 
     distance: the distance with the smallest p-value. count, same: pairs of seeds at that distance, and those
-    that gave the same text. expected: how many would by chance. p_value: an upper bound, over all distances.
-    would_find: a share of duplicates among the pairs at distance 1 that is found with probability 0.99.
+    that gave the same text. expected: how many would by chance. repeats: texts that an earlier seed gave, at
+    any distance. p_value: an upper bound, over all distances and the repeats. would_find: a share of
+    duplicates among the pairs at distance 1 that is found with probability 0.99. would_find_seeds: an engine
+    that has at most so many different seeds is found with probability 0.99.
     """
 
     name: str
@@ -63,27 +65,31 @@ class Duplicates:
     count: int
     same: int
     expected: float
+    repeats: int
     p_value: float
     would_find: float
+    would_find_seeds: int
 
     def text(self) -> str:
         """The result in one line."""
         return (
             f"{self.name}: p = {self.p_value:.2g} (at a distance of {self.distance:,}, {self.same:,} of "
-            f"{self.count:,} pairs of seeds, where chance gives {self.expected:.1f}; duplicates among "
-            f"{self.would_find:.1%} of the pairs would be found)"
+            f"{self.count:,} pairs of seeds, where chance gives {self.expected:.1f}; {self.repeats:,} texts "
+            f"had come before; duplicates among {self.would_find:.1%} of the pairs at one distance would be "
+            f"found, or no more than {self.would_find_seeds:,} different seeds)"
         )
 
 
 def duplicates(
     name: str, texts: Sequence[Hashable], probabilities: Sequence[float], level: float
 ) -> Duplicates:
-    """Whether seeds share their randomness: texts of seeds are compared at every distance.
+    """Whether seeds share their randomness: texts are compared at every distance, and with all earlier texts.
 
-    probabilities: of each text under the distribution. At each distance every seed is in at most one pair.
-    Given the first text of a pair, the second equals it with that text's probability. The number of equal
-    pairs is therefore a sum of independent indicators, and Chernoff's bound limits its tail. The smallest
-    bound is multiplied by the number of distances.
+    probabilities: of each text under the distribution. level: the probability of a false alarm. At each
+    distance every seed is in at most one pair. Given the first text of a pair, the second equals it with that
+    text's probability. The number of equal pairs is therefore a sum of independent indicators, and Chernoff's
+    bound limits its tail. The smallest bound is multiplied by the number of distances. It has one half of the
+    level, and `_Repeats` has the other.
     """
     numbers: dict[Hashable, int] = {}
     same_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
@@ -96,17 +102,53 @@ def duplicates(
         expected = float(mass[first].sum())
         candidates.append((_log_chernoff(len(first), same, expected), distance, len(first), same, expected))
     least, distance, count, same, expected = min(candidates)
-    p_value = min(1.0, len(distances) * math.exp(least))
+    repeats = _Repeats(same_text, mass)
+    p_value = min(1.0, 2 * len(distances) * math.exp(least), 2 * math.exp(repeats.log_p(repeats.count)))
     pairs, by_chance = candidates[0][2], candidates[0][4]
     needed = bisected(
-        lambda number: _log_chernoff(pairs, number, by_chance) < math.log(level / len(distances)), 0.0, pairs
+        lambda number: _log_chernoff(pairs, number, by_chance) < math.log(level / 2 / len(distances)),
+        0.0,
+        pairs,
     )
     share = bisected(
         lambda share: _log_chernoff(pairs, pairs - needed, pairs * (1 - share)) < math.log(1 - POWER),
         0.0,
         1.0,
     )
-    return Duplicates(name, distance, count, same, expected, p_value, share)
+    seeds_found = repeats.would_find(math.log(level / 2))
+    return Duplicates(name, distance, count, same, expected, repeats.count, p_value, share, seeds_found)
+
+
+class _Repeats:
+    """How many texts an earlier seed gave already.
+
+    Given the earlier texts, a right engine repeats one of them with their mass S under the distribution. So
+    exp(λ count) / Π (1 + S (e^λ - 1)) has mean 1 for each λ, and Markov's inequality bounds its tail.
+    """
+
+    RATES = 2.0 ** np.arange(-6, 4)
+
+    def __init__(self, same_text: np.ndarray, mass: np.ndarray):
+        _, first = np.unique(same_text, return_index=True)
+        is_new = np.isin(np.arange(len(same_text)), first)
+        earlier = np.minimum(np.cumsum(np.where(is_new, mass, 0.0)) - np.where(is_new, mass, 0.0), 1.0)
+        self.tried, self.count = len(same_text), int((~is_new).sum())
+        self._log_means = np.log1p(earlier * np.expm1(self.RATES)[:, None]).sum(1)
+
+    def log_p(self, count: float) -> float:
+        """Upper bound of the logarithm of the probability of at least this count."""
+        return min(0.0, math.log(len(self.RATES)) + float((self._log_means - self.RATES * count).min()))
+
+    def would_find(self, log_level: float) -> int:
+        """The most different seeds with which enough texts come again, with probability `POWER`."""
+        needed = bisected(lambda count: self.log_p(count) < log_level, 0.0, self.tried)
+
+        def enough(seeds: float) -> bool:
+            repeated = self.tried + seeds * math.expm1(-self.tried / seeds)  # their mean number
+            tail = repeated - needed + needed * math.log(needed / repeated)  # Chernoff's bound
+            return repeated > needed and tail > -math.log(1 - POWER)
+
+        return int(bisected(lambda seeds: not enough(seeds), 1.0, 1e9))
 
 
 def _log_chernoff(count: int, number: float, expected: float) -> float:
