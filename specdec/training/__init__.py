@@ -3,5 +3,5 @@
     python -m specdec.training --pair stories --corpus CORPUS --work WORK
     python -m specdec.training --pair smollm2-draft --stories FILE --work WORK
 
-A stopped run goes on where it was. `specdec.tiny` holds the stages of the story pair.
+A stopped run goes on where it was. `stories` holds the stages of the story pair.
 """

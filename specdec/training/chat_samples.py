@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
-from specdec.tiny.llama import BLOCK, GrowingLayer
+from specdec.training.llama import GrowingLayer, next_logits
 from specdec.training.prompts import KINDS, Prompts
 
 USER = 4093
@@ -81,14 +81,6 @@ def user_turn(ids: Tensor) -> bool:
     """Whether the last turn is the user's: whether a user token follows the last <|im_start|> (id 1)."""
     starts = (ids == 1).nonzero()
     return bool(len(starts)) and int(ids[min(int(starts[-1]) + 1, len(ids) - 1)]) == USER
-
-
-def next_logits(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
-    """Logits [rows, vocabulary] after the tokens ids [rows, 1], which stand at one position."""
-    mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
-    mask[..., : at + 1] = 0
-    position = torch.full((1, 1), at)
-    return model(ids, attention_mask=mask, position_ids=position, past_key_values=cache).logits[:, 0].float()
 
 
 def draw(logits: Tensor, top: Tensor, heat: Tensor, generator: torch.Generator) -> Tensor:

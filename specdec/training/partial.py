@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from specdec.tiny.llama import identity_model
-from specdec.tiny.recipe import Shape
+from specdec.training.llama import Shape, identity_model
 
 
 class ProjectedEmbedding(nn.Module):

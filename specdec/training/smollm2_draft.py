@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -17,10 +17,10 @@ from torch import Tensor
 from specdec.loading import load_pair
 from specdec.models.partial import CONFIG, IDS, PROJECTION, WEIGHTS
 from specdec.pair import ModelPair
-from specdec.tiny.draft import race_agreement
-from specdec.tiny.recipe import Shape
-from specdec.tiny.texts import save
 from specdec.training.chat_samples import chat_record
+from specdec.training.files import save
+from specdec.training.gap import gap_of
+from specdec.training.llama import Shape
 from specdec.training.partial import partial_model
 
 SHAPE = Shape(2, 256, 704, 4)
@@ -76,14 +76,6 @@ class Settings:
             raise ValueError(f"records = {self.records}; at least 1")
         if not self.minutes > 0:
             raise ValueError(f"minutes = {self.minutes}; more than 0")
-
-
-class Gap(NamedTuple):
-    """The distance of the draft from the target at each position."""
-
-    kl: Tensor  # KL divergence from the target, nats
-    tv: Tensor  # total variation: GSD's probability of rejecting the first draft
-    race: Tensor  # ERSD's probability of rejecting the first draft
 
 
 def train(settings: Settings, pair: ModelPair | None = None, recipe: Recipe = Recipe()) -> None:
@@ -290,26 +282,6 @@ class Training:
         optimizers = [optimizer.state_dict() for optimizer in self.rates]
         state = {"ids": self.ids, "step": self.step, "seconds": self.seconds, "optimizers": optimizers}
         save(self._checkpoint, state | {"model": self.model.state_dict()})
-
-
-def gap_of(p: Tensor, q: Tensor, inside: Tensor, with_race: bool = True) -> Gap:
-    """The gap at each position. Tokens outside of the kept ones count as one outcome.
-
-    p, q: probabilities of the kept tokens, [positions, top]. inside: which of them the draft scores; q is 0
-    for the others. with_race: False leaves out the race, which sorts; it is then 0.
-    """
-    q, known = q * inside, p * inside
-    p_rest, q_rest = ((1 - each.sum(-1, keepdim=True)).clamp(min=1e-6) for each in (p, q))
-    never = (p * ~inside).sum(-1, keepdim=True)
-    of_p = torch.cat([known, p_rest, never], -1)
-    of_q = torch.cat([q, q_rest, torch.zeros_like(q_rest)], -1)
-    scored_p, scored_q = of_p[:, :-1].clamp(min=1e-20), of_q[:, :-1].clamp(min=1e-20)
-    kl = (of_p[:, :-1] * (scored_p.log() - scored_q.log())).sum(-1)
-    tv = (of_p - of_q).abs().sum(-1) / 2
-    race = torch.zeros_like(tv)
-    if with_race:
-        race = 1 - race_agreement(of_p.clamp(min=1e-8), of_q.clamp(min=1e-8))
-    return Gap(kl, tv, race)
 
 
 def tempered(p: Tensor, heat: float) -> Tensor:

@@ -22,7 +22,7 @@ LAYERS = {
         {"drafters", "pair"},
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
-        {"bench", "experiments", "tiny"},
+        {"bench", "experiments"},
         {"terminal", "training"},
         {"__main__"},
     ],
@@ -38,7 +38,7 @@ LAYERS = {
 }
 """Folders, and files beside them, lowest first; a part imports from lower layers only, or within itself."""
 HEAVY = {
-    "transformers": {"models", "pair", "loading", "ecosystem", "tiny", "bench", "terminal", "training"},
+    "transformers": {"models", "pair", "loading", "ecosystem", "bench", "terminal", "training"},
     "gradio": set(),
     "plotly": {"figures"},
 }

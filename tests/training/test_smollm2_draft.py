@@ -13,14 +13,14 @@ from specdec import theory
 from specdec.models import HFModel
 from specdec.models.partial import CONFIG, load_partial
 from specdec.pair import ModelPair
-from specdec.tiny.recipe import Shape
 from specdec.training.__main__ import main
+from specdec.training.gap import gap_of
+from specdec.training.llama import Shape
 from specdec.training.smollm2_draft import (
     MEASURED,
     Recipe,
     Settings,
     Training,
-    gap_of,
     most_used,
     tempered,
     train,

@@ -3,23 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from specdec.tiny.llama import new_model
-from specdec.tiny.recipe import Budget, Recipe, step_generator
-from specdec.tiny.training import Loss, Trainer
-
-
-class Gap(NamedTuple):
-    """The distance of the draft from the target: means over positions, or one entry per position."""
-
-    kl: Tensor  # KL divergence from the target, nats
-    tv: Tensor  # total variation: GSD's probability of rejecting the first draft
-    race: Tensor  # ERSD's probability of rejecting the first draft probability of rejecting the first draft
+from specdec.training.gap import Gap, gap_of
+from specdec.training.stories.recipe import Budget, Recipe, new_model, step_generator
+from specdec.training.stories.training import Loss, Trainer
 
 
 def train_draft(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget) -> None:
@@ -68,35 +59,5 @@ def mean_gap(model: LlamaForCausalLM, record: dict[str, Tensor], rows: Tensor) -
     ids, top, p = (record[name][rows] for name in ("ids", "top", "p"))
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(ids[:, :-1].long(), use_cache=False).logits
-    gaps = gap(logits.float().flatten(0, 1), top.flatten(0, 1).long(), p.flatten(0, 1).float())
-    return Gap(*(x.mean() for x in gaps))
-
-
-def gap(logits: Tensor, top: Tensor, p: Tensor) -> Gap:
-    """The gap at each position.
-
-    logits: the draft's [positions, vocabulary].
-    top, p: the target's most probable tokens and their probabilities, [positions, top]. All other tokens
-    count as one outcome.
-    """
-    p = with_rest(p).clamp(min=1e-7)
-    q = with_rest(logits.softmax(-1).gather(-1, top)).clamp(min=1e-7)
-    kl = (p * (p.log() - q.log())).sum(-1)
-    return Gap(kl, (p - q).abs().sum(-1) / 2, 1 - race_agreement(p, q))
-
-
-def with_rest(p: Tensor) -> Tensor:
-    """Appends an outcome with the probability that is missing to 1."""
-    return torch.cat([p, (1 - p.sum(-1, keepdim=True)).clamp(min=1e-6)], -1)
-
-
-def race_agreement(p: Tensor, q: Tensor) -> Tensor:
-    """ERSD's acceptance of the first drafted token, Σ_i 1 / Σ_j max(p_j/p_i, q_j/q_i), in O(n log n).
-
-    It is differentiable. With tokens sorted by falling p/q, the maximum is p_j/p_i for j before i and q_j/q_i
-    from i on.
-    """
-    order = (p / q).argsort(-1, descending=True)
-    p, q = p.gather(-1, order), q.gather(-1, order)
-    p_before, q_from = p.cumsum(-1) - p, q.flip(-1).cumsum(-1).flip(-1)
-    return (1 / (p_before / p + q_from / q)).sum(-1)
+    q = logits.float().softmax(-1).gather(-1, top.long())
+    return Gap(*(x.mean() for x in gap_of(p.float().flatten(0, 1), q.flatten(0, 1))))

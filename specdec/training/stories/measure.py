@@ -18,12 +18,12 @@ from specdec import theory
 from specdec.commands import write_json
 from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
-from specdec.tiny.card import card
-from specdec.tiny.llama import new_model
-from specdec.tiny.recipe import Recipe, Shape
-from specdec.tiny.samples import sample_rows
-from specdec.tiny.target import mean_loss
-from specdec.tiny.texts import fixed_rows, story_rows
+from specdec.training.llama import Shape
+from specdec.training.stories.card import card
+from specdec.training.stories.recipe import Recipe, new_model
+from specdec.training.stories.samples import sample_rows
+from specdec.training.stories.target import mean_loss
+from specdec.training.stories.texts import fixed_rows, story_rows
 
 OPENINGS = (
     "",

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
-from specdec.tiny.llama import BLOCK, GrowingLayer
-from specdec.tiny.recipe import Recipe
-from specdec.tiny.texts import draw_rows, next_end, save
+from specdec.training.files import save
+from specdec.training.llama import GrowingLayer, next_logits
+from specdec.training.stories.recipe import Recipe
+from specdec.training.stories.texts import draw_rows, next_end
 
 KINDS = ("own", "own", "stories", "own", "own, long", "own", "stories", "general")
 """What the chunks of samples hold, in turn."""
@@ -78,20 +79,11 @@ def sample_rows(
     tops = torch.empty(rows, length, top, dtype=torch.int16)
     ps = torch.empty(rows, length, top, dtype=torch.float16)
     for at in range(length):
-        p = next_probabilities(model, ids[:, at : at + 1], at, cache)
+        p = next_logits(model, ids[:, at : at + 1], at, cache).softmax(-1)
         drawn = torch.multinomial(p, 1, generator=generator)[:, 0]
         ids[:, at + 1] = torch.where(given[:, at + 1] < 0, drawn, given[:, at + 1])
         ps[:, at], tops[:, at] = (x.to(buffer.dtype) for x, buffer in zip(p.topk(top), (ps, tops)))
     return {"ids": ids.short(), "top": tops, "p": ps}
-
-
-def next_probabilities(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
-    """Probabilities [rows, vocabulary] after the tokens ids [rows, 1], which stand at one position."""
-    mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
-    mask[..., : at + 1] = 0
-    position = torch.full((1, 1), at)
-    logits = model(ids, attention_mask=mask, position_ids=position, past_key_values=cache).logits
-    return logits[:, 0].float().softmax(-1)
 
 
 @torch.inference_mode()

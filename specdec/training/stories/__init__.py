@@ -1,7 +1,5 @@
 """Trains the embedded pair: a tokenizer, a small Llama-shaped target and a draft distilled from it.
 
-    python -m specdec.tiny --corpus CORPUS --work WORK --out assets/tiny
-
 The stages are: tokenizer, target, samples (text that the target writes at temperature 1), draft, measurements
 and model card. Each stage leaves its result in the work folder. A run that was stopped goes on from there.
 """

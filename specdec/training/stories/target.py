@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from specdec.tiny.llama import ResidualDropout, new_model
-from specdec.tiny.recipe import Budget, Phase, Recipe, step_generator
-from specdec.tiny.texts import draw_rows, fixed_rows, story_rows
-from specdec.tiny.training import Loss, Trainer
+from specdec.training.llama import ResidualDropout
+from specdec.training.stories.recipe import Budget, Phase, Recipe, new_model, step_generator
+from specdec.training.stories.texts import draw_rows, fixed_rows, story_rows
+from specdec.training.stories.training import Loss, Trainer
 
 
 def train_target(rank: int, world: int, work: Path, recipe: Recipe, budget: Budget, compiled: bool) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from specdec.tiny.draft import train_draft
-from specdec.tiny.measure import evaluate_target, keep
-from specdec.tiny.recipe import Budget, Recipe
-from specdec.tiny.samples import make_samples
-from specdec.tiny.target import train_target
-from specdec.tiny.texts import make_tokens
-from specdec.tiny.training import in_processes
+from specdec.training.stories.draft import train_draft
+from specdec.training.stories.measure import evaluate_target, keep
+from specdec.training.stories.recipe import Budget, Recipe
+from specdec.training.stories.samples import make_samples
+from specdec.training.stories.target import train_target
+from specdec.training.stories.texts import make_tokens
+from specdec.training.stories.training import in_processes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from specdec.tiny.recipe import Recipe
+from specdec.training.files import save
+from specdec.training.stories.recipe import Recipe
 
 END = "<|endoftext|>"
 GENERAL, STORIES = "childrens-classics.txt", "tinystories-5k.txt"
@@ -91,13 +92,6 @@ def make_tokens(corpus: Path, work: Path, recipe: Recipe) -> None:
     save(work / "tokens.pt", {"tokens": tokens, "characters": characters})
     for name, row in tokens.items():
         print(f"tokenizer: {name}: {len(row):,} tokens for {characters[name]:,} characters", flush=True)
-
-
-def save(path: Path, thing: object) -> None:
-    """torch.save that replaces a file in one step: a stopped process leaves the old file or the new one."""
-    new = path.with_name(path.name + ".new")
-    torch.save(thing, new)
-    new.replace(path)
 
 
 def draw_rows(

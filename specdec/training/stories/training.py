@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from specdec.tiny.recipe import Budget, Recipe
-from specdec.tiny.texts import save
+from specdec.training.files import save
+from specdec.training.stories.recipe import Budget, Recipe
 
 Loss = tuple[float, Tensor, int]
 Losses = Callable[[int, float], Iterator[Loss]]

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 
 import torch
+from transformers import LlamaForCausalLM
 
+from specdec.training.llama import Shape, identity_model
 
-@dataclass(frozen=True)
-class Shape:
-    """The shape of a Llama model: layers, width, SwiGLU width and attention heads."""
-
-    layers: int
-    width: int
-    inner: int
-    heads: int
+TARGET, DRAFT = Shape(10, 256, 704, 4), Shape(2, 96, 384, 2)
+"""Of the embedded pair."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +27,8 @@ class Recipe:
 
     vocab_size: int = 2048
     context: int = 512
-    target: Shape = Shape(10, 256, 704, 4)
-    draft: Shape = Shape(2, 96, 384, 2)
+    target: Shape = TARGET
+    draft: Shape = DRAFT
     phases: tuple[Phase, ...] = (Phase(0.55, 256, 0.85, 0.0), Phase(1.0, 512, 0.3, 0.1))
     held_out: float = 0.05  # of the stories, the last ones
     general_held_out: float = 0.01  # of the general text, its end
@@ -93,3 +89,8 @@ class Budget:
 def step_generator(seed: int, step: int, rank: int) -> torch.Generator:
     """The random generator of one step in one process."""
     return torch.Generator().manual_seed((seed * 1_000_003 + step) * 64 + rank)
+
+
+def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
+    """An untrained model of the story pair."""
+    return identity_model(shape, recipe.vocab_size, recipe.context, recipe.seed, is_tied=True, end_id=0)

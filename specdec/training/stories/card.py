@@ -4,10 +4,11 @@ CARD = """# The embedded pair
 
 Two small language models that write simple English stories, for speculative decoding without a download:
 `target`, and `draft`, distilled from it. Both are Llama-shaped (`LlamaForCausalLM`, tied embeddings), trained
-from nothing by `python -m specdec.tiny`, and share one byte-level BPE tokenizer of {recipe[vocab_size]:,}
-tokens. The context is {recipe[context]} tokens, the longest rows they were trained on. Weights are float16
-in safetensors; `specdec.load_pair("stories")` computes in float32. They know children's stories and nothing
-else: facts, instructions and other languages are beyond them, though any text can be encoded.
+from nothing by `python -m specdec.training --pair stories`, and share one byte-level BPE tokenizer of
+{recipe[vocab_size]:,} tokens. The context is {recipe[context]} tokens, the longest rows they were trained on.
+Weights are float16 in safetensors; `specdec.load_pair("stories")` computes in float32. They know children's
+stories and nothing else: facts, instructions and other languages are beyond them, though any text can be
+encoded.
 
 {models}
 
@@ -31,7 +32,7 @@ else: facts, instructions and other languages are beyond them, though any text c
   which the target sampled at temperature 1; the rest is of both texts. The loss is the KL divergence from the
   target's probabilities (the {recipe[top]} largest, the rest as one outcome), later 0.2 of it plus both
   rejection probabilities: total variation, and one minus ERSD's exact acceptance.
-- Command: `python -m specdec.tiny --corpus CORPUS --work WORK {options}`,
+- Command: `python -m specdec.training --pair stories --corpus CORPUS --work WORK {options}`,
   on a CPU with other work to do. Training by the clock does not repeat to the bit; with `--steps-target` and
   `--steps-draft` it does, on one machine.
 
@@ -52,8 +53,8 @@ All from the training command above, which computes them as it goes and at its e
 {costs}
 
 In float32, one thread, after a prefix of 128 tokens. One token costs the target **{cost[ratio]:.1f}** times
-what it costs the draft (`python -m specdec.tiny --measure`). Shapes around them, untrained, one thread
-(`python -m specdec.tiny --shapes`):
+what it costs the draft (`python -m specdec.training --pair stories --measure`). Shapes around
+them, untrained, one thread (`python -m specdec.training --pair stories --shapes`):
 
 {shapes}
 
@@ -74,12 +75,13 @@ positions:
 
 {by_index}
 
-Block efficiency at temperature 1, up to 100 tokens from each opening in `specdec/tiny/measure.py` with 12
-seeds, ± one standard error:
+Block efficiency at temperature 1, up to 100 tokens from each opening in
+`specdec/training/stories/measure.py` with 12 seeds, ± one standard error:
 
 {blocks}
 
-All from `python -m specdec.tiny --measure`, which also writes `measurements.json` and this card.
+All from `python -m specdec.training --pair stories --measure`, which also writes `measurements.json` and this
+card.
 
 ## Five samples
 

@@ -1,20 +1,25 @@
-"""New models with both shapes, and attention that is fast for training and sampling them."""
+"""New models, and attention that is fast for training and sampling on a CPU."""
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
+from transformers import AttentionInterface, Cache, LlamaConfig, LlamaForCausalLM
 from transformers.cache_utils import DynamicLayer
-
-from specdec.tiny.recipe import Recipe, Shape
 
 BLOCK = 32
 """Positions by which the sampler's cache grows."""
 
 
-def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
-    """An untrained model of the story pair."""
-    return identity_model(shape, recipe.vocab_size, recipe.context, recipe.seed, is_tied=True, end_id=0)
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a Llama model: layers, width, SwiGLU width and attention heads."""
+
+    layers: int
+    width: int
+    inner: int
+    heads: int
 
 
 def identity_model(
@@ -108,6 +113,14 @@ class GrowingLayer(DynamicLayer):
     def get_seq_length(self, *_args: object) -> int:
         """Number of positions in use."""
         return self.used
+
+
+def next_logits(model: LlamaForCausalLM, ids: Tensor, at: int, cache: Cache) -> Tensor:
+    """Logits [rows, vocabulary] after the tokens ids [rows, 1], which stand at one position."""
+    mask = torch.full((1, 1, 1, (at // BLOCK + 1) * BLOCK), -1e4, dtype=model.dtype)
+    mask[..., : at + 1] = 0
+    position = torch.full((1, 1), at)
+    return model(ids, attention_mask=mask, position_ids=position, past_key_values=cache).logits[:, 0].float()
 
 
 AttentionInterface.register("specdec_plain", plain_attention)

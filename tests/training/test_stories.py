@@ -10,13 +10,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specdec import theory
 from specdec.shipped import EMBEDDED
-from specdec.tiny import training
-from specdec.tiny.__main__ import main
-from specdec.tiny.draft import gap, race_agreement
-from specdec.tiny.recipe import SMOKE, Budget
-from specdec.tiny.run import Run, train
-from specdec.tiny.samples import sample_rows
-from specdec.tiny.texts import END, GENERAL, STORIES, read_texts
+from specdec.training.__main__ import main
+from specdec.training.gap import gap_of, race_agreement
+from specdec.training.stories import training
+from specdec.training.stories.recipe import SMOKE, Budget
+from specdec.training.stories.run import Run, train
+from specdec.training.stories.samples import sample_rows
+from specdec.training.stories.texts import END, GENERAL, STORIES, read_texts
 
 MODELS = ("target", "draft")
 
@@ -69,7 +69,16 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(corpus, tmp_path, m
 
 def test_the_command_trains_measures_and_writes_the_card(corpus, tmp_path):
     out = tmp_path / "out"
-    paths = ["--corpus", str(corpus), "--work", str(tmp_path / "work"), "--out", str(out)]
+    paths = [
+        "--pair",
+        "stories",
+        "--corpus",
+        str(corpus),
+        "--work",
+        str(tmp_path / "work"),
+        "--out",
+        str(out),
+    ]
     main([*paths, "--smoke", "--processes", "1", "--steps-target", "2", "--steps-draft", "2"])
     figures = json.loads((out / "measurements.json").read_text())
     assert 0 < figures["acceptance"]["ersd"]["mean"] <= figures["acceptance"]["gsd"]["mean"] <= 1
@@ -121,7 +130,7 @@ def test_the_loss_uses_the_exact_acceptance_of_both_methods():
     p, q = random_distributions(50, 12)
     torch.testing.assert_close(race_agreement(p, q), theory.ersd_acceptance(p, q))
     kept = p.topk(11)
-    found = gap(q.log(), kept.indices, kept.values)
+    found = gap_of(kept.values, q.gather(-1, kept.indices))
     torch.testing.assert_close(1 - found.tv, theory.gsd_acceptance(p, q))
     torch.testing.assert_close(1 - found.race, theory.ersd_acceptance(p, q))
     torch.testing.assert_close(found.kl / torch.tensor(2.0).log(), theory.kl_divergence(p, q))
