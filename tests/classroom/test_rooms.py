@@ -258,8 +258,8 @@ def test_a_lecturer_clears_a_room_whose_places_are_held(hall, bounds):
     assert room.version > version  # their pages are told
     assert (room.here, room.counts(FIRST[:2])) == (0, [])
     for token in held:
-        assert "Join again" in refused(404, hall.known, room.code, token)
-        assert "Join again" in refused(403, seen.seen, room, token)
+        assert "not in this room any more" in refused(404, hall.known, room.code, token)
+        assert "not in this room any more" in refused(403, seen.seen, room, token)
     room.answer(room.join(), FIRST[:2], 1.0)
     assert room.counts(FIRST[:2]) == [(1.0, 1)]
 

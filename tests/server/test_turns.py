@@ -79,14 +79,6 @@ def test_only_one_round_runs_at_a_time_and_seated_runs_take_turns():
     assert all(set(middle[i : i + 3]) == set("abc") for i in range(len(middle) - 2))
 
 
-def test_a_short_run_does_not_wait_for_a_long_one():
-    queue, told, started = turns(seats=2), [], threading.Barrier(2)
-    runs = [Steps(*run, told, partial(all_ask, queue)) for run in [("long", 60), ("short", 5)]]
-    in_threads([(decode, queue, run, started) for run in runs])
-    assert told.index("short ends") < 60
-    assert told[::-1].index("short ends") > 60  # most of the long one comes after it
-
-
 def test_places_count_down_and_the_line_keeps_its_order():
     queue = turns(seats=1)
     first, second, third = (queue.seat() for _ in range(3))
@@ -263,11 +255,6 @@ def test_addresses_that_left_are_forgotten():
     assert len(queue.model._used) == 1
     stays.__exit__()
     assert queue.model._used == {}
-
-
-def test_checks_and_runs_have_lines_of_their_own_and_one_model():
-    assert page_turns.CHECKS.model is page_turns.MODEL.model
-    assert page_turns.CHECKS is not page_turns.MODEL
 
 
 def test_many_runs_at_once_lose_no_turn():
