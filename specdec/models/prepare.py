@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from specdec.models import verdicts
 from specdec.models.base import PreparedModel, SessionKind
 from specdec.models.kernels.compiled import crew
+from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
 from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, reraise_out_of_memory
@@ -55,7 +56,8 @@ def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel
     None where there is no verdict, or where the forward gives other logits than the one that was checked.
     """
     verdict = verdicts.recall(path)
-    if verdict is None:
+    stored = None if verdict is None else verdicts.stored_weights(path, verdict)
+    if verdict is None or stored is None:
         return None
     model = PreparedModel(
         name=name,
@@ -65,12 +67,10 @@ def _remembered(module: PreTrainedModel, name: str, path: Path) -> PreparedModel
         dtype=module.dtype,
         vocab_size=verdict.vocab_size,
         context_length=verdict.context_length,
-        kind=PLAIN,
+        kind=COMPILED,
+        decoder=CompiledDecoder(module, stored),
     )
-    compiled = with_decoder(model, COMPILED)
-    if compiled is None or verdicts.fingerprint(compiled) != verdict.logits:
-        return None
-    return _explained(compiled, TREES)
+    return _explained(model, TREES) if verdicts.fingerprint(model) == verdict.logits else None
 
 
 def with_decoder(model: PreparedModel, kind: SessionKind) -> PreparedModel | None:

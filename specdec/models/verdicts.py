@@ -5,6 +5,9 @@ the processor. Its file is named by a checksum of all of these and lies in a pri
 checksum of the logits that the checked forward gave; a start compares it with the logits that the forward
 gives now. Where anything differs, the model is checked again.
 
+Beside it lie the weights as the forward reads them. A start maps them into memory instead of packing them, so
+that they take no memory of their own and the model's own weights are not read.
+
 Only the compiled forward has verdicts, because its logits are the same bits on any number of threads.
 """
 
@@ -21,29 +24,34 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from specdec.models.base import PreparedModel
 from specdec.models.kernels.compiled import crew
+from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
 from specdec.models.selfcheck import PREFIX_LENGTH, SCRIPTS, ordinary_tokens
 from specdec.private_cache import private_folder
 
-FOLDER = "verdicts"
+FOLDER, WEIGHTS = "verdicts", ".safetensors"
 LIBRARIES = ("torch", "transformers", "numpy", "numba", "llvmlite")
 MOST_HASHED = 2 << 30
-"""Bytes of weights up to which a folder gets a verdict: for larger ones the checksum takes long as well."""
+"""Bytes of weights up to which a folder gets a verdict: larger ones take long to read and fill the disk."""
 
 
 class Verdict(NamedTuple):
     """What the self-check found of a model that runs on the compiled forward.
 
-    logits: SHA-256 of the logits of `fingerprint`, in hexadecimal digits.
+    logits: SHA-256 of the logits of `fingerprint`. weights: that of the file of packed weights.
     """
 
     vocab_size: int
     context_length: int
     logits: str
+    weights: str
 
 
 def files_checksum(folder: Path) -> str | None:
@@ -51,11 +59,7 @@ def files_checksum(folder: Path) -> str | None:
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
     if sum(file.stat().st_size for file in files) > MOST_HASHED:
         return None
-    total = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as opened:
-            total.update(f"{file.name} {hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
-    return total.hexdigest()
+    return _checksum("\n".join(f"{file.name} {_file_checksum(file)}" for file in files))
 
 
 def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
@@ -66,9 +70,9 @@ def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
     if files is None or type(module) not in KNOWN or module.device.type != "cpu" or crew() is None:
         return None
     folder = private_folder(FOLDER)
-    about = [files, type(module).__name__, str(module.dtype), conditions()]
-    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()
-    return folder and folder / f"{name}.json"
+    about = [files, type(module).__name__, str(module.dtype)]
+    names = (_checksum(json.dumps(part))[:32] for part in (about, conditions()))
+    return folder and folder / f"{'-'.join(names)}.json"
 
 
 def recall(path: Path) -> Verdict | None:
@@ -81,15 +85,33 @@ def recall(path: Path) -> Verdict | None:
     return verdict if all(type(size) is int and size > 0 for size in sizes) else None
 
 
+def stored_weights(path: Path, verdict: Verdict) -> dict[str, Tensor] | None:
+    """The packed weights that lie beside a verdict, mapped into memory; None where they are damaged."""
+    file = path.with_suffix(WEIGHTS)
+    try:
+        return load_file(file) if _file_checksum(file) == verdict.weights else None
+    except (OSError, SafetensorError):
+        return None
+
+
 def remember(path: Path, model: PreparedModel) -> None:
-    """Writes the verdict on a checked model. A process that is stopped leaves no half of it."""
-    verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model))
+    """Writes the verdict on a checked model and its packed weights, in place of those of earlier versions.
+
+    A process that is stopped leaves no half of a file.
+    """
+    assert isinstance(model.decoder, CompiledDecoder), "only a compiled forward has verdicts"
     new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
+        for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
+            old.unlink(missing_ok=True)
+        save_file(model.decoder.packed_tensors(), new)
+        verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), _file_checksum(new))
+        new.chmod(0o600)
+        new.replace(path.with_suffix(WEIGHTS))
         new.write_text(json.dumps(verdict._asdict()))
         new.chmod(0o600)
         new.replace(path)
-    except OSError:  # the disk is full: the next start checks again
+    except (OSError, SafetensorError):  # the disk is full: the next start checks again
         new.unlink(missing_ok=True)
 
 
@@ -109,6 +131,15 @@ def conditions() -> list[str]:
 
     versions = [f"{name} {version(name)}" for name in LIBRARIES]
     return [code(), platform.python_version(), platform.machine(), description(), *versions]
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _file_checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @lru_cache(maxsize=1)

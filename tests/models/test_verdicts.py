@@ -49,7 +49,7 @@ def load(folder, **options):
 
 
 def verdict_file(folder):
-    (path,) = (folder.parent / "cache" / "specdec" / verdicts.FOLDER).iterdir()
+    (path,) = (folder.parent / "cache" / "specdec" / verdicts.FOLDER).glob("*.json")
     return path
 
 
@@ -130,12 +130,53 @@ def test_a_verdict_with_a_changed_entry_is_replaced(folder, checks, entry):
 
 
 def test_a_forward_that_computes_something_else_is_checked(folder, checks, monkeypatch):
-    """The files are the same, but what was packed from them is not."""
-    pack = decoder.pack
-    monkeypatch.setattr(decoder, "pack", lambda weight, bias, kind: pack(weight * 1.01, bias, kind))
+    """The files are the same, but what is read from them is not."""
+    norm = decoder.CompiledDecoder._norm
+
+    def larger(self, each):
+        return norm(self, each and Larger(each))
+
+    monkeypatch.setattr(decoder.CompiledDecoder, "_norm", larger)
     model = load(folder)
     assert len(checks) == 1
     assert model.arithmetic.startswith("lean")
+
+
+class Larger:
+    """A norm with larger weights."""
+
+    def __init__(self, norm):
+        self.weight, self.variance_epsilon = norm.weight * 1.01, norm.variance_epsilon
+
+
+@pytest.mark.parametrize("damage", ["cut off", "a bit", "gone", "of another model"])
+def test_damaged_packed_weights_are_replaced(folder, checks, damage):
+    path = verdict_file(folder).with_suffix(verdicts.WEIGHTS)
+    good = path.read_bytes()
+    changed = bytearray(good)
+    changed[-1] ^= 1
+    other = (EMBEDDED / "draft" / WEIGHTS).read_bytes()
+    content = {"cut off": good[:-100], "a bit": bytes(changed), "of another model": other}
+    path.unlink()
+    if damage in content:
+        path.write_bytes(content[damage])
+        path.chmod(0o600)
+    load(folder)
+    assert len(checks) == 1
+    assert path.read_bytes() == good
+
+
+def test_packed_weights_are_mapped_and_those_of_former_versions_are_removed(folder, checks, monkeypatch):
+    stored = load(folder).decoder.packed_tensors()
+    fresh = specdec.models.HFModel(load(folder).module).decoder.packed_tensors()
+    assert stored.keys() == fresh.keys()
+    assert all(torch.equal(stored[name], fresh[name]) for name in fresh)
+    before = {path.name for path in verdict_file(folder).parent.iterdir()}
+    monkeypatch.setattr(verdicts, "code", lambda: "another one")
+    load(folder)
+    after = {path.name for path in verdict_file(folder).parent.iterdir()}
+    assert len(before) == len(after) == 2
+    assert not before & after
 
 
 def test_a_cache_that_others_could_write_is_not_used(folder, checks, caplog):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from specdec.devices import usual_threads
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.crew import MOST_LAYERS, Crew
-from specdec.models.kernels.packing import kind_of, pack, side_by_side
+from specdec.models.kernels.packing import Packed, kind_of, pack, side_by_side
 from specdec.models.lean import check_known
 from specdec.models.partial_head import spread
 
@@ -99,15 +99,21 @@ def _table(kv: Tensor, first: int, count: int) -> np.ndarray:
     return table
 
 
+def _below(*parts: Tensor) -> Tensor:
+    """Matrices or vectors one below the other."""
+    return torch.cat(parts)
+
+
 class CompiledDecoder:
     """A Llama, Mistral, Qwen 2 or Qwen 3 whose forward is one compiled call.
 
     Sums, cache and logits are float32, whatever the weights are stored as. kv_shape: as of a `LeanDecoder`.
-    kind: the type of number that the weights are packed as. Raises ValueError where there is no compiled
-    forward, or where it does not fit the model.
+    kind: the type of number that the weights are packed as. stored: `packed_tensors` of the same model;
+    None packs its weights. Raises ValueError where there is no compiled forward, or where it does not fit the
+    model.
     """
 
-    def __init__(self, model: PreTrainedModel):
+    def __init__(self, model: PreTrainedModel, stored: Mapping[str, Tensor] | None = None):
         check_known(model)
         self._crew = _crew()
         config, embedding = model.config, model.get_input_embeddings().weight
@@ -129,6 +135,7 @@ class CompiledDecoder:
         matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
         self.kind = kind_of(matrices)
         self._held: list[Tensor | np.ndarray] = []
+        self._stored, self._matrices = stored, list[Packed]()
         self._plan = self._planned(model, attention.scaling)
         self._rotation = torch.empty(0)
 
@@ -160,7 +167,7 @@ class CompiledDecoder:
             layers=len(layers),
             layer_table=layers.ctypes.data,
             norm=self._norm(model.model.norm),
-            head=self._matrix(model.lm_head.weight, model.lm_head.bias),
+            head=self._matrix([model.lm_head]),
         )
 
     def _layer(self, layer: Any) -> tuple:
@@ -168,20 +175,12 @@ class CompiledDecoder:
         attention, mlp = layer.self_attn, layer.mlp
         q_norm, k_norm = (getattr(attention, name, None) for name in ("q_norm", "k_norm"))
         norms = (layer.input_layernorm, q_norm, k_norm, layer.post_attention_layernorm)
-        qkv = (attention.q_proj, attention.k_proj, attention.v_proj)
-        gate, up = mlp.gate_proj, mlp.up_proj
         return (
             *map(self._norm, norms),
-            self._matrix(
-                torch.cat([m.weight for m in qkv]),
-                None if qkv[0].bias is None else torch.cat([m.bias for m in qkv]),
-            ),
-            self._matrix(attention.o_proj.weight, attention.o_proj.bias),
-            self._matrix(
-                side_by_side(gate.weight, up.weight),
-                None if gate.bias is None else side_by_side(gate.bias, up.bias),
-            ),
-            self._matrix(mlp.down_proj.weight, mlp.down_proj.bias),
+            self._matrix([attention.q_proj, attention.k_proj, attention.v_proj]),
+            self._matrix([attention.o_proj]),
+            self._matrix([mlp.gate_proj, mlp.up_proj], side_by_side),
+            self._matrix([mlp.down_proj]),
         )
 
     def _norm(self, norm: Any) -> int:
@@ -192,10 +191,29 @@ class CompiledDecoder:
         self._held.append(tensor)
         return tensor.data_ptr()
 
-    def _matrix(self, weight: Tensor, bias: Tensor | None) -> tuple[int, ...]:
-        packed = pack(weight.detach(), None if bias is None else bias.detach(), self.kind)
+    def _matrix(
+        self, linears: Sequence[nn.Linear], together: Callable[..., Tensor] = _below
+    ) -> tuple[int, ...]:
+        """The fields of a `layout.MATRIX`. together: makes one matrix of those of several layers."""
+        if self._stored is None:
+            weight = together(*(linear.weight.detach() for linear in linears))
+            biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+            packed = pack(weight, together(*biases) if biases else None, self.kind)
+        else:
+            number = len(self._matrices)
+            packed = Packed(*(self._stored.get(f"{number}.{part}") for part in Packed._fields))
+        self._matrices.append(packed)
         self._held += [part for part in packed if part is not None]
         return packed.record()
+
+    def packed_tensors(self) -> dict[str, Tensor]:
+        """All packed matrices, by the number of the matrix and the name of the part."""
+        return {
+            f"{number}.{name}": part
+            for number, packed in enumerate(self._matrices)
+            for name, part in packed._asdict().items()
+            if part is not None
+        }
 
     def forward(self, token_ids: Tensor, texts: Sequence[RowTable], scored: int) -> Tensor:
         """Logits [scored, vocabulary] float32 of the first rows; keys and values go to the caches.

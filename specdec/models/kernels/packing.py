@@ -7,7 +7,7 @@ precision: half the bytes are read for the same sums. Weights that were rounded 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ _FEW_ROWS = 4
 class Packed(NamedTuple):
     """A matrix in blocks. weights: [blocks, inputs, LANES]. scales, bias: float32 [outputs], or None."""
 
-    weights: Tensor
+    weights: Any
     scales: Tensor | None
     bias: Tensor | None
 
