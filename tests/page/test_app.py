@@ -195,6 +195,7 @@ def test_generate_is_typed(blocks):
         "top_p": "number",
         "seed": "integer",
         "chat": "boolean",
+        "tree": "string",
     }
 
 
