@@ -38,7 +38,8 @@ export class PValues {
     const x = (number) => MARGIN.left + ((right - MARGIN.left) * number) / most;
     const y = (p) => MARGIN.top + ((bottom - MARGIN.top) * Math.min(low, power(p))) / low;
     setAll(this.svg, { width, height });
-    this.drawAxes(x, y, { most, low, right, bottom });
+    const isCut = lines.flat().some(([, p]) => power(p) > low);
+    this.drawAxes(x, y, { most, low, right, bottom, isCut });
     const places = lines.map((points) => points.map(([number, p]) => `${x(number).toFixed(1)} ${y(p).toFixed(1)}`));
     this.lines.forEach((line, i) => {
       setAll(line, { d: places[i].length > 0 ? `M${places[i].join("L")}` : "" });
@@ -50,7 +51,7 @@ export class PValues {
     setAll(this.here, { x1: at, x2: at, y1: MARGIN.top, y2: bottom, visibility: here === null ? "hidden" : "visible" });
   }
 
-  drawAxes(x, y, { most, low, right, bottom }) {
+  drawAxes(x, y, { most, low, right, bottom, isCut }) {
     const step = Math.ceil(low / 7);
     const powers = Array.from({ length: Math.floor(low / step) + 1 }, (_, i) => i * step);
     const row = (power) => {
@@ -58,7 +59,8 @@ export class PValues {
       const line = { x1: MARGIN.left, x2: right, y1: at, y2: at };
       return [line, { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }];
     };
-    drawAxis(this.rows, powers, row, (power) => (power === 0 ? "p = 1" : `10⁻${superscript(power)}`));
+    const label = (power) => `${isCut && power === low ? "≤ " : ""}10⁻${superscript(power)}`;
+    drawAxis(this.rows, powers, row, (power) => (power === 0 ? "p = 1" : label(power)));
     const column = (number) => {
       const line = { x1: x(number), x2: x(number), y1: bottom, y2: bottom + 5 };
       return [line, { x: x(number), y: bottom + 18, "text-anchor": "middle" }];

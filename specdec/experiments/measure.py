@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from specdec import theory
-from specdec.decoding.batch import ended
 from specdec.decoding.run import Run, generate, stream
 from specdec.experiments.plan import ContextJob, Job
 from specdec.experiments.settings import Settings
@@ -41,6 +40,8 @@ def measured(
                 run = stream(pair, **asked, detail=False)
                 begun[run] = job
                 yield run
+
+    from specdec.decoding.batch import ended  # imports transformers, for which the page must not wait
 
     for run in ended(pair, begin(), at_once):
         (point, topology, tree), prompt, repeat = begun.pop(run)

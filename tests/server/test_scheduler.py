@@ -158,24 +158,25 @@ def test_runs_of_two_pairs_are_batches_of_their_own_and_the_pairs_are_forgotten(
 # ---------------------------------------------------------------- errors
 
 
-def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, scheduler, monkeypatch):
+class Failing:
+    """A drafter that fails in its third round."""
+
+    name, rounds = "failing", 0
+
+    def propose(self, text_ids, topology):
+        self.rounds += 1
+        if self.rounds == 3:
+            raise MemoryError
+        return [[7]]
+
+
+def test_an_error_ends_its_own_run_after_the_rounds_before_it(pair, scheduler):
     prompt, settings = asked(0)
-    runs = [specdec.stream(pair, prompt, **settings | {"seed": seed}) for seed in range(4)]
-    begin = runs[1].begin
-
-    def broken():
-        engine = begin()
-        decoding = engine.decoding
-
-        def failing(number):
-            if number == 2:
-                raise MemoryError
-            return (yield from decoding(number))
-
-        engine.decoding = failing
-        return engine
-
-    monkeypatch.setattr(runs[1], "begin", broken)
+    drafters = {1: Failing()}
+    runs = [
+        specdec.stream(pair, prompt, drafter=drafters.get(seed), **settings | {"seed": seed})
+        for seed in range(4)
+    ]
     jobs = [submitted(scheduler, run) for run in runs]
     ended(*jobs)
     assert [job.state for job in jobs] == ["done", "failed", "done", "done"]
