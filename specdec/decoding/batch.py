@@ -23,11 +23,11 @@ import torch
 from specdec.checks import whole
 from specdec.decoding.run import Run, stream
 from specdec.devices import one_thread
-from specdec.models.batching import Answer, answers
 from specdec.models.requests import Request
 from specdec.trace import Generation, Round
 
 if TYPE_CHECKING:
+    from specdec.models.batching import Answer
     from specdec.pair import ModelPair
 
 PIECE = 64
@@ -164,6 +164,8 @@ class Member:
 
 def _answer(members: Sequence[Member]) -> None:
     waiting = [(member, member.request) for member in members if member.request is not None]
+    from specdec.models.batching import answers  # which waits for transformers
+
     for (member, _), answer in zip(waiting, answers([request for _, request in waiting]), strict=True):
         member.take(answer)
 

@@ -10,7 +10,6 @@ from specdec.context import ContextAcceptance, ContextTree
 from specdec.context.acceptance import STAGES, Hazards
 from specdec.context.features import WIDTH
 from specdec.decoding import auto, costs, run
-from specdec.decoding import batch as batch_module
 from specdec.decoding.batch import PIECE, Batch
 from specdec.exactness.batched import compared, plans
 from specdec.methods import METHODS
@@ -128,13 +127,13 @@ def test_runs_of_all_depths_wait_for_one_forward_of_the_target(pair, monkeypatch
     batch = Batch(pair)
     for method, tree in (("ar", None), ("ersd", sequence(1)), ("gsd", specinfer(8))):
         batch.add(specdec.stream(pair, [3], method=method, topology=tree, seed=0))
-    calls, answered = [], batch_module.answers
+    calls, answered = [], batching.answers
 
     def counted(forwards):
         calls.append(len(forwards))
         return answered(forwards)
 
-    monkeypatch.setattr(batch_module, "answers", counted)
+    monkeypatch.setattr(batching, "answers", counted)
     batch.step()
     assert calls[0] == 2  # with a draft
     assert calls[-1] == 3
@@ -176,13 +175,13 @@ def test_a_run_can_leave_and_its_record_stays(pair):
 @pytest.mark.parametrize("method", METHODS)
 def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch):
     batch, (broken, other) = joined(pair, [3], [4], method=method, topology=sequence(2))
-    session, answered = batch._members[broken].engine.target, batch_module.answers
+    session, answered = batch._members[broken].engine.target, batching.answers
 
     def spoiled(forwards):
         answers = answered(forwards)
         return [a * torch.nan if f.session is session else a for f, a in zip(forwards, answers, strict=True)]
 
-    monkeypatch.setattr(batch_module, "answers", spoiled)
+    monkeypatch.setattr(batching, "answers", spoiled)
     ended = {}
     while batch:
         for progress in batch.step():
