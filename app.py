@@ -1,7 +1,7 @@
 """The page: watch a pair of language models decode speculatively.
 
-    python app.py                                             # the embedded pair, offline
-    python app.py --pair smollm2                              # SmolLM2-135M-Instruct, which chats
+    python app.py                                             # SmolLM2-135M-Instruct, which chats
+    python app.py --pair stories                              # the embedded pair of story models
     python app.py --target Qwen/Qwen3-8B --draft Qwen/Qwen3-0.6B --device cuda
 
 This file only arranges the panels of `components` and starts the server.
@@ -60,6 +60,7 @@ from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.tree_lab import panel as tree_lab
 from components.watermark import panel as watermark
+from specdec import smollm2
 from specdec.pair import Pair
 
 _INTRODUCTION = (
@@ -110,21 +111,22 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
 def main(arguments: list[str] | None = None) -> None:
     """Serve the page for the pair that the command line names.
 
-    The embedded pair is loaded while the page is opened and plays a recorded run; any other before, so that
+    Pairs of ours are loaded while the page is opened and plays a recorded run; any other before, so that
     nobody is shown a page whose models do not load.
     """
-    wanted = options.parse(arguments)
     memory.share_arenas()
     sys.setswitchinterval(scheduler.SWITCH_INTERVAL)
-    pair = LazyPair(partial(_load, wanted))
     try:
+        wanted = options.parse(arguments)
+        name = _name(wanted)
+        pair = LazyPair(partial(_load, wanted, name), will_chat=name == "smollm2")
         limits.use(limits.from_options(wanted))
         addresses.use(addresses.from_options(wanted))
         hosts.use(hosts.from_options(wanted))
         if wanted.results:
             results.use(wanted.results)
         ports.check(wanted.host, wanted.port)
-        if wanted.pair == "smollm2" or wanted.target or wanted.draft or zero_gpu.here():
+        if name is None:
             pair.load()
         allowed = access.from_options(wanted)
         blocks = build(pair, allowed)
@@ -138,17 +140,42 @@ def main(arguments: list[str] | None = None) -> None:
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
         capacity.measure(pair.load(), turns.MODEL.model)
-        topologies.prepare(pair.load(), turns.MODEL.model, len(traces.opening()["paths"]))
+        if name is None:
+            topologies.prepare(pair.load(), turns.MODEL.model, traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
     blocks.block_thread()
 
 
-def _load(wanted: Namespace) -> Pair:
+def _name(wanted: Namespace) -> str | None:
+    """The pair of ours to open with; None for others. ValueError if the wanted one cannot be loaded.
+
+    Without a wish it is "smollm2", or "stories" if the weights of the former are not available.
+    """
+    if wanted.target or wanted.draft or zero_gpu.here():
+        return None
+    if wanted.pair != "stories":
+        try:
+            smollm2.check_available()
+        except ValueError:
+            if wanted.pair:
+                raise
+            print(f"The small story pair opens. For a chat model: {smollm2.INSTALL}", flush=True)
+            return "stories"
+    return wanted.pair or "smollm2"
+
+
+def _load(wanted: Namespace, name: str | None) -> Pair:
     if zero_gpu.here():
         return zero_gpu.load(wanted.target, wanted.draft, wanted.dtype, run.start)
-    target = wanted.target or wanted.pair or (None if wanted.draft else "stories")
-    return lazy.load(target, wanted.draft, device=wanted.device, dtype=wanted.dtype)
+    options = {"device": wanted.device, "dtype": wanted.dtype}
+    try:
+        return lazy.load(name or wanted.target, wanted.draft, **options)
+    except ValueError as error:
+        if name != "smollm2" or wanted.pair:
+            raise
+        print(f"The small story pair opens, because SmolLM2 could not be loaded: {error}", flush=True)
+        return lazy.load("stories", None, **options)
 
 
 if __name__ == "__main__":

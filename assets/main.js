@@ -1,7 +1,8 @@
 // Mounts the panels of the page. Every panel is a view of the store (shared/store.js).
 
 import { isTeaching } from "./classroom/teaching.js";
-import { mountDrawer, mountPrompts } from "./decode/drawer.js";
+import { conversation, mountPrompts } from "./decode/chat.js";
+import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
 import { mountLoads, mountModels, receive as receiveLoads } from "./decode/models.js";
 import { mountRace } from "./decode/race.js";
@@ -84,7 +85,7 @@ export const receive = (name, text, server) => RECEIVERS[name]?.(text, server);
 
 // The buttons' Gradio events reach the store through this object, because a Gradio event cannot call a module.
 const { begin, stop, ended, chosenTree } = store;
-window.specdec = { begin, stop, ended, chosenTree, store };
+window.specdec = { begin, stop, ended, chosenTree, conversation, store };
 
 addEventListener("submit", (event) => event.preventDefault(), true); // scripts handle all forms, including those that are still loading
 mountGlossary();

@@ -97,4 +97,6 @@ export interface Generation {
   draft_temperature: number | null;
   baseline: Round[];
   timings: Timing[];
+  chat: boolean;
+  history: string[];
 }

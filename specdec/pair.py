@@ -42,11 +42,8 @@ class Pair(Protocol):
     def encode(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt."""
 
-    def chat_text(self, message: str) -> str:
-        """A user's message as the chat template writes it."""
-
-    def chat_prompt(self, message: str) -> list[int]:
-        """Token ids of `chat_text`."""
+    def chat_prompt(self, message: str, history: Sequence[str] = ()) -> list[int]:
+        """Token ids of a user's message after an earlier conversation, as the chat template writes them."""
 
 
 class ModelPair:
@@ -119,20 +116,22 @@ class ModelPair:
         """Whether the tokenizer has a chat template."""
         return bool(getattr(self.tokenizer, "chat_template", None))
 
-    def chat_text(self, message: str) -> str:
+    def chat_text(self, message: str, history: Sequence[str] = ()) -> str:
         """A user's message as the chat template writes it, with the beginning of the answer.
 
+        history: the earlier conversation, a text for each message, by the user and the model in turn.
         ValueError where the pair's tokenizer has no template.
         """
-        _check_whole(message)
-        return chat_text(self.tokenizer, message)
+        for said in (*history, message):
+            _check_whole(said)
+        return chat_text(self.tokenizer, message, history)
 
-    def chat_prompt(self, message: str) -> list[int]:
+    def chat_prompt(self, message: str, history: Sequence[str] = ()) -> list[int]:
         """Token ids of `chat_text`: the prompt for which a chat model answers this message.
 
         ValueError where the pair's tokenizer has no template.
         """
-        text = self.chat_text(message)
+        text = self.chat_text(message, history)
         # the template itself writes the token that texts begin with
         return self.encode(self._split(text, add_special_tokens=False))
 

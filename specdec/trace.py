@@ -220,6 +220,8 @@ class Generation:
     target, draft: the models' names. arithmetic: how their logits were computed, as in
     `ModelPair.arithmetic`; empty in old records. draft_temperature: None where it was the target's.
     baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
+    chat: whether prompt is a question that the chat template formats; prompt_ids are of the formatted text.
+    history: the conversation before it, questions and answers in turn.
     """
 
     method: Method
@@ -239,6 +241,8 @@ class Generation:
     draft_temperature: Number | None = None
     baseline: tuple[Round, ...] = ()
     timings: tuple[Timing, ...] = ()
+    chat: bool = False
+    history: tuple[str, ...] = ()
 
     @property
     def token_ids(self) -> list[int]:

@@ -50,7 +50,7 @@ export const milliseconds = (lane) => (1000 / typicalSpeed(lane)).toFixed(2);
 
 function pace(ratio) {
   const than = ratio > 1 + NOISE ? "faster than" : ratio < 1 - NOISE ? "slower than" : "about as fast as";
-  return `${than} autoregressive`;
+  return `${than} plain`;
 }
 
 const NOTHING_YET = "Press Run: the text grows here";
@@ -188,7 +188,7 @@ export class ColumnView {
     const texts =
       same === false
         ? [
-            ["autoregressive", reference()],
+            ["plain", reference()],
             ["here", this.lane],
           ]
         : [];

@@ -28,8 +28,8 @@ export function verdict(lane, reference) {
     return { same: false, at, line };
   }
   if (lane.phase === "finished")
-    return { same: true, at, line: `Same as autoregressive, all ${count(length)}, letter by letter` };
-  return { same: null, at, line: length > 0 ? `Same as autoregressive so far: ${count(length)}` : "" };
+    return { same: true, at, line: `Same as plain decoding, all ${count(length)}, letter by letter` };
+  return { same: null, at, line: length > 0 ? `Same as plain decoding so far: ${count(length)}` : "" };
 }
 
 // The reason for the verdict. greedy: temperature 0; dtype: the target's precision.

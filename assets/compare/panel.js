@@ -33,7 +33,7 @@ const SETTLED = 500; // milliseconds after the last change of a column until it 
 const ADDED = "ersd.batch.4.own";
 const CHANGED = "Prompt, seed, length or temperature is another one now: press Run to compare anew.";
 const CAPTION =
-  "One run each. Seconds: drafting, evaluating and verifying. A token’s time and the relative speed are of the median round, which a few slow ones do not change; autoregressive = 1.";
+  "One run each. Seconds: drafting, evaluating and verifying. A token’s time and the relative speed are of the median round, which a few slow ones do not change; plain decoding = 1.";
 
 class Comparison {
   asked = null;

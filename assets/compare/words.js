@@ -25,14 +25,13 @@ function running(views) {
   const [id, lane] = [...state.lanes].find(([, { phase }]) => ["running", "choosing"].includes(phase)) ?? [];
   if (!lane) return "Running …";
   const i = views.findIndex(({ column }) => column.id === id); // -1 where it was taken away meanwhile
-  const name = id === REFERENCE ? "Autoregressive decoding" : i < 0 ? "A column" : title(views[i], i);
+  const name = id === REFERENCE ? "Plain decoding" : i < 0 ? "A column" : title(views[i], i);
   return lane.phase === "choosing" ? `${name}: measuring acceptance to choose the tree …` : `${name}: ${length(lane)}`;
 }
 
 const STATUS = {
   idle: () => "Ready: press Run.",
-  recorded: () =>
-    "Recorded with the page’s small models. Press Run to decode it now, or change the draft, topology or k of a column.",
+  recorded: () => "Recorded. Press Run to decode it now, or change the draft, topology or k of a column.",
   waiting: () => (state.place ? `Waiting for the model: ${place(state.place)}.` : "Waiting for the model …"),
   running,
   done: () => `Done, seed ${state.setup.seed}. Change draft, topology or k of a column and it runs again by itself.`,
@@ -60,7 +59,7 @@ export function beside(views) {
   const lane = reference();
   if (!lane?.totals.rounds || views.some(({ column }) => column.method === "ar")) return "";
   const { tokens, rounds } = lane.totals;
-  return `Autoregressive decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${milliseconds(lane)} ms a token.`;
+  return `Plain decoding, measured beside these columns: ${tokens} tokens in ${rounds} target calls, ${milliseconds(lane)} ms a token.`;
 }
 
 export const rows = (views) => views.map(row);

@@ -1,7 +1,6 @@
 // The drawer with all settings except prompt and method. It opens without scripts; Escape closes it.
 
 import { make } from "../shared/view.js";
-import { setPrompt } from "./fields.js";
 
 export function mountDrawer(element) {
   mountMethods();
@@ -10,14 +9,6 @@ export function mountDrawer(element) {
     if (event.key !== "Escape" || !box.checked || event.defaultPrevented) return;
     box.checked = false;
     box.focus();
-  });
-}
-
-// Example prompts under the field.
-export function mountPrompts(element) {
-  element.addEventListener("click", ({ target }) => {
-    const { prompt } = target.closest("button")?.dataset ?? {};
-    if (prompt) setPrompt(prompt);
   });
 }
 

@@ -5,6 +5,7 @@ import { isExpecting, state, subscribe } from "../shared/store.js";
 import { onFrame, setText } from "../shared/view.js";
 import { place } from "../shared/waiting.js";
 import { changedWords, mountFields } from "./fields.js";
+import { onModels } from "./models.js";
 import { ownStory } from "./opening.js";
 import { isPlaying, narration, onPlayer, passed, play } from "./player.js";
 
@@ -17,14 +18,16 @@ const FINISH = { length: "length reached", context: "the model's context is full
 const STATUS = {
   idle: () =>
     state.recorded
-      ? "A recorded run of the models is shown. Your turn: write a prompt and press Generate."
+      ? `A recorded run of the models is shown. ${isLoading() ? "They are being loaded meanwhile …" : `Your turn: write a prompt and press Generate. ${note}`}`
       : state.run
         ? "Your last run, as it was before the page was loaded again."
         : "Ready.",
   waiting: () =>
     state.place
       ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.`
-      : "Waiting for the model …",
+      : isLoading()
+        ? "The models are being loaded. Your run begins after that."
+        : "Waiting for the model …",
   choosing: () => "Measuring acceptance to choose the tree …",
   running: () => `Generating: ${count(tokens(state.rounds), "token")} in ${count(state.rounds.length, "round")}`,
   baseline: () => "Measuring the time of this run and of plain decoding, in turns …",
@@ -61,7 +64,11 @@ function playOwn() {
   });
 }
 
-export function mountFeed(element) {
+let note = ""; // a sentence for a visitor who has run nothing yet
+const isLoading = () => document.body.hasAttribute("data-loading");
+
+export function mountFeed(element, props) {
+  note = props.note ?? "";
   const status = element.querySelector(".run-status");
   const error = element.querySelector(".run-error");
   playOwn();
@@ -80,4 +87,5 @@ export function mountFeed(element) {
   subscribe(draw);
   onPlayer(draw);
   onFields(draw);
+  onModels(draw);
 }

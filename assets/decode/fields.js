@@ -5,7 +5,8 @@ import { state, subscribe } from "../shared/store.js";
 import { onFrame } from "../shared/view.js";
 
 const WORDS = { length: "length", "top-k": "top-k", "top-p": "top-p", prompt: "prompt" };
-const ASIDE = ["tree", "baseline"]; // neither counts as a change: the tree follows from other settings, and plain decoding changes no text
+// These do not count as changes: tree and conversation follow from other fields, and plain decoding changes no text.
+const ASIDE = ["tree", "baseline", "history"];
 
 let shown = null; // the fields of the run that is shown
 let own = null; // the fields of the visitor's own run, while a recorded one is shown
@@ -32,8 +33,13 @@ export function adopt(setup, isFirst) {
     "top-k": setup.top_k,
     "top-p": setup.top_p,
     seed: setup.seed,
-    tree: isFirst ? "" : written(setup.paths),
+    tree: written(setup.paths),
+    history: JSON.stringify(setup.history ?? []),
+    chat: setup.chat ?? false,
   };
+  if (isFirst) delete values.tree; // the field holds it already
+  if (values.history === "[]") values.history = "";
+  if (!document.body.hasAttribute("data-chats")) delete values.chat;
   for (const name of openedWith(Object.keys(values))) if (first) delete values[name];
   first = false;
   decode.assign(values, true);
@@ -47,7 +53,7 @@ export function readopt() {
   shown = own;
 }
 
-export const setPrompt = (prompt) => decode.assign({ prompt }, false);
+export const setFields = (values) => decode.assign(values, false);
 
 // The names of the fields that differ from those of the run that is shown.
 function changed() {
@@ -60,6 +66,7 @@ function changed() {
 // The changed fields in words, or an empty text.
 export function changedWords() {
   const names = changed().map((name) => WORDS[name] ?? name);
+  if (names.join() === "prompt" && state.setup.chat && !state.recorded) return ""; // the conversation goes on
   if (names.length === 0 || !["idle", "done", "stopped", "error"].includes(state.phase)) return "";
   return `You changed ${names.join(", ")}. What is shown is from before: press Generate.`;
 }

@@ -4,7 +4,7 @@
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
 import { appendText } from "../shared/labels.js";
-import { durations, speed, speedWords } from "../shared/speed.js";
+import { durations, equalTokens, resultWords, speed } from "../shared/speed.js";
 import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
 import { onceDrawn, onFrame, setText } from "../shared/view.js";
@@ -96,26 +96,26 @@ function account(seconds) {
   const { rounds, baseline, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
   const tokens = sum(rounds.map((round) => round.tokens.length));
-  const each = `${calls(rounds.length)} for ${tokens} tokens: ${(tokens / rounds.length).toFixed(2)} a call`;
+  const each = `${tokens} token${tokens === 1 ? "" : "s"} in ${calls(rounds.length)}, ${(tokens / rounds.length).toFixed(2)} a call`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
   if (phase === "baseline") return `${each}. The time of both is being measured, in turns …`;
   if (baseline.length === 0 || baseline.at(-1).finish === null) return `${each}. Plain decoding was not measured.`;
   const found = speed(state);
   if (found === null) return `${each}. How much faster: not measured often enough to say.`;
-  if (found.isBusy) return `${each}. How much faster: too busy to say.`;
+  if (found.isBusy) return `${each}. How much faster: this machine is too busy to say.`;
   const mean = (list) => sum(list) / list.length;
   const longer = mean(seconds.run) / mean(seconds.plain);
-  return `${each}, and each takes ${longer.toFixed(1)} times as long as a plain one: ${speedWords(found)}.`;
+  return `${resultWords(state)}: ${each}, each ${longer.toFixed(1)} times as long as a plain one.`;
 }
 
 // Says whether ERSD and plain decoding wrote the same text from the same seed.
 function drawVerdict(chip) {
-  const { rounds, baseline, setup } = state;
+  const { rounds, baseline, phase, setup } = state;
   const promised = INVARIANT.includes(setup.method) && setup.method !== "ar";
-  const [run, plain] = [rounds, baseline].map((list) => list.flatMap(({ tokens }) => tokens.map(({ id }) => id)));
+  const [run, plain] = [rounds, baseline].map((list) => list.flatMap(({ tokens }) => tokens));
   const isOver = plain.length >= run.length || baseline.at(-1)?.finish !== null;
-  chip.hidden = !promised || passed() !== null || baseline.length === 0 || !isOver;
-  const equal = run.filter((id, i) => id === plain[i]).length;
+  chip.hidden = !promised || passed() !== null || baseline.length === 0 || !isOver || phase === "waiting";
+  const equal = equalTokens(state);
   setText(chip, `${equal} of ${run.length} tokens equal${equal === run.length ? " ✓" : ""}`);
 }
 
@@ -148,7 +148,8 @@ class LanesView {
     let there = 0;
     for (let at = 0; there < baseline.length; there++) if ((at += seconds.plain[there]) > now + 1e-9) break;
     this.write(there);
-    const slowed = `${now.toFixed(2)} s, shown ${Math.max(1, Math.round(slowness()))} times slower`;
+    const pace = slowness() > 1.01 ? `shown ${Math.max(2, Math.round(slowness()))} times slower` : "in real time";
+    const slowed = `${now.toFixed(2)} s, ${pace}`;
     setText(this.find(".account .passed"), passed() === null ? "" : slowed);
     setText(this.find(".account .sum"), account(seconds));
     drawVerdict(this.find(".account .equal"));

@@ -138,6 +138,8 @@ export function mountLoads(element, props, server, trigger) {
   });
 }
 
+export const onModels = (view) => void views.add(view);
+
 export function mountModels(element) {
   views.add((news) => draw(element, news));
   if (state) draw(element, state);

@@ -1,7 +1,9 @@
 // The explanation of a run, one sentence per moment: guessed, checked, replaced.
 
 import { visible } from "../shared/labels.js";
+import { resultWords } from "../shared/speed.js";
 import { decisionsOf, explain, lastDecision, seek, state } from "../shared/store.js";
+import { paceNow } from "./player.js";
 
 const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 const count = (n, word) => `${NUMBERS[n] ?? n} ${word}${n === 1 ? "" : "s"}`;
@@ -52,12 +54,15 @@ export function story() {
   const { recorded, rounds } = state;
   const round = recorded?.round ?? 0;
   if (rounds[round].nodes.length === 0) return [{}];
-  return [{ seconds: LANES, words: state.baseline.length > 0 ? BOTH : "" }, ...moments(round, explain, [3, 3.4, 3.4])];
+  const lanes = { seconds: LANES, words: state.baseline.length > 0 ? BOTH : "" };
+  const result = { move: () => {}, words: resultWords(state), seconds: 3 };
+  return [lanes, ...(result.words ? [result] : []), ...moments(round, explain, [3, 3.4, 3.4])];
 }
 
-// The story after Generate: the first round, then the whole run.
+// The story after Generate. In real time the answer plays as it comes, then once more beside plain decoding. A faster run
+// is slowed down: the first round, then the whole run.
 export function ownStory() {
-  return state.rounds[0].nodes.length === 0
-    ? [{}]
-    : [...moments(0, seek, [1.4, 1.6, 1.4]), { words: state.setup.baseline ? BOTH : "" }];
+  if (state.rounds[0].nodes.length === 0) return [{}];
+  if (paceNow() === "real") return [{}, { again: true, words: BOTH }];
+  return [...moments(0, seek, [1.4, 1.6, 1.4]), { words: state.setup.baseline ? BOTH : "" }];
 }

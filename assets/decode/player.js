@@ -21,7 +21,7 @@ const USES_KEYS =
 const USES_SPACE = "button, summary, a, label, [role=button]";
 
 /** @typedef {{ move: () => void, words: string, seconds: number }} Moment */
-/** @typedef {{ seconds?: number, words?: string }} Clock */
+/** @typedef {{ seconds?: number, words?: string, again?: boolean }} Clock */
 
 const listeners = new Set();
 let run = null; // the run that is being played, or null
@@ -30,7 +30,21 @@ let words = ""; // the sentence for the current moment
 let atRest = () => {}; // called when the play reaches its end
 let timer = 0;
 let clock = null; // { passed, rate, last }: measured seconds, those in a second of ours, time of the last frame
-let pace = { unit: "round", perSecond: 2.5 };
+let pace = ""; // the one that the visitor chose
+
+// unit: decisions, rounds, or seconds of the measured run.
+const PACES = {
+  real: { unit: "second", perSecond: 1 },
+  decision: { unit: "decision", perSecond: 1.25 },
+  calm: { unit: "round", perSecond: 2.5 },
+  fast: { unit: "round", perSecond: 5 },
+  fastest: { unit: "round", perSecond: 10 },
+};
+const TOO_FAST = "tiny/target"; // the model of the story pair: nobody can follow it in real time
+const isReal = () => state.setup?.models.every(({ name }) => name !== TOO_FAST) ?? true;
+
+// The name of the pace: a run plays in real time where it can be followed.
+export const paceNow = () => pace || (isReal() ? "real" : "calm");
 
 export const isPlaying = () => run !== null;
 export const narration = () => words;
@@ -65,11 +79,14 @@ function begin(act) {
   words = act.words ?? "";
   const { ends, plain } = measured();
   const whole = Math.max(ends.at(-1), plain);
-  const rate = act.seconds ? whole / act.seconds : (ends.at(-1) * pace.perSecond) / ends.length;
+  if (act.again && state.baseline.length === 0) return next();
+  const { unit, perSecond } = PACES[paceNow()];
+  const inRounds = (ends.at(-1) * perSecond) / ends.length;
+  const rate = unit === "second" ? perSecond : act.seconds ? whole / act.seconds : inRounds;
   const { round } = state.selected;
-  const from = state.veiled ? (ends[round - Number(!isWhole())] ?? 0) : 0;
+  const from = state.veiled && !act.again ? (ends[round - Number(!isWhole())] ?? 0) : 0;
   clock = { passed: from, rate, last: performance.now() };
-  if (!state.veiled) seek(0, 0);
+  if (from === 0) seek(0, 0);
   step();
 }
 
@@ -91,26 +108,30 @@ function finish() {
 // One frame of the clock, or one decision if each is shown.
 function step() {
   if (state.run !== run) return pause();
-  if (pace.unit === "decision") {
+  const { unit, perSecond } = PACES[paceNow()];
+  if (unit === "decision") {
     if (atEnd() && !isActive()) return next();
     moveDecision(1);
-    timer = setTimeout(step, 1000 / pace.perSecond);
+    timer = setTimeout(step, 1000 / perSecond);
     return tell();
   }
   const now = performance.now();
   const { ends, plain } = measured();
   const wanted = clock.passed + Math.min((now - clock.last) / 1000, 0.1) * clock.rate;
   clock.last = now;
-  clock.passed = Math.min(wanted, Math.max(ends.at(-1), state.phase === "baseline" ? 0 : plain));
+  clock.passed = Math.min(wanted, Math.max(ends.at(-1), isMeasured() ? plain : 0));
   const late = ends.findIndex((end) => end > clock.passed + 1e-9);
   const last = (late < 0 ? ends.length : late) - 1;
   if (last >= 0 && (last !== state.selected.round || !isWhole())) seek(last);
   tell();
-  if (wanted > clock.passed && !isActive()) return next();
+  if (wanted > clock.passed && (!isActive() || isMeasured())) return next();
   timer = requestAnimationFrame(step);
 }
 
-// Sets the speed. unit: "decision" or "round"; the number per second.
+// Whether plain decoding has been decoded to its end. Its times may still be measured again.
+const isMeasured = () => (state.baseline.at(-1)?.finish ?? null) !== null;
+
+// Sets the pace by its name.
 export function setPace(wanted) {
   pace = wanted;
   if (isPlaying()) play();

@@ -245,6 +245,7 @@ function tell(find) {
   // While rounds pass quickly, a screen reader would announce only fragments.
   verdict.setAttribute("aria-live", state.follow ? "off" : "polite");
   setText(verdict, sentence(round, decision, method));
+  verdict.title = verdict.textContent; // a narrow panel cuts the sentence
   setText(find(".numbers"), numbers(round, decision));
   document.body.toggleAttribute("data-tests", !raced(method));
   find(".figure").setAttribute("aria-label", `Arrival times. ${verdict.textContent}`);

@@ -8,6 +8,8 @@ import { fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
 import { mountLight, mountMarks } from "./link.js";
 import { reachedWords } from "./optimum.js";
 
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+
 const STAGE_NAMES = {
   draft: "draft",
   evaluate: "evaluate (target)",
@@ -18,7 +20,10 @@ const STAGE_NAMES = {
 function drawTiles(find, run) {
   setText(find(".efficiency"), blockEfficiency(run.tokens, run.rounds));
   drawAgainst(find(".against"), run);
-  setText(find(".efficiency-note"), run.rounds ? `${run.tokens} tokens in ${run.rounds} calls of the large model` : "");
+  setText(
+    find(".efficiency-note"),
+    run.rounds ? `${count(run.tokens, "token")} in ${count(run.rounds, "call")} of the large model` : "",
+  );
   drawSpeed(find, "speed", state.rounds, durations(state).run, "drafting, evaluating, verifying");
   drawSpeed(find, "baseline", state.baseline, durations(state).plain, "plain decoding");
   if (state.baseline.length === 0) setText(find(".baseline-note"), withoutBaseline());

@@ -13,14 +13,7 @@ import {
 } from "../shared/store.js";
 import { blockEfficiency, Totals } from "../shared/totals.js";
 import { onFrame, setText } from "../shared/view.js";
-import { isPlaying, manually, mountKeys, onPlayer, pause, play, setPace, skip } from "./player.js";
-
-const PACES = {
-  decision: { unit: "decision", perSecond: 1.25 },
-  calm: { unit: "round", perSecond: 2.5 },
-  fast: { unit: "round", perSecond: 5 },
-  fastest: { unit: "round", perSecond: 10 },
-};
+import { isPlaying, manually, mountKeys, onPlayer, paceNow, pause, play, setPace, skip } from "./player.js";
 
 function place() {
   const count = state.rounds.length;
@@ -56,7 +49,7 @@ export function mountStepper(element) {
   const [toggle, slider, output, speed] = [".play", "input", "output", ".speed"].map(find);
   toggle.addEventListener("click", () => (isPlaying() ? pause() : play()));
   slider.addEventListener("input", () => manually(() => seek(Number(slider.value))));
-  speed.addEventListener("change", () => setPace(PACES[speed.value]));
+  speed.addEventListener("change", () => setPace(speed.value));
   find(".skip").addEventListener("click", skip);
   mountKeys();
 
@@ -70,6 +63,7 @@ export function mountStepper(element) {
     for (const name of [".first", ".previous", ".back"]) find(name).disabled = atStart;
     for (const name of [".forward", ".next"]) find(name).disabled = count === 0 || atEnd();
     find(".live").setAttribute("aria-pressed", String(state.follow && count > 0));
+    speed.value = paceNow();
     setText(find(".play .sign"), isPlaying() ? "❚❚" : "▶");
     find(".skip").disabled = !isPlaying();
     setText(find(".play .word"), isPlaying() ? "pause" : "play");

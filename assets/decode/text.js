@@ -93,6 +93,17 @@ function placed(token, rejected, round) {
   return element;
 }
 
+// The prompt of a run, or its conversation up to the question.
+function prompted({ prompt, chat, history = [] }) {
+  const turns = chat ? [...history, prompt] : [prompt];
+  return turns.map((text, i) => {
+    const turn = make("span", chat ? `turn ${i % 2 === 0 ? "question" : "answer"}` : "");
+    appendText(turn, text);
+    if (chat) turn.append("\n"); // for a copied text
+    return turn;
+  });
+}
+
 class TextView {
   constructor(element) {
     this.story = element.querySelector(".story");
@@ -121,12 +132,10 @@ class TextView {
 
   reset() {
     this.run = state.run;
-    this.prompt.replaceChildren();
+    this.prompt.replaceChildren(...(state.setup ? prompted(state.setup) : []));
     this.tokens.replaceChildren();
-    if (!state.setup) return;
-    appendText(this.prompt, state.setup.prompt);
-    this.story.hidden = false;
-    this.hint.hidden = true;
+    this.story.hidden = !state.setup;
+    this.hint.hidden = !this.story.hidden;
   }
 
   // Marks the selected round and position, and hides what comes later, once per selection.

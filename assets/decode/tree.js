@@ -278,6 +278,7 @@ export function mountTree(element) {
       const all = decisionsOf(round.number);
       const complete = decision === all.at(-1) || decision === all[emission(all, round.tokens.length - 1)];
       setText(sentence, roundSentence(round, decision, complete));
+      sentence.title = sentence.textContent; // a narrow panel cuts the sentence
       view.plot.setAttribute("aria-label", `Draft tree. ${sentence.textContent}`);
       view.drawing.draw();
       if (timely(state.selected)) onceDrawn(() => move(view, round, decision));

@@ -82,5 +82,7 @@ export const RECORD = {
     draft_temperature: {type: "number", minimum: 0, nullable: true, default: null},
     baseline: {type: "array", items: {record: "Round"}, default: []},
     timings: {type: "array", items: {record: "Timing"}, default: []},
+    chat: {type: "boolean", default: false},
+    history: {type: "array", items: {type: "string"}, default: []},
   },
 };

@@ -2,6 +2,7 @@
 
 /** @import { Round, Timing } from "../types.d.ts" */
 
+import { INVARIANT } from "./catalogue.js";
 import { decodingSeconds } from "./totals.js";
 
 const LEAST = 3; // repeats that a statement needs at least
@@ -54,6 +55,25 @@ let latest = { key: [], seconds: { run: [], plain: [] } };
 function median(timings, name, i) {
   const known = timings.map((timing) => timing[name][i]).filter((seconds) => seconds !== undefined);
   return known.sort((a, b) => a - b)[Math.floor(known.length / 2)];
+}
+
+const idsOf = (rounds) => rounds.flatMap(({ tokens }) => tokens.map(({ id }) => id));
+
+// The number of tokens that a run and plain decoding have in common, place by place.
+/** @param {{ rounds: Round[], baseline: Round[] }} run */
+export function equalTokens({ rounds, baseline }) {
+  const plain = idsOf(baseline);
+  return idsOf(rounds).filter((id, i) => id === plain[i]).length;
+}
+
+// The result of a run in words: "1.6 times as fast (1.5 to 1.7), the same text". Empty if it cannot be said.
+export function resultWords(run) {
+  const found = speed(run);
+  if (found === null || found.isBusy) return "";
+  const isSame = equalTokens(run) === idsOf(run.rounds).length;
+  const text = isSame ? "the same text" : INVARIANT.includes(run.setup.method) ? "" : "another text, as likely";
+  const words = [speedWords(found), text].filter(Boolean).join(", ");
+  return words[0].toUpperCase() + words.slice(1);
 }
 
 const rounded = (value) => value.toFixed(1);

@@ -236,6 +236,13 @@ export function restore({ setup, rounds, prefillSeconds, baseline, timings = [] 
   notify();
 }
 
+// Shows no run, for a new conversation.
+export function clear() {
+  parked = null;
+  Object.assign(state, empty());
+  notify();
+}
+
 // Returns to the visitor's own run.
 export function unpark() {
   if (parked) Object.assign(state, parked, pending());

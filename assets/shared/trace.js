@@ -165,5 +165,7 @@ export function fromState({ setup, rounds, prefillSeconds, baseline = [], timing
     draft_temperature: setup.draft_temperature ?? null,
     baseline,
     timings,
+    chat: setup.chat ?? false,
+    history: setup.history ?? [],
   };
 }

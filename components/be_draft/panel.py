@@ -9,7 +9,7 @@ import gradio as gr
 
 from components.be_draft.questions import MOST_TYPED, questions
 from components.decode import text
-from components.decode.controls import EXAMPLES
+from components.decode.controls import STORIES
 from components.page import frame
 from specdec.pair import Pair
 
@@ -17,7 +17,7 @@ LENGTH = 40
 """A story ends after this many tokens; the round in progress may add a few."""
 TEMPERATURES = (0, 0.5, 1)
 
-_OPENINGS = sorted(EXAMPLES, key=len)
+_OPENINGS = sorted(STORIES, key=len)
 """Openings of stories, the shortest first, because the game asks for the next word."""
 
 

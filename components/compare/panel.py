@@ -37,8 +37,15 @@ EXAMPLES = {
 }
 """Columns in the notation of `assets/compare/columns.js`. The first entry is there when the tab opens."""
 
-RECORDED = ASSETS / "results" / "compare.json"
-"""The comparison that the tab opens with, written by `record`."""
+SHARED: dict[bool, dict[str, Any]] = {
+    True: {"prompt": controls.QUESTIONS[1], "seed": 7, "length": 64, "temperature": 0.7},
+    False: {"prompt": controls.STORIES[0], "seed": 7, "length": 64, "temperature": 1},
+}
+"""The values of the form when the tab opens, by whether the page's models chat."""
+RECORDED = {
+    chats: ASSETS / "results" / f"{name}.json" for chats, name in ((True, "compare.chat"), (False, "compare"))
+}
+"""The comparison that the tab opens with, by whether the page's models chat. `record` writes it."""
 
 _OPTIONS = "".join(
     f'<option value="{escape(columns)}">{escape(title)}</option>' for title, columns in EXAMPLES.items()
@@ -50,14 +57,14 @@ _TEMPLATE = f"""
     <h2 class="visually-hidden" id="compare-title">Compare</h2>
     <div class="shared">
       <label class="prompt"><span>Prompt</span>
-        <textarea name="prompt" rows="1">{escape(controls.EXAMPLES[0])}</textarea></label>
+        <textarea name="prompt" rows="1">{{prompt}}</textarea></label>
       <label><span>Seed</span><span class="with-dice">
-        <input name="seed" type="number" min="0" step="1" value="7">
+        <input name="seed" type="number" min="0" step="1" value="{{seed}}">
         <button type="button" class="dice" aria-label="New seed">new</button></span></label>
       <label><span>Length, tokens</span>
-        <input name="length" type="number" min="1" step="1" value="64"></label>
+        <input name="length" type="number" min="1" step="1" value="{{length}}"></label>
       <label><span>Temperature</span>
-        <input name="temperature" type="number" min="0" max="2" step="0.05" value="1"></label>
+        <input name="temperature" type="number" min="0" max="2" step="0.05" value="{{temperature}}"></label>
       <label><span>Columns</span>
         <select class="example"><option value="">own choice</option>{_OPTIONS}</select></label>
       <div class="buttons">
@@ -82,17 +89,19 @@ _TEMPLATE = f"""
 """
 
 
-@answers
-def recorded(_: Any) -> Answer:
-    """The recorded comparison that `record` wrote."""
-    return json.loads(RECORDED.read_text())
-
-
 def panel(pair: Pair) -> gr.HTML:
     """The comparison. `assets/compare/panel.js` draws it and receives the updates of each run."""
+    chats = pair.chats
+    values = {name: escape(str(value)) for name, value in SHARED[chats].items()}
+
+    @answers
+    def recorded(_: Any) -> Answer:
+        """The recorded comparison that `record` wrote."""
+        return json.loads(RECORDED[chats].read_text())
+
     view = frame.panel(
         "compare",
-        _TEMPLATE,
+        _TEMPLATE.format(**values),
         server_functions=[feed.missing, recorded],
         choices={
             "method": method_menu(),

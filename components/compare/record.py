@@ -1,4 +1,4 @@
-"""Record the comparison that the tab opens with: `python -m components.compare.record`.
+"""Record the comparisons that the tab opens with: `python -m components.compare.record`.
 
 Prompt and seed decide the texts. The seconds belong to the machine that recorded them.
 """
@@ -12,21 +12,26 @@ from typing import Any
 import specdec
 from components.compare import run as compare_run
 from components.compare.drafts import Drafts
-from components.compare.panel import EXAMPLES, RECORDED
-from components.decode import controls
+from components.compare.panel import EXAMPLES, RECORDED, SHARED
+from specdec.pair import Pair
 
-SHARED = {"prompt": controls.EXAMPLES[0], "seed": 7, "length": 64, "temperature": 1}
-"""The values of the form when the tab opens."""
 _SECONDS = ("draft", "evaluate", "verify", "rest")
 
 
 def main() -> None:
-    """Decode the columns of the first example and write the data of their view."""
-    RECORDED.write_text(json.dumps(record(), separators=(",", ":")) + "\n")
-    print(f"written: {RECORDED}, {RECORDED.stat().st_size:,} bytes")
+    """Decode the columns of the first example with both pairs, and write the data of their views."""
+    for name in ("smollm2", "stories"):
+        write(specdec.load_pair(name))
 
 
-def record() -> dict[str, Any]:
+def write(pair: Pair) -> None:
+    """Record the comparison of this pair in its file."""
+    path = RECORDED[pair.chats]
+    path.write_text(json.dumps(record(pair), separators=(",", ":")) + "\n")
+    print(f"written: {path.name}, {path.stat().st_size:,} bytes", flush=True)
+
+
+def record(pair: Pair) -> dict[str, Any]:
     """Decode all columns.
 
     shared: the settings that all columns share; models: the models; lanes: tree and rounds of each column,
@@ -34,17 +39,16 @@ def record() -> dict[str, Any]:
     """
     written = next(iter(EXAMPLES.values())).split(",")
     drafted = [column for column in written if column != "ar"]
-    shared = {name: SHARED[name] for name in ("prompt", "seed", "temperature")}
+    values = SHARED[pair.chats]
+    shared = {name: values[name] for name in ("prompt", "seed", "temperature")}
     request = shared | {
-        "max_new_tokens": SHARED["length"],
+        "max_new_tokens": values["length"],
         "columns": [{"name": column, **_parsed(column)} for column in drafted],
         "reference": True,
     }
-    updates = [
-        json.loads(text) for text in compare_run.updates(Drafts(specdec.load_pair("stories")), request)
-    ]
+    updates = [json.loads(text) for text in compare_run.updates(Drafts(pair), request)]
     lanes = {name: _lane(updates, name) for name in (compare_run.REFERENCE, *drafted)}
-    return {"shared": SHARED, "models": updates[0]["setup"]["models"], "lanes": lanes}
+    return {"shared": values, "models": updates[0]["setup"]["models"], "lanes": lanes}
 
 
 def _parsed(column: str) -> dict[str, Any]:

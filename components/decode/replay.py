@@ -40,13 +40,13 @@ _TEMPLATE = """
 """
 
 
-def panel(settings: Sequence[str] = ()) -> gr.HTML:
-    """The list of recorded runs. The first run of the index plays as soon as the page is there.
+def panel(settings: Sequence[str] = (), chats: bool = True) -> gr.HTML:
+    """The list of recorded runs. The first one plays as soon as the page is there.
 
     settings: the names of a run's settings in the address. If the address has one of them, no recorded run
-    plays.
+    plays. chats: whether the page's models chat.
     """
-    entries = traces.entries()
+    entries = traces.entries(chats)
     own = [("own", "Your own run"), ("file", "From a file")]
     names = [(entry["name"], entry["title"]) for entry in entries] + own
     options = "".join(f'<option value="{escape(name)}">{escape(title)}</option>' for name, title in names)

@@ -30,8 +30,9 @@ _TEMPLATE = f"""
   <input type="range" min="0" max="0" value="0" aria-label="Round" disabled>
   <output>no rounds yet</output>
   <select class="speed" aria-label="Speed">
+    <option value="real" selected>real time</option>
     <option value="decision">each decision</option>
-    <option value="calm" selected>2.5 rounds/s</option>
+    <option value="calm">2.5 rounds/s</option>
     <option value="fast">5 rounds/s</option>
     <option value="fastest">10 rounds/s</option>
   </select>

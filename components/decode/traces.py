@@ -31,13 +31,18 @@ for _file in FOLDER.glob("*.json"):  # the browser loads a run as a file, withou
     assets.publish_made(f"{FOLDER.name}/{_file.name}", partial(_sent, _file), [_file])
 
 
-def entries() -> list[dict[str, Any]]:
-    """The index. Each entry has a name, a title, the moment to look at (round and step count from 0), and the
-    name of its twin or null."""
-    return json.loads(INDEX.read_text()) if INDEX.exists() else []
+OPENINGS = {True: "opening", False: "story"}
+"""The run that a page opens with, by whether its models chat."""
 
 
-def opening() -> dict[str, Any]:
+def entries(chats: bool = True) -> list[dict[str, Any]]:
+    """The index, from the run that the page opens with. Each entry has a name, a title, the moment to look at
+    (round and step count from 0), and the name of its twin or null."""
+    listed = json.loads(INDEX.read_text()) if INDEX.exists() else []
+    return sorted(listed, key=lambda entry: entry["name"] != OPENINGS[chats])
+
+
+def opening(chats: bool) -> dict[str, Any]:
     """The run that the page opens with. Its settings are the page's defaults."""
-    run: dict[str, Any] = json.loads((FOLDER / f"{entries()[0]['name']}.json").read_text())
+    run: dict[str, Any] = json.loads((FOLDER / f"{OPENINGS[chats]}.json").read_text())
     return run

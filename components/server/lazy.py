@@ -35,10 +35,14 @@ class LazyPair:
 
     A run takes the actual pair with `present` when it begins, because the pair may be exchanged during the
     run.
+
+    will_chat: whether the pair that `load` returns is expected to chat. The page is built for it before it is
+    loaded.
     """
 
-    def __init__(self, load: Callable[[], Pair]):
+    def __init__(self, load: Callable[[], Pair], will_chat: bool = False):
         self._load = load
+        self._will_chat = will_chat
         self._lock = threading.Lock()
         self._pair: Pair | None = None
 
@@ -58,6 +62,11 @@ class LazyPair:
     def loaded(self) -> bool:
         """Whether the pair is already in memory."""
         return self._pair is not None
+
+    @property
+    def chats(self) -> bool:
+        """Whether the pair answers questions. This does not load it."""
+        return self._will_chat if self._pair is None else self._pair.chats
 
     def __getattr__(self, name: str) -> Any:
         # assignments are not passed on, because no code of the page changes a pair

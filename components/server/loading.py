@@ -91,14 +91,15 @@ class Loading:
 
     def state(self) -> dict[str, Any]:
         """For the page: status (`rest`, `loading`, `cancelling`, `ready`, `failed`, `cancelled`), the title
-        of what is or was loaded, stage, name, done and total of its progress, seconds, message, and the
-        models that are loaded now."""
+        of what is or was loaded, stage, name, done and total of its progress, seconds, message, the models
+        that are loaded now, and whether they chat."""
         state = dict(self._state)
         if state["status"] == "loading":
             state["seconds"] = time.monotonic() - self._began
             if self._cancelled.is_set():
                 state["status"] = "cancelling"
-        return state | {"models": run.models(self._pair.load()) if self._pair.loaded else []}
+        models = run.models(self._pair.load()) if self._pair.loaded else []
+        return state | {"models": models, "chats": self._pair.chats}
 
     def join(self) -> None:
         """Wait until no load is in progress."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from components.guard.limits import Limits
 from components.server.access import RULES
+from specdec.commands import Parser
 
 
 def _whole(text: str) -> int:
@@ -34,8 +35,8 @@ _YES_OR_NO = {"action": argparse.BooleanOptionalAction, "default": False}
 GROUPS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "the pair of models": {
         "pair": (
-            "smollm2 (135 M parameters, chats; needs its weights installed, or the hub) or stories (8.6 M, "
-            "opens at once; the default)",
+            "smollm2 (135 M parameters, chats; the default where its weights are installed or the hub "
+            "answers) or stories (8.6 M, loads at once)",
             {"choices": ("smollm2", "stories")},
         ),
         "target": ("instead: hub id, folder or GGUF file of the target", {}),
@@ -98,9 +99,9 @@ def parse(
 ) -> argparse.Namespace:
     """The value of each option: from the command line, otherwise from its variable, otherwise its default.
 
-    A value of the wrong kind ends the process with a message.
+    ValueError names a value of the wrong kind.
     """
-    parser = argparse.ArgumentParser(description="Watch a pair of language models decode speculatively.")
+    parser = Parser(description="Watch a pair of language models decode speculatively.")
     for title, options in GROUPS.items():
         group = parser.add_argument_group(title)
         for name, (words, kind) in options.items():

@@ -171,8 +171,19 @@ def start(pair: Pair, settings: VisitorSettings, *details: Any) -> Decoding:
 
 
 def _prompt_ids(pair: Pair, settings: VisitorSettings) -> tuple[int, ...]:
-    ids = pair.chat_prompt(settings.prompt) if _chats(pair, settings) else pair.encode(settings.prompt)
-    limits.at_most("prompt", len(ids), limits.current().prompt_tokens, "tokens")
+    most = limits.current().prompt_tokens
+    if not _chats(pair, settings):
+        ids = pair.encode(settings.prompt)
+        limits.at_most("prompt", len(ids), most, "tokens")
+        return tuple(ids)
+    ids = pair.chat_prompt(settings.prompt, settings.history)
+    room = min(most, pair.target.context_length - settings.max_new_tokens)
+    if settings.history and len(ids) > room:
+        raise ValueError(
+            f"This conversation is full: {len(ids):,} tokens with your question; at most {room:,} are "
+            "allowed. Start a new one."
+        )
+    limits.at_most("prompt", len(ids), most, "tokens")
     return tuple(ids)
 
 
@@ -182,10 +193,8 @@ def _chats(pair: Pair, settings: VisitorSettings) -> bool:
 
 
 def _setup(pair: Pair, settings: VisitorSettings) -> dict[str, Any]:
-    setup = asdict(settings) | {"models": models(pair), "arithmetic": pair.arithmetic}
-    if _chats(pair, settings):
-        setup["prompt"] = pair.chat_text(settings.prompt)
-    return setup
+    about = {"models": models(pair), "arithmetic": pair.arithmetic, "chat": _chats(pair, settings)}
+    return asdict(settings) | about
 
 
 def _tree(topology: Any, measured: bool) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,8 @@ class VisitorSettings:
     """One run as the visitor asked for it.
 
     seed: None draws one; baseline: measure plain decoding too; chat: let the chat template format the prompt
-    if the models have one; tree: a tree in the notation of `topologies.written`, used instead of a measured
+    if the models have one; history: the conversation before the prompt, questions and answers in turn (the
+    page sends a JSON list); tree: a tree in the notation of `topologies.written`, used instead of a measured
     one. The fields hold unchecked values of the browser until `checked` returns a checked copy.
     """
 
@@ -32,6 +35,7 @@ class VisitorSettings:
     seed: int | None = None
     baseline: bool = False
     chat: bool = False
+    history: Sequence[str] | str = ()
     tree: str = ""
 
     def checked(self) -> VisitorSettings:
@@ -42,11 +46,12 @@ class VisitorSettings:
         """
         most = limits.current()
         changes: dict[str, Any] = {
-            "prompt": words("prompt", self.prompt, most.prompt_characters),
+            "prompt": _said("prompt", self.prompt),
             "method": among("method", self.method, METHODS),
             "topology": among("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
             "chat": bool(self.chat),
+            "history": _conversation(self.history) if self.chat else (),
             "tree": words("tree", self.tree, 4 * most.draft_tokens),
             "k": 1 if self._without_k else whole("k", self.k, 1, most.draft_tokens),
             "max_new_tokens": whole("length", self.max_new_tokens, 1, most.new_tokens),
@@ -60,6 +65,25 @@ class VisitorSettings:
     @property
     def _without_k(self) -> bool:
         return self.topology in topologies.WITHOUT_K or self.method == "ar"
+
+
+def _said(name: str, value: Any) -> str:
+    """A text of the visitor's for the model. ValueError if it is empty or too long."""
+    if not words(name, value, limits.current().prompt_characters).strip():
+        raise ValueError(f"The {name} is empty. Write something first.")
+    return str(value)
+
+
+def _conversation(value: Any) -> tuple[str, ...]:
+    """The earlier conversation, as texts or as the JSON list of the page. ValueError if it is neither."""
+    try:
+        messages = json.loads(value or "[]") if isinstance(value, str) else list(value)
+    except (TypeError, ValueError):
+        messages = None
+    if not isinstance(messages, list) or len(messages) % 2 or not all(isinstance(m, str) for m in messages):
+        raise ValueError(f"history = {value!r:.60} is not a list of questions and answers in turn")
+    limits.at_most("conversation", sum(map(len, messages)), limits.current().prompt_characters, "characters")
+    return tuple(messages)
 
 
 def words(name: str, value: Any, most: int = 40) -> str:

@@ -22,7 +22,7 @@ LEAST, MOST = 3, 7
 """The number of repeats: the minimum if the server has no other run, and the maximum."""
 ENOUGH = 3.0
 """After this many seconds of repeats only the minimum number is completed."""
-LONGEST = 5.0
+LONGEST = 2.0
 """The longest later repeat in seconds. For a longer run only the beginning is repeated."""
 BLOCK = 8
 """Tokens that one side decodes before the other side's turn."""
@@ -38,12 +38,15 @@ class Repeats:
     plain_rounds: plain decoding's rounds of the first repeat; seconds: times of each repeat.
     """
 
-    def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool]):
-        """alone: whether no other run is being decoded. If there is one, a single repeat is made."""
+    def __init__(self, run: Beginning, plain: Beginning, alone: Callable[[], bool], longest: float = LONGEST):
+        """alone: whether no other run is being decoded. If there is one, a single repeat is made.
+
+        longest: the longest later repeat in seconds.
+        """
         self.plain_rounds: list[Round] = []
         self.seconds: list[Seconds] = []
         self._beginnings = {"run": run, "plain": plain}
-        self._alone = alone
+        self._alone, self._longest = alone, longest
 
     def steps(self) -> Generator[Any, None, None]:
         """Decode all repeats, one step per round."""
@@ -54,8 +57,8 @@ class Repeats:
             now = time.monotonic()
             if not self._alone() or (len(self.seconds) >= LEAST and now - start > ENOUGH):
                 return
-            if len(self.seconds) == 1 and now - begun > LONGEST:
-                most = max(BLOCK, int(len(self.plain_rounds) * LONGEST / (now - begun)))
+            if len(self.seconds) == 1 and now - begun > self._longest:
+                most = max(BLOCK, int(len(self.plain_rounds) * self._longest / (now - begun)))
 
     def _repeat(self, most: int) -> Generator[Any, None, None]:
         """Decode one repeat of the first `most` tokens."""

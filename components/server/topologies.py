@@ -48,11 +48,12 @@ def first_phase(settings: Any) -> str:
     return "choosing" if has_to_measure(settings) else "running"
 
 
-def prepare(pair: Pair, model: Model, k: int) -> None:
-    """Measure the tree for the page's default settings in turns of the model, so that no visitor waits for
-    it."""
+def prepare(pair: Pair, model: Model, opening: dict[str, Any]) -> None:
+    """Measure the tree for the settings of this run, the page's defaults, in turns of the model, so that no
+    visitor waits for it."""
     if isinstance(pair, ModelPair) and pair.draft is not None:
-        tree = steps(pair, "optimal", k, method="ersd", temperature=1.0, top_k=0, top_p=1.0)
+        sampling = {name: opening[name] for name in ("temperature", "top_k", "top_p")}
+        tree = steps(pair, "optimal", len(opening["paths"]), method="ersd", **sampling)
         for _ in Claim(model).turns(tree):
             pass
 

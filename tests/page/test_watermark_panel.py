@@ -11,7 +11,7 @@ from components.page.assets import ASSETS
 from components.watermark.panel import CERTAIN, MOST_TOKENS, marked
 from specdec.exactness.watermark import p_values, score
 
-RUN = specdec.Generation.from_json((ASSETS / "traces" / "opening.json").read_text())
+RUN = specdec.Generation.from_json((ASSETS / "traces" / "story.json").read_text())
 TEXT = {
     "token_ids": RUN.token_ids,
     "first_position": len(RUN.prompt_ids),

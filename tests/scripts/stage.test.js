@@ -20,9 +20,10 @@ test("the winner of a race runs on top, both winners run, and the others are cou
 });
 
 test("the opening plays both lanes, then tells of one round in order, without holes", () => {
-  show(runs["opening.json"], { name: "opening", round: 0, step: 3 });
-  const [lanes, ...moments] = story();
+  show(runs["story.json"], { name: "story", round: 0, step: 3 });
+  const [lanes, ...others] = story();
   assert.equal(lanes.seconds, 6);
+  const moments = others.slice(-3); // after the result, if it can be said
   const words = moments.map((moment) => moment.words).join(" ");
   assert.match(
     words,

@@ -54,7 +54,7 @@ test("a token that is looked at hides nothing, a place in time hides what comes 
 const update = (seq, phase, more = {}) => JSON.stringify({ run: "r", seq, phase, rounds: [], ...more });
 
 test("a live run grows by its updates, in whatever order they come, and waits behind a recorded one", () => {
-  const { setup, rounds } = runs["opening.json"];
+  const { setup, rounds } = runs["story.json"];
   store.begin();
   assert.ok(store.isExpecting());
   store.receive(JSON.stringify({ place: { number: 2, of: 3, seconds: null } }));

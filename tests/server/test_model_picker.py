@@ -9,6 +9,7 @@ import json
 import threading
 import time
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -532,12 +533,16 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
     assert pair.chats
     assert pair.chat_text("the cat") == "<user>the cat<assistant>"
     assert pair.chat_prompt("the cat") == TOKENIZER.encode("<user>the cat<assistant>")
+    whole = "<user>a dog<assistant>the cat<user>the cat<assistant>"
+    assert pair.chat_text("the cat", ("a dog", "the cat")) == whole
     settings = VisitorSettings("the cat", max_new_tokens=8, seed=3, chat=True)
+    full = replace(settings, history=("a dog", "the cat") * 40)
+    assert "This conversation is full" in json.loads(list(run.updates(pair, full))[-1])["message"]
     setup = [json.loads(update) for update in run.updates(pair, settings)][1]["setup"]
-    assert setup["prompt"] == pair.chat_text("the cat")
+    assert (setup["prompt"], setup["chat"]) == ("the cat", True)
     assert setup["prompt_ids"] == pair.chat_prompt("the cat")
     plain = [json.loads(update) for update in run.updates(embedded, settings)][1]["setup"]
-    assert plain["prompt"] == "the cat"
+    assert (plain["prompt"], plain["chat"]) == ("the cat", False)
     with pytest.raises(ValueError, match="no chat template"):
         embedded.chat_prompt("the cat")
 

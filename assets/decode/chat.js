@@ -1,0 +1,69 @@
+// The conversation with a chat model: what a question goes on with, questions to click, and a new beginning.
+
+import { clear, isExpecting, state, subscribe } from "../shared/store.js";
+import { onFrame } from "../shared/view.js";
+import { setFields } from "./fields.js";
+import { onModels } from "./models.js";
+import { pause } from "./player.js";
+
+const answerOf = (rounds) =>
+  rounds
+    .map(({ text }) => text)
+    .join("")
+    .trim();
+
+const field = () => /** @type {HTMLTextAreaElement} */ (document.querySelector("#prompt textarea"));
+
+let isFresh = false; // whether the next question begins a new conversation
+
+// The conversation before a question, as the hidden field holds it: a JSON list of questions and answers in turn. The
+// question that is shown is asked again in its place. Any other goes on with the visitor's own conversation.
+export function conversation(prompt, history) {
+  const { setup, rounds, recorded } = state;
+  const before = setup?.history ?? [];
+  const [begins, again] = [isFresh, prompt === setup?.prompt];
+  isFresh = false;
+  if (begins || (setup && !setup.chat) || (recorded && !again)) return "";
+  if (!setup) return history;
+  const answer = answerOf(rounds);
+  const turns = again || answer === "" ? before : [...before, setup.prompt, answer];
+  return turns.length > 0 ? JSON.stringify(turns) : "";
+}
+
+// Begins a new conversation with this question as soon as Gradio's field holds it.
+function ask(prompt) {
+  if (isExpecting()) return;
+  isFresh = true;
+  setFields({ prompt });
+  const look = () =>
+    field().value === prompt ? document.getElementById("generate").click() : requestAnimationFrame(look);
+  look();
+}
+
+function begin() {
+  pause();
+  isFresh = true;
+  clear();
+  setFields({ prompt: "", history: "" });
+  field().focus();
+}
+
+export function mountPrompts(element, { chats }) {
+  document.body.toggleAttribute("data-chats", chats);
+  onModels(({ chats, models }) => {
+    if (chats !== undefined) document.body.toggleAttribute("data-chats", chats);
+    if (models) document.body.toggleAttribute("data-loading", models.length === 0);
+  });
+  element.addEventListener("click", ({ target }) => {
+    const button = target.closest("button");
+    if (button?.dataset.prompt) ask(button.dataset.prompt);
+    else if (button) begin();
+  });
+  // A click into the question that was asked selects it, so that typing writes the next one.
+  document.getElementById("prompt")?.addEventListener("focusin", () => {
+    if (state.setup?.chat && field().value === state.setup.prompt) field().select();
+  });
+  const fresh = element.querySelector(".new");
+  const draw = () => (fresh.hidden = !state.setup?.chat || state.recorded !== null || isExpecting());
+  subscribe(onFrame(draw));
+}

@@ -1,0 +1,138 @@
+"""The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that go on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from specdec import smollm2
+from tests.conftest import DESKTOP, enter, generate, ready, served
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}"),
+]
+LOADING = 300_000
+"""Milliseconds that a busy machine may take to convert and load the model."""
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served(pair="smollm2") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def tab(browser, address):
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    context.set_default_timeout(LOADING)
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    ready(page)
+    page.wait_for_function("!document.body.hasAttribute('data-loading')")
+    yield page
+    context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def chat(tab, address):
+    """The page for a new visitor whose answers are short."""
+    tab.goto(f"{address}/?length=6&baseline=0")
+    ready(tab)
+    return tab
+
+
+def ask(page, question):
+    enter(page.locator("#prompt textarea"), question)
+    generate(page)
+    return page.evaluate("window.specdec.store.state")
+
+
+def turns(page):
+    return [turn.strip() for turn in page.locator("#text .prompt .turn").all_text_contents()]
+
+
+def answer(state):
+    return "".join(round["text"] for round in state["rounds"]).strip()
+
+
+def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
+    first = ask(chat, "Name a colour.")
+    assert (first["setup"]["chat"], first["setup"]["history"]) == (True, [])
+    assert turns(chat) == ["Name a colour."]
+    second = ask(chat, "Another one?")
+    assert second["setup"]["history"] == ["Name a colour.", answer(first)]
+    assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
+    generate(chat)  # the same question again, in its place
+    again = chat.evaluate("window.specdec.store.state")
+    assert again["setup"]["history"] == second["setup"]["history"]
+    assert answer(again) == answer(second)
+    chat.wait_for_url("**history=**")
+    chat.reload()
+    ready(chat)
+    assert turns(chat) == ["Name a colour.", answer(first), "Another one?"]
+    chat.get_by_role("button", name="New chat").click()
+    expect(chat.locator("#text .story")).to_be_hidden()
+    chat.wait_for_function("document.querySelector('#prompt textarea').value === ''")
+    assert ask(chat, "Name an animal.")["setup"]["history"] == []
+
+
+def test_a_link_with_a_conversation_gives_the_same_answer(chat, address):
+    first = ask(chat, "Name a colour.")
+    second = ask(chat, "Another one?")
+    chat.wait_for_url("**history=**")
+    link = chat.url
+    chat.goto("about:blank")
+    chat.goto(link)
+    ready(chat)
+    chat.get_by_role("button", name="Run it").click()
+    chat.wait_for_function("document.body.dataset.phase === 'done'")
+    state = chat.evaluate("window.specdec.store.state")
+    assert state["setup"]["history"] == ["Name a colour.", answer(first)]
+    assert answer(state) == answer(second)
+
+
+def test_a_question_to_click_is_asked_at_once_and_begins_a_conversation(chat):
+    ask(chat, "Name a colour.")
+    chat.evaluate("window.before = window.specdec.store.state.run")
+    button = chat.locator(".chips .questions button").nth(1)
+    words = button.get_attribute("data-prompt")
+    button.click()
+    chat.wait_for_function(
+        "window.specdec.store.state.run !== window.before && document.body.dataset.phase === 'done'"
+    )
+    assert turns(chat) == [words]
+
+
+def test_an_empty_question_and_a_full_conversation_are_refused_in_words(chat):
+    ask(chat, "Name a colour.")
+    enter(chat.locator("#prompt textarea"), " ")
+    generate(chat, until="error")
+    expect(chat.locator(".run-error")).to_have_text("The prompt is empty. Write something first.")
+    assert turns(chat) == ["Name a colour."]
+    enter(chat.locator("#prompt textarea"), "word " * 2500)
+    generate(chat, until="error")
+    expect(chat.locator(".run-error")).to_contain_text("This conversation is full")
+
+
+def test_a_saved_answer_is_opened_again_with_its_conversation(chat, tmp_path):
+    ask(chat, "Name a colour.")
+    saved = ask(chat, "Another one?")
+    chat.locator("#replay summary").click()
+    with chat.expect_download() as download:
+        chat.get_by_role("button", name="Trace (JSON)").click()
+    download.value.save_as(tmp_path / "run.json")
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert (run["chat"], run["history"]) == (True, saved["setup"]["history"])
+    before = turns(chat)
+    chat.locator("#replay .choose").select_option("opening")
+    chat.wait_for_function("window.specdec.store.state.recorded?.name === 'opening'")
+    chat.locator("#replay input[type=file]").set_input_files(tmp_path / "run.json")
+    chat.wait_for_function("window.specdec.store.state.recorded.name === 'file'")
+    chat.wait_for_function("document.querySelectorAll('#text .prompt .turn').length === 3")
+    assert turns(chat) == before
