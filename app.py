@@ -156,7 +156,7 @@ def _name(wanted: Namespace) -> str | None:
         return None
     if wanted.pair != "stories":
         try:
-            smollm2.check_available()
+            specdec.loading.check_smollm2()
         except ValueError:
             if wanted.pair:
                 raise

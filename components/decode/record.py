@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import specdec
-from components.compare import record as compare
 from components.decode import controls, screenshots, traces
 from components.server import lazy, topologies
 from components.server.timing import Repeats
@@ -400,9 +400,8 @@ def main(arguments: list[str] | None = None) -> None:
                 if wanted.pair == name and (not options.names or wanted.name in options.names):
                     kept = again(pair, wanted) if options.again else None
                     _record(pair, wanted, *(kept or best(pair, wanted, options.tries)))
-            if not options.names:
-                compare.write(pair)
-        if not options.names:
+        if not options.names:  # Compare's panel imports this folder, so its recording is a command of its own
+            subprocess.run([sys.executable, "-m", "components.compare.record"], check=True)
             screenshots.take()
     except ValueError as error:
         sys.exit(f"error: {error}")
