@@ -26,7 +26,8 @@ def of_node(log_q: Tensor) -> Tensor:
     entropy = torch.special.entr(log_q.exp()).sum(-1)
     first, second = _largest(log_q, 2).unbind(-1)
     rest = torch.log1p(-first.exp()).clamp_min(_FLOOR)
-    return _for_each_child(torch.stack([entropy, first, second, rest], -1))
+    columns = torch.stack([entropy, first, second, rest], -1).float()
+    return columns[:, None].expand(len(columns), WIDTH, columns.shape[-1])
 
 
 def of_uniforms(uniforms: Tensor, count: int) -> Tensor:
@@ -57,7 +58,3 @@ def _padded(values: Tensor, fill: float, width: int = WIDTH) -> Tensor:
     missing = values.new_full((len(values), max(width - values.shape[-1], 0)), fill)
     values = torch.cat([values, missing], -1)
     return values.clamp_min(fill) if fill < 0 else values.clamp_max(fill)
-
-
-def _for_each_child(columns: Tensor) -> Tensor:
-    return columns.float()[:, None].expand(len(columns), WIDTH, columns.shape[-1])

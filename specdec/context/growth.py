@@ -67,9 +67,13 @@ class _Queue:
     def push(self, probability: float, *candidate: Any) -> None:
         heapq.heappush(self.heap, (-probability, next(self.order), *candidate))
 
-    def pop(self) -> tuple[float, Any, int, float, int]:
-        negative, _, owner, index, parent, depth = heapq.heappop(self.heap)
-        return -negative, owner, index, parent, depth
+    def popped(self, most: int) -> Iterator[tuple[float, Any, int, float, int]]:
+        """Pops up to `most` candidates. More may be pushed meanwhile."""
+        for _ in range(most):
+            if not self.heap:
+                return
+            negative, _, owner, index, parent, depth = heapq.heappop(self.heap)
+            yield -negative, owner, index, parent, depth
 
     def push_unseen(self, owner: Any, index: int, parent: float, depth: int) -> None:
         """Adds child `index`, at its average rate, of a node that is accepted with probability `parent`."""
@@ -86,10 +90,7 @@ def plan(root: Branch, k: int, depth: int, average: Sequence[float]) -> tuple[li
     queue, unscored = _Queue(average, depth), {}
     taken: list[Branch] = []  # at most k
     _push_children(queue, root)
-    for _ in range(k):
-        if not queue.heap:
-            break
-        probability, owner, index, parent, level = queue.pop()
+    for probability, owner, index, parent, level in queue.popped(k):
         if isinstance(owner, Branch) and index < 0:
             taken.append(owner)
             _push_children(queue, owner)
@@ -170,10 +171,7 @@ def _chosen(
         if so_far == index:
             push(node, index, unaccepted[node])
     chosen = []
-    for _ in range(k):
-        if not queue.heap:
-            break
-        probability, node, child, parent, level = queue.pop()
+    for probability, node, child, parent, level in queue.popped(k):
         if node is None:
             queue.push_unseen(None, child + 1, parent, level)
         else:
@@ -192,10 +190,7 @@ def worth_scoring(nodes: Sequence[Branch], k: int, depth: int, average: Sequence
     queue, chosen = _Queue(average, depth), {}
     for node in nodes:
         queue.push_unseen(node, 0, node.reach, 1)
-    for _ in range(k):
-        if not queue.heap:
-            break
-        probability, owner, index, parent, level = queue.pop()
+    for probability, owner, index, parent, level in queue.popped(k):
         if owner is not None:
             chosen[id(owner)] = owner
         queue.push_unseen(owner, index + 1, parent, level)

@@ -9,7 +9,7 @@ and the streamer. The tokens come from a run of each row, which is some tokens a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -148,12 +148,17 @@ def _draft(
         "draft": draft,
         "prompt_lookup_num_tokens": config.prompt_lookup_num_tokens,
     }
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"{named[0]} and {named[1]} both say what drafts: give one of them")
-    if not named and method != "ar":
+    if not _only_one(given, "what drafts") and method != "ar":
         raise ValueError(f"method = {method!r} needs a draft: give assistant_model, or method = 'ar'")
     return draft if assistant_model is None else assistant_model
+
+
+def _only_one(given: Mapping[str, Any], what: str) -> str | None:
+    """The name of the only argument that is not None, if there is one. ValueError if there are several."""
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(f"{named[0]} and {named[1]} both say {what}: give one of them")
+    return named[0] if named else None
 
 
 def _eos_ids(criteria: StoppingCriteriaList) -> frozenset[int]:
@@ -189,11 +194,8 @@ def _topology(
     }
     if config.num_assistant_tokens in UNASKED_TOKENS:
         del given["num_assistant_tokens"]
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise ValueError(f"{named[0]} and {named[1]} both say how much is drafted: give one of them")
-    if named:
-        return sequence(given[named[0]]) if topology is None else topology
+    if name := _only_one(given, "how much is drafted"):
+        return sequence(given[name]) if topology is None else topology
     of_draft = getattr(draft, "generation_config", None)
     tokens = getattr(of_draft, "num_assistant_tokens", None)
     return None if tokens in UNASKED_TOKENS else sequence(tokens)

@@ -132,8 +132,5 @@ def test_a_server_that_says_no_completion_is_quoted(served, monkeypatch, status,
     monkeypatch.setitem(state, "answer", lambda _: body)
     with pytest.raises(ConnectionError, match=f"{url}/completions {names}"):
         completions(url)(*ASKED)
-
-
-def test_where_no_server_is_its_address_is_said():
     with pytest.raises(ConnectionError, match=r"http://127.0.0.1:9/v1/completions did not answer: .*refused"):
         completions("http://127.0.0.1:9/v1")(*ASKED)

@@ -93,13 +93,10 @@ def test_what_is_asked_reaches_the_engine(stand_in):
         "ignore_eos": True,
         "num_assistant_tokens": 2,
     }
-
-
-def test_greedy_decoding_does_not_sample(stand_in):
     said = Pipeline("t", backend="SDPA").generate([5], seed=0, max_new_tokens=3, temperature=0)
     assert said == ([0, 1, 2], 3)
-    assert stand_in.asked[0][1].do_sample is False
-    assert stand_in.made[0][1]["ATTENTION_BACKEND"] == "SDPA"
+    assert stand_in.asked[1][1].do_sample is False
+    assert stand_in.made[1][1]["ATTENTION_BACKEND"] == "SDPA"
 
 
 @pytest.mark.usefixtures("stand_in")
