@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 import httpx
 import pytest
 
@@ -25,14 +28,27 @@ def url(site):
 
 
 def begin_others(site, count):
-    """Begin long runs of other visitors, which nobody watches; what ends each of them."""
+    """Begin long runs of other visitors; what ends each of them.
+
+    Somebody listens to each run: the server ends a run after some seconds in which nobody does.
+    """
     begun = []
     data = list((site.defaults | {"length": 400, "topology": "batch", "k": 64, "baseline": True}).values())
     for number in range(count):
         body = {"fn_index": site.decode, "data": data, "session_hash": f"other-{number}"}
         answer = httpx.post(f"{site.address}/gradio_api/queue/join", json=body).raise_for_status()
         begun.append({name: body[name] for name in ("fn_index", "session_hash")} | answer.json())
+        threading.Thread(target=listen, args=(site, body["session_hash"]), daemon=True).start()
     return begun
+
+
+def listen(site, session):
+    stream = httpx.stream(
+        "GET", f"{site.address}/gradio_api/queue/data", params={"session_hash": session}, timeout=None
+    )
+    with suppress(httpx.HTTPError), stream as answer:
+        for _ in answer.iter_raw():
+            pass
 
 
 def end(site, begun):

@@ -40,7 +40,7 @@ def serving(
     """Run the real app in its own process and yield its address and the process. port: None takes a free one.
     log: a file for the process's output."""
     port = port or _free_port()
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), *options]
+    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), "--pair", "stories", *options]
     server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         address = f"http://127.0.0.1:{port}"
