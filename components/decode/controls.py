@@ -30,10 +30,10 @@ STORIES = [
 ]
 """Beginnings of stories to go on with."""
 _LABELS = {
+    "What makes a good friend?": "A good friend",
     "Why do we dream?": "Why do we dream?",
     "What is honesty?": "What is honesty?",
     "How can I be more confident?": "Be more confident",
-    "What makes a good friend?": "A good friend",
     "Tell me a story about a brave mouse.": "A brave mouse",
     "Why is it good to read books?": "Why read books?",
 }

@@ -46,8 +46,8 @@ class Moment:
     score: float
 
 
-OPENING_TOKENS = 160
-"""The length of the opening's answer. Plain decoding takes two seconds for it."""
+OPENING_TOKENS = 96
+"""The length of the opening's answer. Plain decoding takes one second for it."""
 
 Finder = Callable[..., Moment | None]
 
@@ -197,7 +197,7 @@ WANTED = [
         telling,
         max_new_tokens=OPENING_TOKENS,
         prompt=controls.QUESTIONS[0],
-        seed=8,
+        seed=4,
     ),
     Wanted(
         "story",
