@@ -28,6 +28,7 @@ from components.classroom.seen import seen
 from components.classroom.waiting import Waiting
 from components.guard import addresses, routes
 from components.guard.bodies import Refused
+from components.guard.pace import Purses
 from components.page import questions
 from components.server import lazy
 from specdec.pair import Pair
@@ -38,9 +39,14 @@ WAIT = 20.0
 LOOK = 3.0
 """The same for a lecturer, who also sees how many students are present."""
 _SEED = 2026
-_PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200, "now": 1}
+_PRICES = {"open": 100, "join": 60, "draft": 50, "check": 200}
 """Prices in units of `guard.pace` that differ from 5. At this price codes can be tried ten times a second in
 the long run.
+"""
+
+_LOOKS = 20.0, 4.0
+"""Looks at a room that one token has at once, and per second in the long run. A client that asks for an old
+version is answered at once, so nothing else slows it down.
 """
 
 _Token = Annotated[str, Header(alias="x-class-token")]
@@ -85,6 +91,7 @@ class Hall:
         self.rooms = Rooms() if rooms is None else rooms
         self._threads = ThreadPoolExecutor(1)  # drafts of classes are verified one after the other
         self._waiting = Waiting()
+        self._looks = Purses(bounds=lambda: _LOOKS)
 
     def open_routes(self, page: Callable[[], bytes]) -> None:
         """Answer below `HOME` from now on. page: the student's page as HTML."""
@@ -106,7 +113,7 @@ class Hall:
         app.get(HOME)(home)
         routes.add(HOME, "", app)
         app.get(f"{HOME}/now")(self._now)
-        routes.add(f"{HOME}/now", "", app, _PRICES["now"], within)
+        routes.add(f"{HOME}/now", "", app, within=within)
         lecturers = (self._open, self._step, self._again, self._clear, self._draft, self._check, self._next)
         for act in (*lecturers, self._close, self._join, self._answer, self._propose):
             name = act.__name__.removeprefix("_")
@@ -209,6 +216,7 @@ class Hall:
         leads = here.leads(token)
         if not leads:
             here.student(token)
+        await self._looks.wait(token, 1)
         if since == str(here.heard if leads else here.version):
             await self._waiting.news(here, token, LOOK if leads else WAIT)
         return seen(here, token)

@@ -62,7 +62,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Accept the connection, unless its address or the process has too many."""
         super().connection_made(transport)
-        self._address = (self.client or ("",))[0]
+        peer: dict[str, Any] = {"client": self.client, "headers": []}
+        self._address = addresses.address(peer, addresses.Proxies())
         self.per_address[self._address] += 1
         self._bound_buffer(transport.get_extra_info("socket"))
         if len(self.connections) > _most_connections() or self._one_too_many():

@@ -5,21 +5,26 @@ Gradio itself limits neither. This module limits both:
 
     one address    may have so many events at a time (`limits`); `pace` limits events per second
     no listener    the session's events end and are forgotten after `PATIENCE` seconds
+    a failure      costs as much as a failed request, if it adds a line to the log
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any
 
 import gradio as gr
 from fastapi import HTTPException
+from gradio.components.api_component import Api
 from gradio.utils import cancel_tasks
 
-from components.guard import limits
+from components.guard import failures, limits
 from components.guard.addresses import address
+from components.guard.bodies import Refused
+from components.guard.pace import FAILED
 
 PATIENCE = 10
 """A session is forgotten after this many checks without a listener, `EVERY` seconds apart. It is no duration,
@@ -29,10 +34,15 @@ EVERY = 1.0
 
 
 class Messages(asyncio.Queue[Any]):
-    """The messages that wait for a session. unheard: checks since anyone took a message or waited for one."""
+    """The messages that wait for a session.
 
-    def __init__(self) -> None:
+    owner: the address that opened the session; pay: takes units from this address; unheard: checks since
+    anyone took a message or waited for one.
+    """
+
+    def __init__(self, owner: str = "", pay: Callable[[int], Any] = int):
         super().__init__()
+        self.owner, self.pay = owner, pay
         self._listeners = 0
         self.unheard = 0
 
@@ -70,7 +80,7 @@ class Events:
             self._sweeping = asyncio.create_task(self._sweep())
         body.session_hash = body.session_hash or secrets.token_hex(16)
         if body.session_hash not in self._messages:
-            self._messages[body.session_hash] = Messages()
+            self._messages[body.session_hash] = Messages(sender, request.scope.get("pay", int))
         pushed = await self._push(body=body, request=request, username=username)
         if pushed[0]:
             self._addresses[pushed[1]] = sender
@@ -80,6 +90,8 @@ class Events:
         """Like Gradio's, but it sends nothing to a forgotten session. In Gradio that raises an error that can
         end the whole queue."""
         if event.session_hash in self._messages:
+            if failures.logged():
+                self._messages[event.session_hash].pay(FAILED)
             self._send(event, message)
 
     @property
@@ -112,18 +124,51 @@ class Events:
             self.queue.event_ids_to_events.pop(event._id, None)
 
 
+def session_of(queue: Any, event_id: str) -> str | None:
+    """The session of an event that runs, or whose last message was not taken yet."""
+    if event := queue.event_ids_to_events.get(event_id):
+        return str(event.session_hash)
+    pending = queue.pending_event_ids_session.items()
+    return next((session for session, events in pending if event_id in events), None)
+
+
+def check_open(queue: Any, session: str | None, visitor: str) -> None:
+    """`Refused` if the session is not open or another address opened it. Gradio would begin an answer and
+    break it off."""
+    if session not in queue.pending_messages_per_session:
+        raise Refused(404, "Nothing runs here under this name. It may have ended.")
+    check_owner(queue, session, visitor)
+
+
+def check_owner(queue: Any, session: str | None, visitor: str) -> None:
+    """`Refused` if the session is open and another address opened it."""
+    messages = queue.pending_messages_per_session.get(session)
+    if messages is not None and messages.owner != visitor:
+        raise Refused(403, "This run began at another address.")
+
+
 def _check_values(events: Mapping[int, Any], body: Any) -> None:
-    """Answer 400 if no event has this number or if values are missing. Gradio would fail on them with a long
-    traceback."""
+    """Answer 400 if no event has this number or if values are missing, on which Gradio would fail.
+
+    A function of the API has defaults for its last parameters. They take the place of missing values.
+    """
     event = events.get(body.fn_index)
     if body.fn_index is not None and event is None:
         raise HTTPException(400, f"fn_index = {body.fn_index} is no event of this page")
+    if event is not None:
+        missing = takewhile(_has_default, event.inputs[len(body.data) :])
+        body.data = [*body.data, *(component.value for component in missing)]
     if event is not None and len(body.data) < len(event.inputs):
         raise HTTPException(400, f"data has {len(body.data)} values; this event takes {len(event.inputs)}")
 
 
+def _has_default(component: Any) -> bool:
+    return isinstance(component, Api) and component.value is not None
+
+
 def bound(blocks: gr.Blocks) -> Events:
     """Put the limits in front of a page's queue, before its server starts."""
+    failures.shorten_gradios()
     events = Events(blocks._queue)
     queue: Any = blocks._queue  # replaces two methods of the queue
     queue.push, queue.send_message = events.push, events.send

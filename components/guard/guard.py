@@ -15,18 +15,18 @@ import json
 import logging
 import re
 import time
-import traceback
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 from components.guard import hosts, limits, routes
 from components.guard.addresses import address
 from components.guard.bodies import Arriving, Bounds, Refused, again, check_values, collected
+from components.guard.events import check_open, check_owner, session_of
+from components.guard.failures import brief
 from components.guard.kept import Kept
 from components.guard.line import Line, Place
 from components.guard.pace import FAILED, REFUSED, SECOND, UNIT_BYTES, Purses
@@ -87,7 +87,8 @@ class Guard:
 
     async def _http(self, scope: Any, receive: Any, send: Any) -> None:
         visitor = address(scope)
-        sending = Sending(send, partial(self._headers, scope), partial(self.purses.pay, visitor))
+        scope = scope | {"pay": partial(self.purses.pay, visitor)}  # `events` charges for failed events
+        sending = Sending(send, partial(self._headers, scope), scope["pay"])
         try:
             await self._checked(scope, receive, sending, visitor)
         except Refused as refused:
@@ -96,9 +97,11 @@ class Guard:
             pass  # the visitor left, so there is nobody to answer
         except Exception as error:
             logging.getLogger(__name__).error(
-                "%s %.80r failed: %s", scope["method"], scope["path"], _brief(error)
+                "%s %.80r failed: %s", scope["method"], scope["path"], brief(error)
             )
-            if not sending.begun:
+            if sending.begun:
+                self.purses.pay(visitor, FAILED)
+            else:
                 await _refuse(receive, sending, Refused(500, "this did not work; the server's log says why"))
 
     async def _checked(self, scope: Any, receive: Any, send: Any, visitor: str) -> None:
@@ -106,8 +109,14 @@ class Guard:
         _check_name(headers)
         route = _route(scope)
         await self.purses.wait(_payer(route, scope, visitor), route.cost)
-        for session in _named_sessions(scope):
+        sessions = _named_sessions(scope)
+        for session in sessions:
             self.sessions.check(session, visitor)
+        if route.listens:
+            event = scope["path"].rsplit("/", 1)[-1] if "/call/" in scope["path"] else ""
+            queue = scope["app"].get_blocks()._queue
+            # Gradio, too, takes the last session that a query names
+            check_open(queue, session_of(queue, event) if event else next(reversed(sessions), ""), visitor)
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
             raise Refused(416, "no more than one range of bytes can be asked for")
         # HTTP allows a server to answer a range request with the whole file
@@ -123,8 +132,12 @@ class Guard:
     async def _posted(self, route: routes.Route, scope: Any, receive: Any, send: Any, visitor: str) -> None:
         _check_sender(scope)
         body = await self.arriving.read(scope, receive, visitor, _bounds())
-        if session := _check_json(scope, body, route.asks):
+        session, event = _check_json(scope, body, route.asks)
+        if session:
             self.sessions.check(session, visitor)
+        if event:
+            queue = scope["app"].get_blocks()._queue
+            check_owner(queue, session_of(queue, event), visitor)
         app = route.answers or self.app
         if route.asks:
             await self._asked(app, scope, body, receive, send, visitor)
@@ -203,13 +216,6 @@ class Sending:
             await self._send({"type": "http.response.body", "body": piece, "more_body": follows})
 
 
-def _brief(error: Exception) -> str:
-    """An error in one line, with the place that raised it."""
-    place = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in place)
-    return f"{type(error).__name__}: {' '.join(str(error).split()):.200}{where}"
-
-
 def _policy(shared: bool, framed_by: str | None) -> bytes:
     """The content security policy: what the page may load, and who may embed it.
 
@@ -282,8 +288,8 @@ def _named_sessions(scope: Any) -> list[str]:
     return sessions
 
 
-def _check_json(scope: Any, body: bytes, asks: bool) -> str | None:
-    """The session that a body names, or none.
+def _check_json(scope: Any, body: bytes, asks: bool) -> tuple[str | None, str | None]:
+    """The session and the event that a body names.
 
     `Refused` if the body has too many values, a name that Gradio would store, or an event that the page does
     not have.
@@ -296,8 +302,8 @@ def _check_json(scope: Any, body: bytes, asks: bool) -> str | None:
                 _check_session(asked.get(name))
             if asks:
                 _check_component(scope, asked.get("component_id"))
-            return asked.get("session_hash")
-    return None
+            return asked.get("session_hash"), asked.get("event_id")
+    return None, None
 
 
 def _check_component(scope: Any, number: Any) -> None:

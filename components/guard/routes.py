@@ -36,7 +36,8 @@ class Route:
     "json" if the route takes a body. asks: it computes something and waits for its turn (`line`). answers: an
     ASGI app that replaces Gradio's. price: its cost, if it differs from the usual one. within: decides
     whether a request comes from within a room. changed: gives a value of a path that changes whenever the
-    stored answer is out of date. framed: whether any other page may show the answer in a frame.
+    stored answer is out of date. framed: whether any other page may show the answer in a frame. listens: the
+    answer is the stream of messages of a session or an event.
     """
 
     methods: tuple[str, ...]
@@ -49,6 +50,7 @@ class Route:
     within: Callable[[Any], bool] | None = None
     changed: Callable[[str], Any] = lambda _: None
     framed: bool = False
+    listens: bool = False
 
     @property
     def cost(self) -> int:
@@ -56,8 +58,8 @@ class Route:
         return self.price or {"page": 200, "file": 1}.get(self.kept, 5)
 
 
-def _get(path: str, kept: str = "") -> Route:
-    return Route(("GET", "HEAD"), re.compile(path), kept)
+def _get(path: str, kept: str = "", listens: bool = False) -> Route:
+    return Route(("GET", "HEAD"), re.compile(path), kept, listens=listens)
 
 
 def _post(path: str, body: str = "json", asks: bool = False) -> Route:
@@ -72,13 +74,13 @@ ROUTES = [
     _get(rf"({API})?/theme\.css", kept="file"),
     _get(r"/(manifest\.json|favicon\.ico|robots\.txt)", kept="file"),
     _get(f"{API}/(startup-events|app_id|queue/status)"),
-    _get(f"{API}/queue/data"),
+    _get(f"{API}/queue/data", listens=True),
     _get(f"{API}/heartbeat/{SESSION}"),
     _post(f"{API}/queue/join"),
     _post(f"{API}/(cancel|reset/?)"),
     _post(f"{API}/component_server/?", asks=True),
     _post(f"{API}/call(/v2)?/generate/?"),
-    _get(f"{API}/call(/v2)?/generate/{SESSION}"),
+    _get(f"{API}/call(/v2)?/generate/{SESSION}", listens=True),
 ]
 
 

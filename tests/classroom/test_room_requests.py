@@ -118,6 +118,20 @@ def test_news_come_at_once_to_who_waits(address, room):
     asyncio.run(waited())
 
 
+def test_one_token_asks_for_an_old_version_only_a_few_times_a_second(address, room):
+    async def statuses():
+        async with httpx.AsyncClient(base_url=address, timeout=60) as http:
+            ask = {"params": {"room": room["room"], "since": "x"}, "headers": {"x-class-token": room["one"]}}
+            asked = await asyncio.gather(*(http.get("/class/now", **ask) for _ in range(80)))
+            ask["headers"] = {"x-class-token": room["other"]}
+            other = await http.get("/class/now", **ask)
+            return [answer.status_code for answer in asked], other.status_code
+
+    many, other = asyncio.run(statuses())
+    assert set(many) == {200, 429}
+    assert other == 200
+
+
 @pytest.mark.parametrize("name", ["step", "again", "clear", "draft", "check", "next", "close"])
 def test_nobody_leads_but_the_lecturer(visit, room, name):
     body = {"room": room["room"], "lesson": "trees", "step": 2, "prompt": "Mine now"}

@@ -6,12 +6,15 @@ import asyncio
 import socket
 import time
 from contextlib import closing, suppress
+from types import SimpleNamespace
 
 import httpx
 import psutil
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from components.guard.connections import LEAST_PIECE, MOST_HEAD, MOST_LINES, MOST_PIPELINED
+from components.guard.connections import LEAST_PIECE, MOST_HEAD, MOST_LINES, MOST_PIPELINED, Connection
 from components.page.assets import PLOTLY, file_url
 from tests.stress.visitors import Site, client, serving
 
@@ -191,6 +194,29 @@ def test_an_address_has_so_many_connections_and_others_are_let_in(address):
         for connection in held:
             connection.close()
     until(lambda: answer(address, f"{HEAD}{CLOSE}\r\n", source=source).startswith(b"HTTP/1.1 200"))
+
+
+def test_connections_of_one_ipv6_network_are_counted_together():
+    """A visitor usually has the whole /64 network, so each connection could come from another address."""
+
+    def connect(source):
+        config = uvicorn.Config(app=None)
+        made = Connection(config, server_state=ServerState(), app_state={}, _loop=asyncio.get_running_loop())
+        facts = {"peername": (source, 1), "sockname": ("::1", 2)}
+        made.connection_made(
+            SimpleNamespace(get_extra_info=facts.get, abort=lambda: None, close=lambda: None)
+        )
+
+    async def counted():
+        for source in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "::ffff:192.0.2.1", "192.0.2.1"):
+            connect(source)
+        return dict(Connection.per_address)
+
+    expected = {"2001:db8::/64": 2, "2001:db8:0:1::/64": 1, "192.0.2.1": 2}
+    try:
+        assert asyncio.run(counted()) == expected
+    finally:
+        Connection.per_address.clear()
 
 
 def test_a_server_without_handles_says_so_in_few_words(tmp_path):

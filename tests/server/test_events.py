@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import gradio.queueing
 import pytest
 from fastapi import HTTPException
 
-from components.guard import events, limits
+from components.guard import events, failures, limits, pace
 
 
 def sent_from(address):
@@ -77,6 +78,31 @@ def test_what_is_no_event_or_has_too_few_values_is_told_and_not_begun(asked, tol
         return bounded.queue.event_ids_to_events, bounded.queue.pending_messages_per_session
 
     assert asyncio.run(visit()) == ({}, {})
+
+
+def test_a_failed_event_that_gradio_logs_costs_its_address_as_a_failed_request(caplog):
+    async def visit():
+        queue, paid = Queue(), []
+        bounded = events.Events(queue)
+        failures.shorten_gradios()
+        request = sent_from("192.0.2.1")
+        request.scope["pay"] = paid.append
+        await bounded.push(SimpleNamespace(session_hash="tab", fn_index=3, data=["Once", 1]), request, None)
+        event = queue.event_ids_to_events["0"]
+        bounded.send(event, "a round")
+        try:
+            raise ValueError("no\nchoice \ud800" + "x" * 1000)
+        except ValueError:
+            gradio.queueing.traceback.print_exc()
+        for message in ("failed", "closed"):
+            bounded.send(event, message)
+        return paid
+
+    assert asyncio.run(visit()) == [pace.FAILED]
+    [line] = caplog.messages
+    assert line.startswith(r"ValueError: no choice \ud800xxx")
+    assert len(line) <= 200
+    assert "test_events.py:" in line
 
 
 def test_a_message_to_a_forgotten_session_ends_nothing():

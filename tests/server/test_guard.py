@@ -16,12 +16,12 @@ import httpx
 import pytest
 from gradio_client import Client
 
-from components.guard import addresses, bodies, guard, hosts, pace, routes
+from components.guard import addresses, bodies, guard, hosts, limits, pace, routes
 from components.guard.bodies import MANY_VALUES, Arriving, Bounds, Refused
 from components.guard.line import Line
 from components.guard.pace import Purses
 from components.page.assets import ASSETS, PLOTLY, file_url
-from tests.stress.visitors import ROOT, Site, serving
+from tests.stress.visitors import ROOT, Site, client, serving, stream
 
 SMALL = Bounds(size=1000, seconds=5, each=3, all=5)
 
@@ -375,6 +375,45 @@ def test_an_event_with_too_few_values_is_told(site, path):
     assert told.startswith("data has 0 values; this event takes ")
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["queue/data?session_hash=nobody", "queue/data", "call/generate/nobody", "call/v2/generate/nobody"],
+)
+def test_messages_of_a_session_that_nobody_opened_are_not_there(site, path):
+    answer = get(site, f"/gradio_api/{path}")
+    assert (answer.status_code, "Nothing runs here" in answer.text) == (404, True)
+
+
+def test_of_two_sessions_in_a_query_the_one_that_gradio_reads_must_be_open(site):
+    body = {"session_hash": "open", "fn_index": site.decode, "data": list(site.defaults.values())}
+    assert posted(site, "queue/join", json.dumps(body))[0] == 200
+    answer = get(site, "/gradio_api/queue/data?session_hash=open&session_hash=nobody")
+    assert answer.status_code == 404
+
+
+def test_a_failed_event_is_one_short_line_of_the_log(tmp_path):
+    """Each event of the page gets values that no choice allows, and a file of the server."""
+    odd = ["\ud800" * 1000, 10**400, {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}]
+    log = tmp_path / "log"
+    with log.open("wb") as out, serving(log=out) as (address, _):
+        site = Site(address)
+        before = log.stat().st_size
+
+        async def ends(event, value, source):
+            async with client(address, source=source) as http:
+                data = [value] * len(event["inputs"])
+                return [message["msg"] async for message in stream(http, event["id"], data)][-1]
+
+        for number, event in enumerate(event for event in site.events if event["inputs"]):
+            for value in odd:
+                assert asyncio.run(ends(event, value, f"127.0.3.{number + 1}")) == "process_completed"
+        logged = log.read_bytes()[before:].decode()
+    failures = [line for line in logged.splitlines() if "Error: " in line]
+    assert any("/etc/passwd" in line for line in failures), "Gradio refuses the file itself"
+    assert max(map(len, failures)) <= 200
+    assert "Traceback" not in logged
+
+
 CROSS = [
     {"sec-fetch-site": "cross-site"},
     {"origin": "https://evil.example"},
@@ -564,6 +603,18 @@ def test_a_class_behind_one_address_arrives_at_once():
     assert max(purses.pay("a", cost.cost) for _ in range(80) for cost in (page, *[file] * 150)) == 0
 
 
+def test_a_full_room_behind_one_address_is_served_for_an_hour():
+    """400 students wait 20 seconds for each look. Every 30 seconds they draft a round: each proposes a word
+    and looks after each of four changes."""
+    now = [0.0]
+    purses, students = Purses(lambda: now[0]), limits.current().students_per_room
+    cost = routes.Route(("GET",), re.compile("")).cost  # the routes below `/class` state no other
+    for second in range(3600):
+        now[0] = float(second)
+        requests = students // 20 + 1 + (5 * students if second % 30 == 0 else 0)
+        assert purses.pay("a", requests * cost) == 0
+
+
 # ---------------------------------------------------------------- what is kept
 
 
@@ -714,8 +765,12 @@ def test_an_error_after_the_answer_began_is_told_too(caplog):
         await answering(200, b"x")(scope, receive, send)
         raise OSError("late")
 
-    assert asyncio.run(guarded(app)[1]()) == (200, b"x")
+    fence, ask = guarded(app)
+    paid = []
+    fence.purses.pay = lambda visitor, units: paid.append(units) or 0.0
+    assert asyncio.run(ask()) == (200, b"x")
     assert "OSError: late" in caplog.text
+    assert pace.FAILED in paid
 
 
 def test_for_many_visitors_at_once_an_answer_is_made_once():

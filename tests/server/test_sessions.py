@@ -45,12 +45,19 @@ def test_a_stranger_who_knows_a_session_neither_reads_nor_cancels_its_run():
             at[STRANGER].get("/queue/data?session_hash=known"),
             at[STRANGER].get("/heartbeat/known"),
             at[STRANGER].post("/queue/join", content=json.dumps(body)),
+            at[STRANGER].post("/cancel", content=cancel.replace("known", "mine")),
+            at[STRANGER].post("/reset", content=reset),
         ]
-        at[STRANGER].post("/reset", content=reset)
-        assert [answer.status_code for answer in refused] == [403] * 4
+        assert [answer.status_code for answer in refused] == [403] * 6
         assert "another address" in refused[0].json()["detail"]
         with at[OWNER].stream("GET", "/queue/data?session_hash=known") as told:
             messages = [json.loads(line[5:]) for line in told.iter_lines() if line.startswith("data:")]
         assert messages[-1]["msg"] in ("process_completed", "close_stream")
         updates = [str(message["output"]["data"]) for message in messages if "output" in message]
         assert any("done" in update for update in updates)
+        called = json.dumps({"data": ["Once upon a time"]})
+        event = at[OWNER].post("/call/generate", content=called).json()["event_id"]
+        for path in (f"/call/generate/{event}", f"/call/v2/generate/{event}"):
+            refused = at[STRANGER].get(path)
+            assert (refused.status_code, "another address" in refused.json()["detail"]) == (403, True)
+        assert "event: complete" in at[OWNER].get(f"/call/generate/{event}").text

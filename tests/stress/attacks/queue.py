@@ -17,7 +17,7 @@ from tests.stress.visitors import Site, client
 
 LONG = {"length": 400, "baseline": True, "topology": "batch", "k": 64}
 """The longest run that the page offers."""
-GENERATE = ["Once upon a time", "ersd", "batch", 64, 400, 1.0, 0, 1.0, 0, False]
+GENERATE = ["Once upon a time", "ersd", "batch", 64, 400, 1.0, 0, 1.0, 0, False, ""]
 """The same through `/generate`."""
 
 
@@ -50,7 +50,10 @@ async def _listened(http: httpx.AsyncClient, body: dict[str, Any], got: Counter[
 async def _again_and_again(
     url: str, seconds: float, at_once: int, one: Callable[[Site, Any, Any], Awaitable[None]]
 ) -> dict[str, int]:
-    """Call `one` with so many clients of one address until the time is over."""
+    """Call `one` with so many clients of one address until the time is over.
+
+    RuntimeError if the server understands none of the requests: such an attack attacks nothing.
+    """
     site, got, end = await asyncio.to_thread(Site, url), Counter(), time.monotonic() + seconds
 
     async def client_of_it(http: httpx.AsyncClient) -> None:
@@ -66,6 +69,8 @@ async def _again_and_again(
 
     async with client(url) as http:
         await asyncio.gather(*(client_of_it(http) for _ in range(at_once)))
+    if (got["400"] or got["422"]) and not got["200"]:
+        raise RuntimeError(f"no request of this attack is one that the server takes: {dict(got)}")
     return dict(got)
 
 
