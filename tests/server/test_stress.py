@@ -9,6 +9,7 @@ import pytest
 import specdec
 from tests.stress import fuzz, load, soak
 from tests.stress.attacks import __main__ as attacks
+from tests.stress.attacks import queue
 from tests.stress.visitors import Site, client, serving, stream
 
 
@@ -186,6 +187,14 @@ def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
 
     answers = visiting(site, visit)
     assert all("event: complete" in answer and "event: error" not in answer for answer in answers)
+
+
+def test_an_attack_whose_requests_are_all_malformed_fails(site):
+    async def one(site, http, got):
+        await queue._joined(http, {"fn_index": site.decode, "data": [], "session_hash": "a"}, got)
+
+    with pytest.raises(RuntimeError, match="no request of this attack"):
+        asyncio.run(queue._again_and_again(site.address, 2, 1, one))
 
 
 def test_every_attack_for_a_moment():
