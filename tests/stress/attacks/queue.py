@@ -147,13 +147,11 @@ async def checks(url: str, seconds: float) -> dict[str, int]:
 
 
 async def watchers(url: str, seconds: float) -> dict[str, int]:
-    """A hundred and eighteen open tabs that watch which models are loaded, as the page does it."""
+    """A hundred and eighteen tabs that ask which models are loaded, as a page does when it opens."""
 
     async def one(site: Site, http: httpx.AsyncClient, got: Counter[str]) -> None:
-        models = site.components["models"]
-        looks = [e["id"] for e in site.events if models in e["outputs"] and not e["inputs"]]
-        for event in looks:
-            await _listened(http, _body(site, event), got)
+        loads = (e["id"] for e in site.events if any(kind == "load" for _, kind in e["targets"]))
+        await _listened(http, _body(site, next(loads)), got)
         await asyncio.sleep(3)
 
     return await _again_and_again(url, seconds, 118, one)
