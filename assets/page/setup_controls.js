@@ -3,6 +3,8 @@
 import { differing, readAll, written } from "./setup_fields.js";
 
 const same = { __type__: "update" };
+// What a measured tree depends on. The tree that the page opens with fits none but its own settings.
+const MEASURED_FOR = ["method", "topology", "k", "temperature", "top-p", "top-k"];
 const isSet = (field, value) => written(value ?? "") !== written(field.default ?? "");
 
 // Offers every part of `fields`, { part: { name: description } }. Gradio's events call heard(values) with the values of all
@@ -20,6 +22,8 @@ export function mountFields({ fields, alone }, trigger, offer) {
     const name = (key) => (part === alone ? key : `${part}.${key}`);
     const { values, messages } = readAll(texts, fields[part], name);
     now[part] = values;
+    if (part === alone && texts.tree === undefined && MEASURED_FOR.some((key) => texts[key] !== undefined))
+      values.tree = ""; // it is measured
     asked.add(part);
     trigger("submit");
     return messages;
@@ -40,7 +44,9 @@ export function mountFields({ fields, alone }, trigger, offer) {
     const rest = Object.keys(of).filter((key) => !based(key));
     const changed = Object.keys(of).filter((key) => based(key) && written(now[part][key]) !== written(base[part][key]));
     const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[part][key]]));
-    return { ...differing(pick(rest), of), ...pick(changed) };
+    const said = { ...differing(pick(rest), of), ...pick(changed) };
+    if (said.tree === "") delete said.tree; // the tree is measured
+    return said;
   }
 
   function wanted(values) {

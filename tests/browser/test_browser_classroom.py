@@ -223,7 +223,7 @@ def test_a_class_is_the_draft(lecturer, someone, url):
     students = [someone(room), someone(room)]
     lecturer.locator(".class-join .close").click()
     lecturer.get_by_role("button", name="Be the draft").click()
-    lecturer.get_by_role("button", name="Begin").click()
+    lecturer.get_by_role("button", name="Begin", exact=True).click()
     for student, word in zip(students, ("girl", "<i>boy</i>"), strict=True):
         guess(student, word)
     expect(lecturer.locator(".class-draft .answered")).to_have_text("2 of 2 have guessed")
@@ -247,7 +247,7 @@ def test_phones_guess_word_after_word_late_ones_too(lecturer, someone, url):
     students = [someone(room)]
     lecturer.locator(".class-join .close").click()
     lecturer.get_by_role("button", name="Be the draft").click()
-    lecturer.get_by_role("button", name="Begin").click()
+    lecturer.get_by_role("button", name="Begin", exact=True).click()
     for words in (["girl"], ["and", "who"], ["she", "named"]):
         if len(students) < len(words):
             students.append(someone(room))

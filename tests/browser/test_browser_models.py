@@ -51,6 +51,6 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     assert serious_findings(page, "#models-accordion") == []
     enter(page.locator("#prompt textarea"), "the cat")
     generate(page)
-    expect(page.locator("#text .prompt")).to_have_text("[user] the cat [answer]")
+    expect(page.locator("#text .prompt")).to_have_text("the cat")
     assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("/large")
     assert page.evaluate("window.hacked") is None
