@@ -257,7 +257,7 @@ def test_a_token_brings_its_race_and_tree(opened, generation, head):
 def test_hostile_text_is_text_in_the_frame(opened, generation):
     page, said = opened(html(hostile(generation)))
     frame = played(page)
-    assert frame.locator("#text .prompt").inner_text().replace("\u2068", "") == HOSTILE
+    assert frame.locator("#text .prompt").inner_text().replace("\u2068", "").removesuffix("\n") == HOSTILE
     assert frame.locator("img").count() == 0
     assert page.evaluate("window.hacked") is frame.evaluate("window.hacked") is None
     assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
