@@ -113,7 +113,9 @@ async def unheard(site: Site, http: httpx.AsyncClient, queue: Any) -> dict[str, 
         (await http.post("/gradio_api/queue/join", json=body)).raise_for_status()
     end = time.monotonic() + PATIENCE
     stores = [queue.pending_messages_per_session, queue.pending_event_ids_session, turns.MODEL._seated]
-    while (turns.MODEL.num_seated or "unheard-2" in stores[0]) and time.monotonic() < end:
+    while time.monotonic() < end and (
+        turns.MODEL.num_seated or "unheard-2" in stores[0] or queue.event_ids_to_events
+    ):
         await asyncio.sleep(0.02)
     events.EVERY = every
     return {
