@@ -6,10 +6,10 @@ installed, the same model comes from the hub.
 
 from __future__ import annotations
 
-import hashlib
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from specdec.checksum import file_checksum
 from specdec.shipped import SMOLLM2_DRAFT as DRAFT
 
 __all__ = ["DRAFT", "HUB_ID", "INSTALL", "installed", "weights"]
@@ -36,7 +36,6 @@ def weights() -> Path | str:
     path = installed()
     if path is None:
         return HUB_ID
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != _SHA256:
-            raise ValueError(f"{_FILE} is not the file of {_PACKAGE} 0.1.2; install it again: {INSTALL}")
+    if file_checksum(path) != _SHA256:
+        raise ValueError(f"{_FILE} is not the file of {_PACKAGE} 0.1.2; install it again: {INSTALL}")
     return path

@@ -12,7 +12,7 @@ let shown = null; // the fields of the run that is shown
 let own = null; // the fields of the visitor's own run, while a recorded one is shown
 
 // A tree in the notation of addresses: the number of children of each node in level order.
-export function written(paths) {
+function written(paths) {
   const ordered = [[], ...paths].sort((a, b) => a.length - b.length);
   const children = (path) =>
     paths.filter((other) => other.length === path.length + 1 && path.every((index, i) => other[i] === index)).length;
@@ -20,20 +20,25 @@ export function written(paths) {
   return counts.slice(0, counts.findLastIndex((count) => count > 0) + 1).join(".");
 }
 
+// The values of the address that describe a run.
+export const settingsOf = (setup) => ({
+  prompt: setup.prompt,
+  method: setup.method,
+  k: setup.paths.length,
+  length: setup.max_new_tokens,
+  temperature: setup.temperature,
+  "top-k": setup.top_k,
+  "top-p": setup.top_p,
+  seed: setup.seed,
+  tree: written(setup.paths),
+});
+
 // Sets the fields to those of a recorded run, except the fields that the address set. isFirst: the run is the one that
 // the page opens with, whose fields are the defaults.
 export function adopt(setup, isFirst) {
   const values = {
-    prompt: setup.prompt,
-    method: setup.method,
+    ...settingsOf(setup),
     topology: "optimal",
-    k: setup.paths.length,
-    length: setup.max_new_tokens,
-    temperature: setup.temperature,
-    "top-k": setup.top_k,
-    "top-p": setup.top_p,
-    seed: setup.seed,
-    tree: written(setup.paths),
     history: JSON.stringify(setup.history ?? []),
     chat: setup.chat ?? false,
   };

@@ -3,17 +3,17 @@
 import { differing, readAll, written } from "./setup_fields.js";
 
 const same = { __type__: "update" };
-// What a measured tree depends on. The tree that the page opens with fits none but its own settings.
-const MEASURED_FOR = ["method", "topology", "k", "temperature", "top-p", "top-k"];
 const isSet = (field, value) => written(value ?? "") !== written(field.default ?? "");
 
 // Offers every part of `fields`, { part: { name: description } }. Gradio's events call heard(values) with the values of all
 // components, and wanted(values), which answers with those to be set. assign(part, values, isBase) sets some of a part;
 // values of a base stay out of the address, which names the run that they belong to. now(part) gives all of a part.
-export function mountFields({ fields, alone }, trigger, offer) {
+export function mountFields({ fields, alone, follows }, trigger, offer) {
   const places = Object.entries(fields).flatMap(([part, of]) => Object.keys(of).map((key) => [part, key]));
   const defaults = (of) => Object.fromEntries(Object.entries(of).map(([key, field]) => [key, field.default]));
   const now = Object.fromEntries(Object.entries(fields).map(([part, of]) => [part, defaults(of)]));
+  // Values that were computed for others of their part. Without one, or with an empty one, it is computed again.
+  const following = (part) => (part === alone ? Object.entries(follows) : []);
   const base = {}; // base values by part
   const asked = new Set();
   let opening = true; // while the page opens, values that the visitor has already set win over the address
@@ -22,8 +22,8 @@ export function mountFields({ fields, alone }, trigger, offer) {
     const name = (key) => (part === alone ? key : `${part}.${key}`);
     const { values, messages } = readAll(texts, fields[part], name);
     now[part] = values;
-    if (part === alone && texts.tree === undefined && MEASURED_FOR.some((key) => texts[key] !== undefined))
-      values.tree = ""; // it is measured
+    for (const [key, others] of following(part))
+      if (texts[key] === undefined && others.some((other) => texts[other] !== undefined)) values[key] = "";
     asked.add(part);
     trigger("submit");
     return messages;
@@ -45,7 +45,7 @@ export function mountFields({ fields, alone }, trigger, offer) {
     const changed = Object.keys(of).filter((key) => based(key) && written(now[part][key]) !== written(base[part][key]));
     const pick = (keys) => Object.fromEntries(keys.map((key) => [key, now[part][key]]));
     const said = { ...differing(pick(rest), of), ...pick(changed) };
-    if (said.tree === "") delete said.tree; // the tree is measured
+    for (const [key] of following(part)) if (said[key] === "") delete said[key];
     return said;
   }
 

@@ -154,6 +154,8 @@ _MEASURED_FOR = ("method", "topology", "k", "temperature", "top_p", "top_k")
 """The settings that a measured tree depends on, besides the models."""
 
 
+FOLLOWS = {"tree": [_IN_ADDRESS.get(name, name) for name in _MEASURED_FOR]}
+"""The values of the address that a value was computed for, for `setup.panel`."""
 _ASKED = f"{list(_MEASURED_FOR)}, values, {list(topologies.WITHOUT_K)}"
 _CHOSEN = f"(tree, ...values) => window.specdec?.chosenTree(tree, {_ASKED}) ?? tree"
 

@@ -19,6 +19,7 @@ are of two kinds:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -46,10 +47,12 @@ _TEMPLATE = """
 """
 
 
-def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
+def panel(parts: dict[str, Fields], tabs: gr.Tabs, follows: Mapping[str, Sequence[str]]) -> gr.HTML:
     """The button that copies the link, and the messages about invalid values in the address.
 
-    Call this after all components of `parts` and all of `tabs` are placed.
+    Call this after all components of `parts` and all of `tabs` are placed. follows: for a value of the Decode
+    tab, the names of those that it was computed for. An address that sets one of them, and not the value,
+    leaves the value empty. An empty one stays out of the address.
     """
     fields = {part: {name: describe(field) for name, field in named.items()} for part, named in parts.items()}
     children: list[Any] = tabs.children
@@ -58,6 +61,7 @@ def panel(parts: dict[str, Fields], tabs: gr.Tabs) -> gr.HTML:
         _TEMPLATE,
         fields=fields,
         alone=DECODE,
+        follows={name: list(others) for name, others in follows.items()},
         names=[*parts[DECODE], *RUN],
         views=[*VIEWS, *parts],
         tabs=[tab.id for tab in children],

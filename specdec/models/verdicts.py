@@ -29,6 +29,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specdec.checksum import file_checksum
 from specdec.models.base import PreparedModel
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.decoder import CompiledDecoder
@@ -59,7 +60,7 @@ def files_checksum(folder: Path) -> str | None:
     files = sorted(file for file in folder.iterdir() if file.suffix in (".json", ".safetensors"))
     if sum(file.stat().st_size for file in files) > MOST_HASHED:
         return None
-    return _checksum("\n".join(f"{file.name} {_file_checksum(file)}" for file in files))
+    return _checksum("\n".join(f"{file.name} {file_checksum(file)}" for file in files))
 
 
 def path_of(module: PreTrainedModel, files: str | None) -> Path | None:
@@ -89,7 +90,7 @@ def stored_weights(path: Path, verdict: Verdict) -> dict[str, Tensor] | None:
     """The packed weights that lie beside a verdict, mapped into memory; None where they are damaged."""
     file = path.with_suffix(WEIGHTS)
     try:
-        return load_file(file) if _file_checksum(file) == verdict.weights else None
+        return load_file(file) if file_checksum(file) == verdict.weights else None
     except (OSError, SafetensorError):
         return None
 
@@ -105,7 +106,7 @@ def remember(path: Path, model: PreparedModel) -> None:
         for old in path.parent.glob(f"{path.name.split('-')[0]}-*"):
             old.unlink(missing_ok=True)
         save_file(model.decoder.packed_tensors(), new)
-        verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), _file_checksum(new))
+        verdict = Verdict(model.vocab_size, model.context_length, fingerprint(model), file_checksum(new))
         new.chmod(0o600)
         new.replace(path.with_suffix(WEIGHTS))
         new.write_text(json.dumps(verdict._asdict()))
@@ -135,11 +136,6 @@ def conditions() -> list[str]:
 
 def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _file_checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PANELS = {"be_draft", "codecs", "compare", "losslessness", "watermark"}
 LAYERS = {
     "specdec": [
-        {"algorithms", "checks", "commands", "devices", "private_cache", "shipped", "text", "waiting"},
+        {
+            "algorithms",
+            "checks",
+            "checksum",
+            "commands",
+            "devices",
+            "private_cache",
+            "shipped",
+            "text",
+            "waiting",
+        },
         {"notebook"},
         {"other_rules", "probs", "race", "topology"},
         {"methods", "optimal", "smollm2"},

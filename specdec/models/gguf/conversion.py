@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
 
+from specdec.checksum import file_checksum
 from specdec.models.gguf.header import BrokenFileError, Header, read_header
 from specdec.models.gguf.weights import CONFIGS, config_of, names_of, weights_of
 from specdec.models.kernels.compiled import crew
@@ -78,7 +79,7 @@ def whole(folder: Path) -> bool:
         listed = json.loads((folder / LIST).read_text())
         hashed = sum(size for size, _ in listed.values()) <= HASHED
         return all(
-            (folder / name).stat().st_size == size and (not hashed or _hash(folder / name) == digest)
+            (folder / name).stat().st_size == size and (not hashed or file_checksum(folder / name) == digest)
             for name, (size, digest) in listed.items()
         )
     except (OSError, ValueError, TypeError, AttributeError):
@@ -200,9 +201,4 @@ def _name(path: Path) -> str:
 
 def _listed(folder: Path) -> dict[str, tuple[int, str]]:
     files = [file for file in folder.iterdir() if file.is_file()]
-    return {file.name: (file.stat().st_size, _hash(file)) for file in files}
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {file.name: (file.stat().st_size, file_checksum(file)) for file in files}

@@ -161,6 +161,13 @@ def phases_text(phases: list[dict]) -> str:
     )
 
 
+def _titled(measured: dict, titles: dict[str, str], *columns: str) -> list[tuple[str, ...]]:
+    """A row for each title: the title, and these columns of the measurement of its name."""
+    return [
+        (title, *(f"{measured[name][column]:.3f}" for column in columns)) for name, title in titles.items()
+    ]
+
+
 def losses_table(losses: dict) -> str:
     """The final losses, as a table."""
     titles = {
@@ -168,10 +175,7 @@ def losses_table(losses: dict) -> str:
         "stories": "stories, trained on",
         "general_held_out": "classics, held out",
     }
-    rows = [
-        (title, f"{losses[name]['nats_per_token']:.3f}", f"{losses[name]['bits_per_character']:.3f}")
-        for name, title in titles.items()
-    ]
+    rows = _titled(losses, titles, "nats_per_token", "bits_per_character")
     return table("text | nats per token | bits per character", *rows)
 
 
@@ -205,11 +209,7 @@ def first_table(acceptance: dict) -> str:
         "kl_bits": "D_KL(target, draft), bits",
         "target_entropy_bits": "entropy of the target, bits",
     }
-    rows = [
-        (title, f"{acceptance[name]['mean']:.3f}", f"{acceptance[name]['standard_error']:.3f}")
-        for name, title in titles.items()
-    ]
-    return table(" | mean | standard error", *rows)
+    return table(" | mean | standard error", *_titled(acceptance, titles, "mean", "standard_error"))
 
 
 def by_index_table(by_index: dict) -> str:
