@@ -9,6 +9,7 @@ This file only arranges the panels of `components` and starts the server.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import Namespace
@@ -34,8 +35,8 @@ from components.be_draft import panel as be_draft
 from components.classroom import panel as classroom
 from components.codecs import panel as codecs
 from components.compare import panel as compare
+from components.decode import controls, traces
 from components.decode import panel as decode
-from components.decode import traces
 from components.experiments import panel as experiments
 from components.experiments import views as results
 from components.guard import addresses, hosts, limits, ports
@@ -101,7 +102,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 lessons.panel(pair)
         frame.tabs_in_url(blocks, tabs)
         with top:
-            setup.panel(fields, tabs)
+            setup.panel(fields, tabs, controls.FOLLOWS)
             projector.panel()
         endpoint.endpoint(pair)
     embed.open_route()
@@ -144,6 +145,8 @@ def main(arguments: list[str] | None = None) -> None:
             topologies.prepare(pair.load(), turns.MODEL.model, traces.opening(pair.chats))
     except ValueError as error:
         sys.exit(f"error: {error}")
+    # A full collection of all that was imported and loaded would stop every visitor for .2 to .4 seconds.
+    gc.freeze()
     blocks.block_thread()
 
 

@@ -3,7 +3,7 @@
 An event is a POST that names a function; its messages wait under the tab's session until the tab listens.
 Gradio itself limits neither. This module limits both:
 
-    one address    may have so many events at a time (`limits`); `pace` limits events per second
+    one address    may have so many events at a time (`limits`), and begin so many per second
     no listener    the session's events end and are forgotten after `PATIENCE` seconds
     a failure      costs as much as a failed request, if it adds a line to the log
 """
@@ -15,22 +15,30 @@ import secrets
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 from fastapi import HTTPException
+from gradio.blocks import BlocksConfig
 from gradio.components.api_component import Api
 from gradio.utils import cancel_tasks
 
 from components.guard import failures, limits
 from components.guard.addresses import address
 from components.guard.bodies import Refused
-from components.guard.pace import FAILED
+from components.guard.pace import FAILED, Purses
 
 PATIENCE = 10
 """A session is forgotten after this many checks without a listener, `EVERY` seconds apart. It is no duration,
 because a busy server does not check while it keeps its visitors waiting.
 """
 EVERY = 1.0
+AT_ONCE = 400
+"""Events that an address may begin at once: those of a class whose pages open together."""
+PER_SECOND = 20
+"""Events that an address may begin per second in the long run. Gradio takes a few milliseconds of the event
+loop for each.
+"""
 
 
 class Messages(asyncio.Queue[Any]):
@@ -69,12 +77,14 @@ class Events:
         self._push, self._send = queue.push, queue.send_message
         self._addresses: dict[str, str] = {}
         self._sweeping: asyncio.Task[None] | None = None
+        self._pace = Purses(bounds=lambda: (AT_ONCE, PER_SECOND))
 
     async def push(self, body: Any, request: Any, username: str | None) -> Any:
         """Like Gradio's, but it answers 429 if the address has too many events, and 400 for an event that the
         page does not have."""
         sender = address(request.scope)
         self._check(sender)
+        await self._paced(sender)
         _check_values(self.queue.blocks.fns, body)
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
@@ -85,6 +95,12 @@ class Events:
         if pushed[0]:
             self._addresses[pushed[1]] = sender
         return pushed
+
+    async def _paced(self, sender: str) -> None:
+        try:
+            await self._pace.wait(sender, 1)
+        except Refused as refused:
+            raise HTTPException(refused.status, refused.text) from None
 
     def send(self, event: Any, message: Any) -> None:
         """Like Gradio's, but it sends nothing to a forgotten session. In Gradio that raises an error that can
@@ -166,9 +182,25 @@ def _has_default(component: Any) -> bool:
     return isinstance(component, Api) and component.value is not None
 
 
+_CONFIGS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_compute_config = BlocksConfig.config_for_block
+
+
+def _config(number: int, rendered: list[int], block: Any, renderable: Any = None) -> dict[str, Any]:
+    """The config of a component, computed once. Gradio computes all configs again for each new session, which
+    takes several milliseconds of the event loop, and then changes only the value in them."""
+    config = _CONFIGS.get(block) if renderable is None else None
+    if config is None:
+        return _compute_config(number, rendered, block, renderable)
+    return config | {"props": config["props"].copy()}
+
+
 def bound(blocks: gr.Blocks) -> Events:
     """Put the limits in front of a page's queue, before its server starts."""
     failures.shorten_gradios()
+    _CONFIGS.update({block: _compute_config(number, [], block) for number, block in blocks.blocks.items()})
+    page: Any = BlocksConfig  # replaces a method
+    page.config_for_block = staticmethod(_config)
     events = Events(blocks._queue)
     queue: Any = blocks._queue  # replaces two methods of the queue
     queue.push, queue.send_message = events.push, events.send

@@ -61,8 +61,8 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
         footer_links=["api"],
         run_history=False,
         # Gradio stores the page's whole config, a sixth of a megabyte, for each of the latest 10,000
-        # visitors. It holds no data of theirs: for a forgotten visitor it is made again, in 10 ms, at the
-        # next event. Only running events need it repeatedly, and each of them has a thread.
+        # visitors. It holds no data of theirs: for a forgotten visitor it is made again at the next event.
+        # Only running events need it repeatedly, and each of them has a thread.
         state_session_capacity=threads,
         ssr_mode=False,
         app_kwargs={

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, closing
+from functools import partial
+from typing import Any
 
 import gradio as gr
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 import specdec
@@ -51,7 +54,8 @@ def endpoint(pair: Pair) -> None:
         settings = VisitorSettings(prompt, method, topology, k, *sampled, chat=chat, tree=tree)
         try:
             with turns.MODEL.seat(turns.Visitor(turns.visitor(request).address)) as seat:
-                async with aclosing(_rounds(pair, settings.checked(), seat)) as rounds:
+                in_thread = partial(run_sync, limiter=_limiter(request))
+                async with aclosing(_rounds(pair, settings.checked(), seat, in_thread)) as rounds:
                     async for round in rounds:
                         yield round.to_json()
         except Exception as error:
@@ -61,14 +65,26 @@ def endpoint(pair: Pair) -> None:
     gr.api(generate, api_name="generate", concurrency_limit=None)
 
 
-async def _rounds(pair: Pair, settings: VisitorSettings, seat: turns.Seat) -> AsyncGenerator[specdec.Round]:
-    """The rounds of a run. A run that waits for a seat occupies no thread."""
+async def _rounds(
+    pair: Pair, settings: VisitorSettings, seat: turns.Seat, in_thread: Callable[..., Awaitable[Any]]
+) -> AsyncGenerator[specdec.Round]:
+    """The rounds of a run. A run that waits for a seat occupies no thread. in_thread: calls a function in a
+    thread."""
     while not seat.seated.is_set():
         await asyncio.sleep(_LOOK)
-    with closing(await run_sync(run.begin, seat, pair, settings)) as job:
+    with closing(await in_thread(run.begin, seat, pair, settings)) as job:
         beginning, batches = job.beginning(_LOOK), job.batches(0)
-        while not await run_sync(next, beginning, True):
+        while not await in_thread(next, beginning, True):
             pass
-        while (batch := await run_sync(next, batches, None)) is not None:
+        while (batch := await in_thread(next, batches, None)) is not None:
             for round in batch:
                 yield round
+
+
+def _limiter(request: gr.Request) -> CapacityLimiter:
+    """The limit of Gradio's threads. AnyIO's own 40 threads also check every request: 40 runs in them would
+    stop the server.
+    """
+    assert request.request is not None, "a request that came through the network"
+    limiter: CapacityLimiter = request.request.app.get_blocks().limiter
+    return limiter

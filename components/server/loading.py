@@ -144,6 +144,8 @@ def _told(error: Exception, choice: Choice) -> str:
 
 def _free() -> None:
     """Free the memory of a pair that nobody uses any more."""
+    gc.unfreeze()  # `app` has frozen the first pair
     gc.collect()
+    gc.freeze()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

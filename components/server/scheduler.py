@@ -6,8 +6,9 @@
 There is a batch for each pair of models. Runs join and leave it between two steps.
 
 - If several runs need the same measurement (its key), one of them makes it and all use the result.
-- Addresses do not delay each other: a step advances only a few runs of an address that has many. The next
-  measurement is that of the address that has used the model least.
+- Addresses do not delay each other: a step advances only a few runs of an address that has many, and an
+  address whose runs have large trees takes part in fewer steps. The next measurement is that of the address
+  that has used the model least.
 - An error ends the run that it belongs to. If a step fails as a whole, its runs are decoded again, each by
   itself: the same settings and seed give the same rounds, and the run that fails then is the faulty one.
 - The seconds of a round are its visitor's wait, including time shared with other runs.
@@ -20,8 +21,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Generator, Hashable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 from components.server import lazy, turns
@@ -39,11 +40,16 @@ SWITCH_INTERVAL = 0.0005
 """The longest time in seconds that the decoding thread waits for a Python thread after each of its many small
 computations. With Python's default of 5 ms, each update of the page delayed it by several such waits.
 """
-OF_ADDRESS = 4
-"""Runs of one address in a step while other addresses have runs, unless the address with the fewest has more.
-A step of five runs takes about twice as long as a step of one, so it delays another visitor no more than
-taking turns with one other visitor would.
+STEP = 128
+"""Evaluated tokens of a step at most, unless one run alone has more. A larger step would be no faster per
+token, and a newcomer waits for the step in progress.
 """
+LIGHT = 32
+"""The same for the runs of one address while other addresses have runs. A step with 32 more tokens takes
+about twice as long, so it delays another visitor no more than taking turns with one other visitor would.
+"""
+_OF_RUN = 8
+"""What a run counts at least, in evaluated tokens, because each run has costs of its own."""
 
 Beginning = Generator[Hashable, None, Run]
 """Creates a run in small steps. A step yields the key of its measurement, or None."""
@@ -129,6 +135,7 @@ class Scheduler(Claim):
         self._batches: dict[Job, Batch] = {}
         self._open: dict[ModelPair, Batch] = {}
         self._repeating: dict[Job, list[Round]] = {}
+        self._paid: dict[str, int] = {}
         self._advanced: Sequence[Job] = ()
         self._last: Batch | None = None
         self._measured: set[Hashable] = set()
@@ -267,17 +274,23 @@ class Scheduler(Claim):
             self._last = None
 
     def _chosen(self) -> list[Job]:
-        """The jobs of the next step: those of each address that have waited longest."""
-        counts = Counter(job.share.visitor.address for job in self._decoding)
-        most = len(self._decoding) if len(counts) < 2 else max(OF_ADDRESS, min(counts.values()))
-        taken: Counter[str] = Counter()
-        chosen: list[Job] = []
-        rest: list[Job] = []
+        """The jobs of the next step: those of each address that have waited longest.
+
+        Addresses pay for a step by its tokens, at least `LIGHT`. An address that has paid more than another
+        one, by `LIGHT` or more, waits.
+        """
+        jobs: dict[str, list[Job]] = {}
         for job in self._decoding:
-            address = job.share.visitor.address
-            taken[address] += 1
-            (chosen if taken[address] <= most else rest).append(job)
-        self._decoding = rest + chosen
+            jobs.setdefault(job.share.visitor.address, []).append(job)
+        least = min((self._paid[address] for address in jobs if address in self._paid), default=0)
+        self._paid = {address: self._paid.get(address, least) for address in jobs}
+        chosen: list[Job] = []
+        for address, own in jobs.items():
+            if self._paid[address] < least + LIGHT:
+                first = _first(own, STEP if len(jobs) < 2 else LIGHT)
+                self._paid[address] += max(LIGHT, sum(map(_size, first)))
+                chosen += first
+        self._decoding = [job for job in self._decoding if job not in chosen] + chosen
         return chosen
 
     def _decode(self, batch: Batch) -> None:
@@ -331,6 +344,17 @@ class Scheduler(Claim):
             table.clear()
         for job in jobs:
             job.end(error)
+
+
+def _first(jobs: Sequence[Job], room: int) -> list[Job]:
+    """The first jobs that have room in a step, at least one."""
+    fitting = sum(size <= room for size in accumulate(map(_size, jobs)))
+    return list(jobs[: max(1, fitting)])
+
+
+def _size(job: Job) -> int:
+    """Tokens that the target evaluates in a round of this job, or the least that a run counts."""
+    return _OF_RUN if job.run is None else max(_OF_RUN, 1 + job.run.topology.num_draft_tokens)
 
 
 def _same_run(run: Run) -> Run:

@@ -106,11 +106,12 @@ def test_selected_text_is_plain_text(page):
     assert copied == run["setup"]["prompt"] + "".join(round["text"] for round in run["rounds"])
 
 
-def test_stop_stops_within_a_round_and_frees_the_model(blank, url):
-    page = blank
+def stopped_run(page, url):
+    """A run that the page stops after two rounds. A starved browser may hear of all rounds at once: then the
+    server had ended the run before, and the caller tries again."""
     page.goto(f"{url}/?{LONG}")
     ready(page)
-    page.evaluate(  # from within: the run must not end while a busy machine carries a click there
+    page.evaluate(  # from within, because a busy machine carries a click there too late
         """() => {
           const { store } = window.specdec;
           store.subscribe(({ phase, rounds }) => {
@@ -120,8 +121,13 @@ def test_stop_stops_within_a_round_and_frees_the_model(blank, url):
     )
     generate(page, until="stopped")
     expect(page.locator("#generate")).to_be_enabled()
-    run = state(page)
-    assert run["rounds"][-1]["finish"] is None
+    return state(page)
+
+
+def test_stop_stops_within_a_round_and_frees_the_model(blank, url):
+    page = blank
+    tries = (stopped_run(page, url) for _ in range(5))
+    run = next(run for run in tries if run["rounds"][-1]["finish"] is None)
     assert sum(len(round["tokens"]) for round in run["rounds"]) < 324
     page.reload()
     ready(page)

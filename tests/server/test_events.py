@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import gradio as gr
 import gradio.queueing
 import pytest
 from fastapi import HTTPException
+from gradio.state_holder import SessionState
 
 from components.guard import events, failures, limits, pace
 
@@ -59,6 +61,44 @@ def test_an_address_has_so_many_events_at_a_time_and_a_class_all_it_needs():
         return most
 
     assert asyncio.run(visit()) >= 3 * 40  # three events of each of forty students
+
+
+def test_an_address_begins_so_many_events_per_second_and_no_other_one_waits(monkeypatch):
+    waits = []
+
+    async def slept(seconds):
+        waits.append(seconds)
+
+    monkeypatch.setattr(events.asyncio, "sleep", slept)
+
+    async def visit():
+        bounded = events.Events(Queue())
+        for _ in range(events.AT_ONCE + 20):
+            await pushed(bounded, "192.0.2.1")
+            bounded.queue.event_ids_to_events.clear()  # it is through
+        flood = [seconds for seconds in waits if seconds != events.EVERY]
+        await pushed(bounded, "192.0.2.2")
+        return flood, [seconds for seconds in waits if seconds != events.EVERY][len(flood) :]
+
+    flood, other = asyncio.run(visit())
+    assert 15 <= len(flood) <= 20  # the purse fills a little meanwhile
+    assert max(flood) == pytest.approx(20 / events.PER_SECOND, rel=0.4)
+    assert not other
+
+
+def test_gradio_s_state_of_a_new_session_is_what_gradio_itself_computes():
+    async def built():  # Gradio wants an event loop
+        with gr.Blocks() as blocks:
+            gr.Textbox("Once", label="prompt")
+            gr.Dropdown(["a", "b"], value="b", elem_id="choice")
+        own = SessionState(blocks).config_values
+        events.bound(blocks)
+        return own, SessionState(blocks), SessionState(blocks)
+
+    own, first, second = asyncio.run(built())
+    assert first.config_values == own
+    first._update_value_in_config(next(iter(own)), "changed")
+    assert second.config_values == own, "sessions share no value"
 
 
 @pytest.mark.parametrize(

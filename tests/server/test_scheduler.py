@@ -15,7 +15,7 @@ import pytest
 import specdec
 from components.server import scheduler as page_scheduler
 from components.server.claims import Model, Visitor
-from components.server.scheduler import OF_ADDRESS, Job, Scheduler
+from components.server.scheduler import LIGHT, STEP, Job, Scheduler
 from components.server.turns import Bounds, Turns
 from components.server.zero_gpu import BorrowedJob
 from specdec.decoding.batch import PIECE, Batch
@@ -268,39 +268,66 @@ def test_a_thread_that_can_not_be_started_costs_one_run_and_not_those_after_it(s
 # ---------------------------------------------------------------- addresses
 
 
-def addresses_of_steps(scheduler, steps, addresses):
-    """The runs of each step by address, while all runs were there."""
+def addresses_of_steps(scheduler, steps, asked, tokens=60):
+    """The addresses and runs of each step, while all runs were there. asked: an address and drafted tokens
+    for each run."""
     pair = markov_pair(6)
-    runs = [specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=60) for n in range(len(addresses))]
-    address_of = dict(zip(runs, addresses, strict=True))
+    runs = [
+        specdec.stream(pair, [0], topology=specinfer(drafted), seed=n, max_new_tokens=tokens)
+        if drafted
+        else specdec.stream(pair, [0], method="ar", seed=n, max_new_tokens=tokens)
+        for n, (_, drafted) in enumerate(asked)
+    ]
+    address_of = {run: address for run, (address, _) in zip(runs, asked, strict=True)}
     there = []
     steps.before = lambda batch, _: there.append(len(batch) == len(runs))
     jobs = [submitted(scheduler, run, address_of[run]) for run in runs]
     steps.go_on.set()
     ended(*jobs)
     return [
-        [(address_of[run], run) for run in runs]
-        for runs, complete in zip(steps.runs, there, strict=True)
+        [(address_of[run], run) for run in stepped]
+        for stepped, complete in zip(steps.runs, there, strict=True)
         if complete
     ]
+
+
+def counts(found):
+    return [Counter(address for address, _ in step) for step in found]
 
 
 @pytest.mark.parametrize(
     ("addresses", "expected"),
     [
-        (["flood"] * 11 + ["one", "other", "other"], {"flood": OF_ADDRESS, "one": 1, "other": 2}),
-        (["school"] * 9 + ["college"] * 9, {"school": 9, "college": 9}),
+        (["flood"] * 11 + ["one", "other", "other"], {"flood": 4, "one": 1, "other": 2}),
+        (["school"] * 9 + ["college"] * 9, {"school": 4, "college": 4}),
+        (["alone"] * 20, {"alone": 16}),
     ],
-    ids=["a flood beside others", "two classes of one size"],
+    ids=["a flood beside others", "two classes of one size", "one address alone"],
 )
-def test_an_address_with_many_runs_has_few_in_a_step_beside_others(scheduler, steps, addresses, expected):
-    found = addresses_of_steps(scheduler, steps, addresses)
+def test_an_address_with_many_runs_has_few_in_a_step(scheduler, steps, addresses, expected):
+    found = counts(addresses_of_steps(scheduler, steps, [(address, 0) for address in addresses]))
     assert found
-    assert all(Counter(address for address, _ in step) == expected for step in found)
+    assert all(step == expected for step in found)
+
+
+@pytest.mark.parametrize("heavy", [1, 3, 8])
+@pytest.mark.parametrize("drafted", [40, 64])
+def test_an_address_with_large_trees_takes_part_in_fewer_steps(scheduler, steps, heavy, drafted):
+    asked = [("heavy", drafted)] * heavy + [("light", 4)]
+    found = counts(addresses_of_steps(scheduler, steps, asked, tokens=200))[:20]
+    assert all(step["light"] == 1 for step in found), "nobody waits for a larger tree"
+    evaluated = sum(step["heavy"] for step in found) * (drafted + 1)
+    assert 0 < evaluated <= LIGHT * len(found) + drafted, "one step pays for the next"
+    assert max(step["heavy"] for step in found) == 1, "a step is short, so a newcomer is soon served"
+
+
+def test_a_step_of_one_address_has_so_many_tokens(scheduler, steps):
+    found = counts(addresses_of_steps(scheduler, steps, [("alone", 64)] * 5, tokens=200))[:10]
+    assert {step["alone"] for step in found} == {STEP // 65}
 
 
 def test_runs_of_an_address_take_turns_in_its_part_of_a_step(scheduler, steps):
-    found = addresses_of_steps(scheduler, steps, ["flood"] * 8 + ["one"])[:4]
+    found = addresses_of_steps(scheduler, steps, [("flood", 0)] * 8 + [("one", 0)])[:4]
     had = Counter(run for step in found for _, run in step)
     assert sorted(had.values()) == [2] * 8 + [4]
 

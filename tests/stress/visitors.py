@@ -76,7 +76,9 @@ def write(path: Any, figures: dict[str, Any]) -> None:
 def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _rounded(item) for name, item in value.items()}
-    return round(value, 3) if isinstance(value, float) else value
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def client(address: str, keep: int = 64, source: str | None = None) -> httpx.AsyncClient:

@@ -179,7 +179,9 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{', '.join(unknown)}: none of {', '.join(known())}")
     names = options.names or list(known())
     rows = smoke(names) if options.smoke else full(names, options.seconds)
-    write(options.out, {"goal": GOAL, "seconds": options.seconds, "attacks": rows})
+    old = json.loads(Path(options.out).read_text())["attacks"] if Path(options.out).exists() else []
+    merged = {row["attack"]: row for row in [*old, *({"seconds": options.seconds} | row for row in rows)]}
+    write(options.out, {"goal": GOAL, "attacks": list(merged.values())})
 
 
 def attack(name: str, url: str, seconds: float) -> None:
