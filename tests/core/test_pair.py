@@ -207,20 +207,6 @@ def test_a_draft_without_a_target_is_named(folders):
         specdec.load_pair(draft=folders / "draft")
 
 
-def test_remote_code_is_never_run(folders, tmp_path):
-    save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
-    TOKENIZER.save_pretrained(tmp_path)
-    (tmp_path / "evil.py").write_text("raise SystemExit('remote code ran')")
-    config = json.loads((tmp_path / "config.json").read_text())
-    config |= {
-        "model_type": "evil",
-        "auto_map": {"AutoModelForCausalLM": "evil.Evil", "AutoConfig": "evil.C"},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=str(tmp_path)):
-        specdec.load_pair(tmp_path)
-
-
 @pytest.mark.parametrize("model", [None, "gpt2", torch.nn.Linear(2, 2)], ids=["None", "name", "layer"])
 def test_what_is_no_model_is_named(model):
     with pytest.raises(ValueError, match="no model to decode with"):
@@ -246,8 +232,10 @@ def break_weights(folder):
         (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
         (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder: change_config(folder, model_type="unheard-of"), "config.json"),
+        (lambda folder: change_config(folder, num_attention_heads="many"), "config.json"),
     ],
-    ids=["layers", "sizes", "truncated", "tokenizer", "weights", "config"],
+    ids=["layers", "sizes", "truncated", "tokenizer", "weights", "config", "type", "values"],
 )
 def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
     save_checkpoint(tmp_path, "llama", vocab_size=SIZE)

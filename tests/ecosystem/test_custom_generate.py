@@ -18,7 +18,6 @@ from transformers import (
     LogitsProcessor,
     StoppingCriteria,
     TextIteratorStreamer,
-    TextStreamer,
     pipeline,
     set_seed,
 )
@@ -248,17 +247,6 @@ def test_streamers_get_the_same_pieces(talking):
     target.generate(**inputs, **settings, streamer=found, custom_generate=ours, assistant_model=draft)
     assert found.pieces == theirs.pieces
     assert len(found.pieces) > 5
-
-
-def test_text_streamers_print_the_same_text(talking, capsys):
-    target, draft, tokenizer = talking
-    inputs = tokenizer("the cat", return_tensors="pt")
-    settings = {"max_new_tokens": 20, "do_sample": False}
-    text = tokenizer.decode(target.generate(**inputs, **settings)[0])
-    target.generate(
-        **inputs, **settings, streamer=TextStreamer(tokenizer), custom_generate=ours, assistant_model=draft
-    )
-    assert capsys.readouterr().out == text + "\n"
 
 
 def test_a_thread_streams(talking):

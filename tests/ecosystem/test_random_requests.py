@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 
 import pytest
@@ -11,7 +10,7 @@ from transformers import LogitsProcessor
 
 import specdec
 from specdec.topology import batch, sequence, specinfer
-from tests.helpers.tiny_checkpoints import tiny_model
+from tests.ecosystem.test_custom_generate import models
 
 EOS = 2
 REQUESTS = 60
@@ -87,12 +86,7 @@ def random_request(rng):
 @pytest.fixture(scope="module")
 def pair():
     torch.manual_seed(3)
-    target = tiny_model("llama", vocab_size=48, eos_token_id=EOS)
-    draft = copy.deepcopy(target)
-    with torch.no_grad():
-        for parameter in draft.parameters():
-            parameter += 0.1 * parameter.std() * torch.randn_like(parameter) if parameter.dim() > 1 else 0
-    return target, draft
+    return models(vocab_size=48, eos_token_id=EOS)
 
 
 @pytest.mark.parametrize("seed", range(REQUESTS))

@@ -211,20 +211,6 @@ def test_whatever_is_lacking_leaves_the_lean_forward(lacking, monkeypatch, caplo
     assert ("no target" in caplog.text) == (lacking == "compiler")
 
 
-def test_changed_weights_are_packed_again():
-    model = HFModel(tiny_model("llama"))
-
-    def logits() -> torch.Tensor:
-        session = model.session()
-        session.prefill([3, 4])
-        return session.forward(torch.tensor([5]), [-1])
-
-    before = logits()
-    with torch.no_grad():
-        model.module.lm_head.weight.mul_(2)
-    assert torch.equal(logits(), 2 * before)
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch, compiled_once):
     """A folder of compiled code, of which this process has read nothing yet."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+import specdec
 from specdec.models import HFModel, load_hf_model
 from specdec.models.cache import BufferLayer, TreeCache, tree_masks
 from specdec.models.selfcheck import PlainForwards, relative_error
@@ -364,33 +365,15 @@ def test_unknown_devices_and_dtypes_are_named(tmp_path, arguments, message):
         load_hf_model(tmp_path, **arguments)
 
 
-def test_what_is_missing_in_a_folder_is_named(tmp_path):
-    with pytest.raises(ValueError, match="is not there"):
-        load_hf_model(tmp_path / "nothing")
-    with pytest.raises(ValueError, match=r"no config\.json"):
-        load_hf_model(tmp_path)
-    tiny_config("llama").save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"model\.safetensors is missing"):
-        load_hf_model(tmp_path)
-    torch.save({}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="pickled"):
-        load_hf_model(tmp_path)
-
-
-def test_a_name_that_is_nowhere_is_named(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match="'nobody/nothing' is not a local folder"):
-        load_hf_model("nobody/nothing")
-
-
-def test_remote_code_is_refused(tmp_path):
+@pytest.mark.parametrize("load", [load_hf_model, specdec.load_pair])
+def test_remote_code_is_refused(tmp_path, load):
     (tmp_path / "config.json").write_text(
         '{"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}}'
     )
     (tmp_path / "model.safetensors").write_bytes(b"")
     (tmp_path / "own.py").write_text("raise SystemExit('was run')")
     with pytest.raises(ValueError, match="needs code of its own"):
-        load_hf_model(tmp_path)
+        load(tmp_path)
 
 
 def test_models_of_other_kinds_are_refused():

@@ -246,15 +246,11 @@ def test_a_body_is_ended_at_the_limit_and_not_at_its_end():
         body_of([None], stated=1001)  # by its head alone: nothing is waited for
 
 
-def test_a_body_that_does_not_come_is_given_up():
-    with pytest.raises(Refused, match=r"within 0\.1 seconds") as refused:
-        body_of([b"x", None], replace(SMALL, seconds=0.1))
+@pytest.mark.parametrize(("chunks", "pause"), [([b"x", None], 0), ([b"x"] * 500, 0.01)])
+def test_a_body_that_does_not_come_or_trickles_is_given_up(chunks, pause):
+    with pytest.raises(Refused, match=r"within 0\.2 seconds") as refused:
+        body_of(chunks, replace(SMALL, seconds=0.2), pause=pause)
     assert refused.value.status == 408
-
-
-def test_a_body_that_trickles_is_given_up():
-    with pytest.raises(Refused, match=r"within 0\.2 seconds"):
-        body_of([b"x"] * 500, replace(SMALL, seconds=0.2), pause=0.01)
 
 
 def test_a_client_that_leaves_is_no_error_of_ours():

@@ -186,24 +186,14 @@ def test_what_can_not_be_loaded_leaves_the_old_pair_and_says_why(
     assert pair.load() is embedded
 
 
-def break_config(folder, **changes):
-    config = json.loads((folder / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps(config))
-
-
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors is missing"),
         (lambda folder: (folder / "config.json").write_text("{"), "config.json"),
-        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
-        (lambda folder: break_config(folder, model_type="unheard-of"), "config.json"),
-        (lambda folder: break_config(folder, num_attention_heads="many"), "config.json"),
-        (lambda folder: break_config(folder, hidden_size=64), "other sizes"),
         (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "broken"),
     ],
-    ids=["weights", "broken", "config", "type", "values", "sizes", "tokenizer", "truncated"],
+    ids=["weights", "config", "tokenizer"],
 )
 def test_a_broken_folder_is_explained_without_its_place(root, embedded, tmp_path, harm, message):
     save(tmp_path / "models" / "bad", "llama")

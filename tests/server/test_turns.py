@@ -293,25 +293,6 @@ def test_a_measurement_takes_a_turn_for_each_of_its_steps():
     assert "sssss" not in between  # whoever decodes is not held up by more than a few steps
 
 
-def test_a_measurement_that_is_stopped_frees_the_model():
-    queue, closed = turns(seats=1), []
-
-    def measuring():
-        try:
-            while True:
-                yield
-        finally:
-            closed.append(True)
-
-    with queue.seat() as seat:
-        steps = seat.turns(measuring())
-        next(steps)
-        steps.close()
-    assert closed == [True]
-    with queue.seat() as seat, seat.turn():
-        pass
-
-
 def test_the_time_of_a_step_is_shared_by_its_runs_and_they_come_first_where_one_of_them_does():
     model = Model()
     line = Turns(lambda: Bounds(9, 9, 9, 9), model)

@@ -47,22 +47,18 @@ def rounds_of(method, topology, seed, tokens=4000):
     return g.rounds
 
 
-def test_acceptance_by_index_counts_verified_nodes():
-    rounds = [
-        round_of(2, {(0,): "accepted", (1,): "rejected", (0, 0): "rejected", (1, 0): "unvisited"}),
-        round_of(2, {(0,): "rejected", (1,): "accepted", (0, 0): "unvisited", (1, 0): "rejected"}),
-    ]
-    assert acceptance_by_index(rounds) == [IndexAcceptance(0, 1, 4), IndexAcceptance(1, 1, 2)]
-    assert acceptance_by_index([]) == []
-
-
-def test_acceptance_by_depth_counts_rounds_that_came_so_far():
-    rounds = [
-        round_of(2, {(0,): "accepted", (1,): "rejected", (0, 0): "rejected", (1, 0): "unvisited"}),
-        round_of(1, {(0,): "rejected", (1,): "rejected", (0, 0): "unvisited", (1, 0): "unvisited"}),
-    ]
-    assert acceptance_by_depth(rounds) == [DepthAcceptance(1, 1, 2), DepthAcceptance(2, 0, 1)]
-    assert acceptance_by_depth([]) == []
+def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_depth():
+    both, second, neither = (
+        round_of(tokens, dict(zip([(0,), (1,), (0, 0), (1, 0)], status.split(), strict=True)))
+        for tokens, status in (
+            (2, "accepted rejected rejected unvisited"),
+            (2, "rejected accepted unvisited rejected"),
+            (1, "rejected rejected unvisited unvisited"),
+        )
+    )
+    assert acceptance_by_index([both, second]) == [IndexAcceptance(0, 1, 4), IndexAcceptance(1, 1, 2)]
+    assert acceptance_by_depth([both, neither]) == [DepthAcceptance(1, 1, 2), DepthAcceptance(2, 0, 1)]
+    assert acceptance_by_index([]) == acceptance_by_depth([]) == []
 
 
 @pytest.mark.parametrize(("accepted", "offered"), [(0, 7), (7, 7), (3, 10), (4000, 9000)])
