@@ -13,9 +13,9 @@ Nothing here is fast, and the decoder does not use it: the tests compare `method
     U           [depth, children]: U[d][i] tests the child i of the node at depth d; Uniform(0, 1)
     u           [depth + 1]: u[d] samples the token that follows the node at depth d; Uniform(0, 1)
 
-Randomness is an argument. All nodes of one depth share a race. That changes no distribution, since only one
-of them is verified, and which one was decided before. Sharing makes ERSD's text that of decoding token by
-token on the same races, for every draft. U and u are GSD's own: it must not decide with the draft's race.
+Randomness is an argument. All nodes of one depth share a race. That changes no distribution: only one of
+these nodes is verified, and earlier races determine which. Sharing makes ERSD's text that of decoding token
+by token on the same races, for every draft. U and u are GSD's own: it must not decide with the draft's race.
 """
 
 from __future__ import annotations

@@ -142,8 +142,8 @@ class Step:
 class Seconds:
     """Where one round's time went, in seconds; `rest` is everything outside the three stages.
 
-    `verify` ends with the accepted path committed. On a GPU `draft` and `evaluate` end when it has done
-    their work, and what it still does for the commit falls into the next round.
+    `verify` includes the commit of the accepted path. On a GPU `draft` and `evaluate` end when the GPU has
+    finished their work. What the GPU still computes for a commit counts in the next round.
     """
 
     draft: Duration = 0.0

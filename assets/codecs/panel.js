@@ -100,12 +100,12 @@ function drawEditor(host, names, p, q, changed) {
   names.forEach((name, i) => {
     const row = make("tr");
     row.append(make("td", "", shownToken(name)), make("td"), make("td"));
-    [p, q].forEach((law, column) => {
+    [p, q].forEach((probabilities, column) => {
       const input = Object.assign(make("input"), {
         type: "number",
         min: 0,
         step: "any",
-        value: Number(law[i].toPrecision(4)),
+        value: Number(probabilities[i].toPrecision(4)),
       });
       input.setAttribute("aria-label", `${"PQ"[column]} of ${shownToken(name)}`);
       input.addEventListener("change", changed);
@@ -195,20 +195,20 @@ function mountSentence(element, props, server, onToken) {
   return { get: () => ({ number: Number(find(".sentence").value), seed }), set };
 }
 
-function mountLaws(element, props, server) {
+function mountDistributions(element, props, server) {
   const find = (selector) => element.querySelector(selector);
-  const asker = new Asker(find(".message"), find(".laws-plot"));
-  const plot = plotIn(find(".laws-plot"), props.plotly);
+  const asker = new Asker(find(".message"), find(".distributions-plot"));
+  const plot = plotIn(find(".distributions-plot"), props.plotly);
   const presets = props.presets.map(([name, names, p, q]) => ({ name, names, p, q }));
-  const host = find(".laws-table");
+  const host = find(".distributions-table");
   const ask = () =>
     asker.ask(
-      () => server.laws({ method: find(".codec").value, ...edited(host) }),
+      () => server.distributions({ method: find(".codec").value, ...edited(host) }),
       (view) => plot(view.plot),
     );
 
-  function show(laws) {
-    drawEditor(host, laws.names, laws.p, laws.q, ask);
+  function show({ names, p, q }) {
+    drawEditor(host, names, p, q, ask);
     ask();
   }
   function list(chosen) {
@@ -272,6 +272,6 @@ export function mount(element, props, server) {
     return;
   }
   options(element.querySelector(".codec"), props.codecs);
-  const sentence = mountSentence(element, props, server, mountLaws(element, props, server));
+  const sentence = mountSentence(element, props, server, mountDistributions(element, props, server));
   offer("codec", setupOf(props.sentences.length, sentence, mountTunstall(element, props, server)));
 }

@@ -31,7 +31,7 @@ export * as run from "./state.js";
 
 const SETTLED = 500; // milliseconds after the last change of a column until it is run again
 const ADDED = "ersd.batch.4.own";
-const CHANGED = "Prompt, seed, length or temperature is another one now: press Run to compare anew.";
+const CHANGED = "You changed the prompt, the seed, the length or the temperature. Press Run to compare again.";
 const CAPTION =
   "One run each. Seconds: drafting, evaluating and verifying. A token’s time and the relative speed are of the median round, which a few slow ones do not change; plain decoding = 1.";
 

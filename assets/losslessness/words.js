@@ -55,7 +55,7 @@ function finished(numbers, alarmed, fault, { decodes }, alarm, early) {
   if (alarmed && fault)
     return {
       kind: "rejected",
-      text: `✗ Caught (${fault}): ${numbers}. This decoder no longer has the target's law.${early}`,
+      text: `✗ Caught (${fault}): ${numbers}. This decoder does not have the target's distribution.${early}`,
     };
   if (alarmed)
     return {

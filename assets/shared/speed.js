@@ -82,7 +82,8 @@ const rounded = (value) => value.toFixed(1);
 /** @param {{ times: number, low: number, high: number }} found */
 export function speedWords({ times, low, high }) {
   const interval = `(${rounded(low)} to ${rounded(high)})`;
-  if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1) return `about as fast as plain here ${interval}`;
+  if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1)
+    return `about as fast as plain decoding here ${interval}`;
   return times < 1
     ? `slower here: ${rounded(times)} times as fast ${interval}`
     : `${rounded(times)} times as fast ${interval}`;

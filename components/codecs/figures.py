@@ -23,15 +23,17 @@ def bits_so_far(
     return axes("tokens sent", "bits so far").add_traces(curves)
 
 
-def index_laws(with_replacement: Sequence[float], without: Sequence[float]) -> go.Figure:
+def index_distributions(with_replacement: Sequence[float], without: Sequence[float]) -> go.Figure:
     """The probability of each index, with proposals drawn with and without replacement."""
     figure = axes("index sent", "probability", 320, barmode="group", bargap=0.25, xaxis_dtick=1)
-    for name, law, marker in (
+    for name, shown, marker in (
         ("with replacement", with_replacement, {"color": BOUND}),
         ("without replacement", without, hollow(INK)),
     ):
         hover = "%{y:.3g} at index %{x}"
-        bars = go.Bar(name=name, legendgroup=name, x=list(range(len(law))), y=list(law), hovertemplate=hover)
+        bars = go.Bar(
+            name=name, legendgroup=name, x=list(range(len(shown))), y=list(shown), hovertemplate=hover
+        )
         figure.add_trace(bars.update(marker=marker))
     return figure
 

@@ -1,7 +1,8 @@
 """Channel simulation and Tunstall codes on the page: a sentence from Alice to Bob, its bits counted.
 
-The sentences are recorded (`record`), so no model is needed. The panel asks the server for `sent`, `laws` and
-`tunstall`. Their answers are plain data from `specdec.channel`, which `assets/codecs/panel.js` draws.
+The sentences are recorded (`record`), so no model is needed. The panel asks the server for `sent`,
+`distributions` and `tunstall`. Their answers are plain data from `specdec.channel`. `assets/codecs/panel.js`
+draws them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import gradio as gr
 
 from components.codecs.catalogue import NAMES, RELATIVES
-from components.codecs.laws import laws
+from components.codecs.distributions import distributions
 from components.codecs.record import RECORDED
 from components.codecs.sentence import recorded, sent
 from components.codecs.tunstall import tunstall
@@ -28,11 +29,11 @@ PRESETS = [
 _TEMPLATE = f"""
 <section aria-labelledby="codec-title">
   <h2 class="visually-hidden" id="codec-title">Codecs</h2>
-  <p class="lead">Speculative decoding is akin to channel simulation, sending samples. Alice knows the
-    target's {frame.term("law")} P of the next token, Bob only the draft's law Q; both draw the same
-    proposals from Q with shared randomness. Alice sends the <b>{frame.term("index")}</b> of one
-    proposal that is a sample of P, and Bob has the token from the index alone. In the paper:
-    {paper.reference("Section 4, equations 6 to 8")}, and for Tunstall codes
+  <p class="lead">Speculative decoding is related to channel simulation, which sends samples. Alice
+    knows the target's {frame.term("distribution")} P of the next token. Bob knows only the draft's
+    distribution Q. Both draw the same proposals from Q with shared randomness. Alice sends the
+    <b>{frame.term("index")}</b> of a proposal that is a sample of P. The index tells Bob the token. The
+    paper has this in {paper.reference("Section 4, equations 6 to 8")}, and Tunstall codes in
     {paper.reference("Appendix C")}.</p>
   <p class="message error-box" role="alert" hidden></p>
 
@@ -61,12 +62,12 @@ _TEMPLATE = f"""
 
   <div class="part" data-slide="With and without replacement">
     <h3>With and without replacement</h3>
-    <p class="key">Weights of P and Q; they are scaled to sum to 1. Choosing a token above puts its laws
-      here.</p>
-    <div class="fields"><label>Laws <select class="preset"></select></label></div>
+    <p class="key">Weights of P and Q; they are scaled to sum to 1. Choose a token above to see its
+      distributions here.</p>
+    <div class="fields"><label>Distributions <select class="preset"></select></label></div>
     <div class="two">
-      <div class="scroll laws-table"></div>
-      <div class="laws-plot"></div>
+      <div class="scroll distributions-table"></div>
+      <div class="distributions-plot"></div>
     </div>
   </div>
 
@@ -98,7 +99,7 @@ def panel() -> gr.HTML:
     return frame.panel(
         "codec_lab",
         _TEMPLATE,
-        server_functions=[sent, laws, tunstall],
+        server_functions=[sent, distributions, tunstall],
         plotly=assets.file_url(assets.PLOTLY),
         sentences=sentences,
         codecs=[[method, f"{NAMES[method]} ({RELATIVES[method]}'s relative)"] for method in channel.METHODS],

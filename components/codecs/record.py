@@ -47,17 +47,17 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
     ids, positions = pair.encode(prompt), []
     sent: list[int] = []
     while len(sent) < MOST_TOKENS:
-        tokens, p, q = laws(pair, ids)
+        tokens, p, q = target_and_draft(pair, ids)
         message = channel.ENCODERS[method](p, q, SEED, len(sent))
         texts = [pair.token_texts[token] for token in tokens] + [OTHER]
-        laws_of_all = channel.index_distributions(p, q, method)
+        indices = channel.index_distributions(p, q, method)
         positions.append(
             {
                 "texts": texts,
                 "p": p,
                 "q": q,
-                "entropy_with": round(laws_of_all.entropy_with, 4),
-                "entropy_without": round(laws_of_all.entropy_without, 4),
+                "entropy_with": round(indices.entropy_with, 4),
+                "entropy_without": round(indices.entropy_without, 4),
             }
         )
         ids.append(tokens[message.token_id])
@@ -67,28 +67,28 @@ def sentence(pair: specdec.ModelPair, prompt: str, method: channel.Method) -> di
     return {"method": method, "prompt": prompt, "sent": sent, "positions": positions}
 
 
-def laws(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
+def target_and_draft(pair: specdec.ModelPair, ids: list[int]) -> tuple[list[int], list[float], list[float]]:
     """The most likely tokens of P in order, and p and q over them. The last entry stands for all other
     tokens.
     """
-    p, q = (law_of(pair, model, ids) for model in (pair.target, pair.drafting))
+    p, q = (next_token(pair, model, ids) for model in (pair.target, pair.drafting))
     tokens = p.topk(TOP_K).indices.tolist()
     target = [float(f"{x:.5g}") for x in (p[tokens] / p[tokens].sum()).tolist()]
     drafted = [float(f"{x:.5g}") for x in q[tokens].tolist()]
     return tokens, summing_to_one([*target, 0.0]), summing_to_one([*drafted, max(0.0, 1 - sum(drafted))])
 
 
-def summing_to_one(law: list[float]) -> list[float]:
+def summing_to_one(probabilities: list[float]) -> list[float]:
     """The distribution rounded to five digits. Its largest entry takes the rounding error."""
-    rounded = [float(f"{x:.5g}") for x in law]
-    largest = max(range(len(law)), key=rounded.__getitem__)
+    rounded = [float(f"{x:.5g}") for x in probabilities]
+    largest = max(range(len(probabilities)), key=rounded.__getitem__)
     rest = sum(x for i, x in enumerate(rounded) if i != largest)
     rounded[largest] = round(1 - rest, 9)
     return rounded
 
 
 @torch.inference_mode()
-def law_of(pair: specdec.ModelPair, model: Model, ids: list[int]) -> torch.Tensor:
+def next_token(pair: specdec.ModelPair, model: Model, ids: list[int]) -> torch.Tensor:
     """The model's distribution of the next token, float64 [vocabulary]."""
     session = model.session()
     session.prefill(ids[:-1])

@@ -50,8 +50,8 @@ def sent(asked: Sentence) -> Answer:
         channel.ENCODERS[method](at["p"], at["q"], seed, n) for n, at in enumerate(positions)
     ]  # Alice, who knows p
     kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in positions]
-    law = channel.zipf_distribution(sum(kls) / len(kls))
-    tokens = [_token(at, seed, n, messages[n], kls[n], law, method) for n, at in enumerate(positions)]
+    zipf = channel.zipf_distribution(sum(kls) / len(kls))
+    tokens = [_token(at, seed, n, messages[n], kls[n], zipf, method) for n, at in enumerate(positions)]
     for token, original in zip(tokens, sentence["sent"], strict=True):
         token["recorded"] = token["id"] == original
     return {
@@ -59,7 +59,7 @@ def sent(asked: Sentence) -> Answer:
         "prompt": sentence["prompt"],
         "seed": seed,
         "tokens": tokens,
-        "totals": _totals(tokens, [message.index for message in messages], law, method),
+        "totals": _totals(tokens, [message.index for message in messages], zipf, method),
         "plot": _bits_plot(tokens, method),
     }
 
@@ -70,7 +70,7 @@ def _token(
     n: int,
     message: channel.Message,
     kl: float,
-    law: np.ndarray,
+    zipf: np.ndarray,
     method: channel.Method,
 ) -> View:
     """One message: Alice's index, its bits, and the token that Bob decodes with q and the seed alone."""
@@ -82,7 +82,7 @@ def _token(
         "text": at["texts"][received],
         "index": index,
         "bits": channel.encode_elias_gamma([index]),
-        "ideal": -math.log2(law[index]) if index < len(law) else 32 - math.log2(1 - law.sum()),
+        "ideal": -math.log2(zipf[index]) if index < len(zipf) else 32 - math.log2(1 - zipf.sum()),
         "kl": kl,
         "entropy_with": at["entropy_with"],
         "entropy_without": at["entropy_without"],
@@ -93,11 +93,11 @@ def _token(
     }
 
 
-def _totals(tokens: Sequence[View], indices: list[int], law: np.ndarray, method: str) -> list[list[str]]:
+def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method: str) -> list[list[str]]:
     """Rows of a name, the bits of the whole sentence, and the bits per token."""
     bound, constant, source = BOUNDS[method]
-    coded = channel.encode_indices(indices, law)
-    assert channel.decode_indices(coded, len(indices), law) == indices
+    coded = channel.encode_indices(indices, zipf)
+    assert channel.decode_indices(coded, len(indices), zipf) == indices
     rows = [
         (
             "D_KL[P‖Q]: with independent proposals no code needs less on average",

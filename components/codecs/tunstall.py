@@ -1,4 +1,4 @@
-"""A word through a Tunstall code, and the code's rate beside the entropy."""
+"""Encodes a word with a Tunstall code, and compares the rates of such codes with the entropy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Word(Question):
 
 @answers
 def tunstall(asked: Word) -> Answer:
-    """A word through a Tunstall code: phrases, codewords, and the rate beside the entropy."""
+    """A word in a Tunstall code: its phrases and codewords, and the rates of the codes with each k."""
     rates, k = shares("the source", asked.weights), asked.k
     symbols = _symbols(asked.word, len(rates))
     codes = {n: channel.TunstallCode(rates, n) for n in range(MOST_K + 1)}

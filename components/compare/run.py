@@ -48,7 +48,7 @@ def updates(
                 yield from _column(log, seat, drafts, wanted, shared)
         yield log.flush("done")
     except Exception as error:
-        yield log.flush("error", message=feed.told(error))
+        yield log.flush("error", message=feed.error_message(error))
 
 
 def _shared(request: Any) -> VisitorSettings:
@@ -85,7 +85,7 @@ def _column(
         draft = words("draft", wanted.get("draft"))
         yield from _decoded(log, seat, drafts, name, draft, replace(shared, **own).checked())
     except Exception as error:
-        yield log.flush("failed", column=name, message=feed.told(error))
+        yield log.flush("failed", column=name, message=feed.error_message(error))
 
 
 def _decoded(

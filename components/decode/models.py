@@ -28,8 +28,8 @@ _SHARED = (
 )
 _SHARED_FIXED = "Every visitor of this server uses this pair. Who runs the server has chosen it."
 _DTYPE_INFO = (
-    "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter; in bfloat16 rounding "
-    "parted 26 of 40 texts of 140 tokens on the embedded pair."
+    "auto: as stored. In float32 ERSD's text equals autoregressive letter by letter. In bfloat16 rounding "
+    "changed 26 of 40 texts of 140 tokens on the embedded pair."
 )
 _CHAT_INFO = "The prompt becomes a user's message, as these models were trained to answer it."
 _KEY_INFO = "Printed where the server was started."
@@ -78,7 +78,7 @@ class Cancel(Question):
 
 
 def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any]]:
-    """The functions that the browser calls without the queue: `state` of a load, as `Loading.state`, and
+    """The functions that the browser calls without the queue: `state` gives `Loading.state` of a load, and
     `cancel`."""
 
     async def state(_: Any = None) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def sentence(summary: Summary) -> str:
             " Alone, guesses fill rows of a forward that would be idle; in a full batch each row is "
             "somebody's token already: a server drafts the less, the more it has to do."
         )
-    return f"Fastest (tokens per second, times k = 0) by texts at once: {listed(lines, '; ')}.{ends}"
+    lead = "Fastest tree (tokens per second, as a multiple of k = 0), by texts at once"
+    return f"{lead}: {listed(lines, '; ')}.{ends}"
 
 
 def fastest(rows: Rows) -> Mapping[str, Any]:

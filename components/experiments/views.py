@@ -107,7 +107,7 @@ def _acceptance(summary: words.Summary) -> View:
         "place": "Paper: Figure 4, batch; R of Section 4, Equation 3; Lemma 3.1 for index 0",
         "sentence": words.about_acceptance(summary),
         "key": "Marks: counted in batch runs, with 95% intervals. Lines: R as used. "
-        "Dotted lines: computed from the models' laws.",
+        "Dotted lines: computed from the models' distributions.",
         "figure": skeleton(figures.acceptance_by_index(summary)),
         "table": words.acceptance_table(summary),
     }

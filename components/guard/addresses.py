@@ -57,7 +57,7 @@ def use(proxies: Proxies) -> None:
 
 
 def address(scope: Mapping[str, Any], proxies: Proxies | None = None) -> str:
-    """The visitor's address for an ASGI scope, or "" for a socket of this machine, which has none.
+    """The visitor's address, from an ASGI scope. It is "" for a Unix socket, which has no address.
 
     If an entry of the header is no address, the result is the address of the proxy that sent the entry.
     """

@@ -118,7 +118,7 @@ class Guard:
             # Gradio, too, takes the last session that a query names
             check_open(queue, session_of(queue, event) if event else next(reversed(sessions), ""), visitor)
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
-            raise Refused(416, "no more than one range of bytes can be asked for")
+            raise Refused(416, "at most one range of bytes can be requested")
         # HTTP allows a server to answer a range request with the whole file
         kept = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
         scope = scope | {"headers": kept}  # an app that answers may change its copy

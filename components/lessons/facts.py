@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 
 from components.lessons.recorded import faster, referee, rejection, yourself
 from components.lessons.tables import (
+    Distribution,
     Facts,
-    Law,
     P,
     Q,
-    laws,
+    distributions,
     listed,
     measured,
     recorded_run,
@@ -33,11 +33,11 @@ def _first(values: Sequence[float]) -> int:
     return min(range(len(values)), key=values.__getitem__)
 
 
-def _arrivals(e: Sequence[float], law: Law) -> list[float]:
-    return [exponential / probability for exponential, probability in zip(e, law, strict=True)]
+def _arrivals(e: Sequence[float], p: Distribution) -> list[float]:
+    return [exponential / probability for exponential, probability in zip(e, p, strict=True)]
 
 
-def _together(p: Law, q: Law) -> float:
+def _together(p: Distribution, q: Distribution) -> float:
     """The probability that two races with independent noise have the same winner."""
     return math.fsum(a * b for a, b in zip(p, q, strict=True))
 
@@ -68,7 +68,7 @@ def race() -> Facts:
 def noise() -> Facts:
     """The agreement of two races, with shared noise and with independent noise."""
     p, q = (0.5, 0.3, 0.15, 0.05), (0.3, 0.5, 0.15, 0.05)
-    return laws(p, q) | {
+    return distributions(p, q) | {
         "equal": float(theory.ersd_acceptance(p, p)),
         "equal_apart": _together(p, p),
         "squares": " + ".join(f"{value:g}²" for value in p),
@@ -84,7 +84,7 @@ def acceptance() -> Facts:
     lead_gsd, lead_ersd = (
         float(rate(lead.p, lead.q)) for rate in (theory.gsd_acceptance, theory.ersd_acceptance)
     )
-    return laws(P, Q) | {
+    return distributions(P, Q) | {
         "tv": float(theory.total_variation(P, Q)),
         "gsd": gsd,
         "ersd": ersd,
@@ -163,7 +163,10 @@ def _parting() -> Facts:
 
 
 def lossless() -> Facts:
-    """The probability of token a, with the residual and with the target's P in its place."""
+    """The probability that GSD writes token a: as it should be, and with a verifier that is wrong on purpose.
+
+    After a rejection GSD samples the residual. The wrong verifier samples the target's P instead.
+    """
     kept = [min(a, b) for a, b in zip(P, Q, strict=True)]
     rejected = 1 - math.fsum(kept)
     left = residual_of(P, Q)
@@ -228,7 +231,7 @@ def traversal() -> Facts:
     kept_two = math.fsum(q[i] * q[j] * second[i][j] for i in (0, 1) for j in (0, 1))
     gsd = float(theory.gsd_acceptance(p, q))
     yields = {"gsd": 1 + gsd + gsd * gsd, "traversal": 1 + kept + kept_two}
-    return laws(p, q) | {
+    return distributions(p, q) | {
         "ratio": ratios[0],
         "ratio_b": ratios[1],
         "weight": both,

@@ -85,7 +85,7 @@ def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
             passes = _passes(pair, forwards, seat)
             yield log.flush("done", rows=forwards.found(), passes=passes, model=model.name)
     except Exception as error:
-        yield log.flush("error", message=feed.told(error))
+        yield log.flush("error", message=feed.error_message(error))
 
 
 def _passes(pair: Pair, forwards: Forwards, seat: turns.Seat) -> int:

@@ -14,7 +14,7 @@ from specdec import Generation
 from specdec.probs import residual
 
 Facts = dict[str, Any]
-Law = Sequence[float]
+Distribution = Sequence[float]
 
 P, Q = (0.1, 0.4, 0.5), (0.5, 0.3, 0.2)
 """Target and draft of a, b, c: far enough apart that every effect is large."""
@@ -28,13 +28,13 @@ def listed(values: Sequence[float]) -> str:
     return ",".join(f"{value:g}" for value in values)
 
 
-def words(law: Sequence[float]) -> str:
+def words(shares: Sequence[float]) -> str:
     """Probabilities in words: 10%, 50% and 40%."""
-    *first, last = [f"{value:.0%}" for value in law]
+    *first, last = [f"{value:.0%}" for value in shares]
     return f"{', '.join(first)} and {last}"
 
 
-def laws(p: Law, q: Law) -> Facts:
+def distributions(p: Distribution, q: Distribution) -> Facts:
     """The probabilities of target and draft: as numbers, as text for the address, and in words."""
     return {
         "p": p,
@@ -46,14 +46,14 @@ def laws(p: Law, q: Law) -> Facts:
     }
 
 
-def residual_of(p: Law, q: Law) -> list[float]:
+def residual_of(p: Distribution, q: Distribution) -> list[float]:
     """max(p - q, 0), scaled to add up to 1."""
     return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
 
 
 def rejecting() -> Facts:
     """A set-up of the race laboratory in which token a is drafted and GSD rejects it."""
-    return laws(P, Q) | {"e_list": listed(DRAFTS_A), "lab_u": f"{REJECTING_U:g}"}
+    return distributions(P, Q) | {"e_list": listed(DRAFTS_A), "lab_u": f"{REJECTING_U:g}"}
 
 
 @cache

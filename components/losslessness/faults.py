@@ -39,12 +39,13 @@ FAULT_WORDS = {
     "own-sample": (
         "The test asks about another token",
         "The drafted token is tested with the p of a token that the target sampled for itself, instead of "
-        "with its own. A public system did this; texts look fine, and the law is not the target's.",
+        "with its own. A public system did this. The texts look fine, but do not have the target's "
+        "distribution.",
     ),
     "race-under-draft": (
         "The race is run under Q",
         "Verification divides the noise by q instead of p, as a slip in the paper's Algorithm 5 has it. The "
-        "draft then always wins: most tokens per target call, and the draft's law instead of the target's.",
+        "draft then always wins: most tokens per target call, and texts with the draft's distribution.",
     ),
     "new-race": (
         "The correction is drawn anew",
@@ -59,13 +60,13 @@ FAULT_WORDS = {
     "one-test": (
         "One random number for all leaves",
         "Every leaf of a round is tested with the same u. A u that has rejected one leaf is known to be "
-        "large, so what is tested after it is rejected too often.",
+        "large, so the leaves that are tested after it are rejected too often.",
     ),
     "uncapped-end": (
         "Weights are not capped at the end",
-        "The weight of a path is capped at 1 after each token, what is above being lost. Here the last token "
-        "gets p/q of the whole path instead, so that luck of the first tokens makes up for later ones. A "
-        "published rule did this; with one token per decode nothing shows.",
+        "The weight of a path is the product of p/q along it, and is capped at 1 after each token. Here the "
+        "last token gets the product without the caps, so that likely tokens at the beginning make up for "
+        "unlikely ones later. A published rule did this. With one token per decode nothing shows.",
     ),
     "lost-draft": (
         "A rejected token is taken out of Q",

@@ -28,7 +28,7 @@ _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "One mistake in verification, to see it caught."
+_BREAK = "Adds one mistake to the verification. The check should find it."
 
 _FAULT = "kept-target"
 _DEFAULT = CheckSettings(fault=_FAULT)
@@ -77,7 +77,7 @@ _TEMPLATE = f"""
 
   <section class="card how-it-works" aria-labelledby="lossless-how-title">
     <header><h2 id="lossless-how-title">What is checked</h2></header>
-    <p>A tiny target model writes tomorrow's weather from today's, so the {frame.term("law")} of what
+    <p>A tiny target model writes tomorrow's weather from today's, so the {frame.term("distribution")} of what
       follows is known exactly. The real decoder writes thousands of short texts, each with a seed of its
       own, made from that of the check. Their shares may differ from the probabilities by chance
       only; χ² sums up how far they are apart, and p is the probability that chance alone puts them at least

@@ -105,7 +105,7 @@ def updates(
             yield log.flush("running", **opening(settings, check))
             yield from _decoded(log, seat, check, settings.decodes)
     except Exception as error:
-        yield log.flush("error", message=feed.told(error))
+        yield log.flush("error", message=feed.error_message(error))
 
 
 def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:

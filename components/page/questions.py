@@ -1,11 +1,11 @@
 """The check of the questions that panels send to their server functions.
 
-    class Laws(Question):
+    class Pair(Question):
         p: Weights
         q: Weights
 
     @answers
-    def laws(asked: Laws) -> Answer: ...
+    def exact(asked: Pair) -> Answer: ...
 
 A server function has one argument, which may be any JSON from a stranger. An invalid value gets an answer,
 `{"error": ...}`, that names the value and says what would be right. It reveals no internal failure.

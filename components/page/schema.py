@@ -57,7 +57,7 @@ def _bare(value: dict[str, Any]) -> dict[str, Any]:
     """
     if "anyOf" in value:
         option, null = value["anyOf"]
-        assert null == {"type": "null"}, f"{value} is more than a value or null"
+        assert null == {"type": "null"}, f"{value} is a union of more than one type and null"
         default = {key: value[key] for key in ("default",) if key in value}
         return _bare(option) | {"nullable": True} | default
     if "$ref" in value:

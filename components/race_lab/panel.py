@@ -32,28 +32,28 @@ FEWEST, MOST = 2, 8
 _CHECKPOINTS = 60
 
 
-class Laws(Question):
+class Pair(Question):
     """The target's and the draft's probabilities of each token."""
 
     p: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
     q: Annotated[list[float], Field(min_length=FEWEST, max_length=MOST)]
 
 
-class Simulation(Laws):
+class Simulation(Pair):
     """The probabilities and the seed of the races. Without a seed, one is drawn."""
 
     seed: Annotated[int, Field(ge=0, lt=2**53)] | None = None
 
 
 @answers
-def exact(laws: Laws) -> Answer:
+def exact(pair: Pair) -> Answer:
     """What the theory says about p and q.
 
     ersd, gsd: acceptance of the first draft. apart: how often two races with independent noise agree. tv,
     harmonic, tv_bound, kl (null if infinite): the bounds around it. by_index: R(0), R(1), ... of both
     methods, one entry for each token. drafts: see `drafts.accepted`.
     """
-    return _exact(*theory.divergences.checked_pair(laws.p, laws.q))
+    return _exact(*theory.divergences.checked_pair(pair.p, pair.q))
 
 
 def _exact(p: Tensor, q: Tensor) -> Answer:
@@ -211,8 +211,8 @@ _TEMPLATE = f"""
     <header><h2 id="lab-drafts-title">Several drafts, and the {frame.term("optimum")}</h2></header>
     <p>How often one of n drafts is accepted. ERSD and GSD take the first n arrivals of the draft's race,
       without replacement; SpecInfer and SpecTr draw n times independently, and may draw a token twice. Each
-      kind of draft has its own optimum, which no rule passes; what lies between it and the best rule is an
-      open problem. Not in the paper.</p>
+      kind of draft has its own optimum, and no rule accepts more. Whether a rule can reach it is an open
+      problem. This is not in the paper.</p>
     <p class="outcome" role="status"></p>
     <figure><figcaption>One of n drafts accepted, exact</figcaption>
       <div class="legend"></div>

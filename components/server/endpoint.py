@@ -59,7 +59,7 @@ def endpoint(pair: Pair) -> None:
                     async for round in rounds:
                         yield round.to_json()
         except Exception as error:
-            raise gr.Error(feed.told(error), print_exception=False) from None
+            raise gr.Error(feed.error_message(error), print_exception=False) from None
 
     generate.__doc__ = _DESCRIPTION
     gr.api(generate, api_name="generate", concurrency_limit=None)

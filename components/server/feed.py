@@ -83,9 +83,12 @@ def waits(place: turns.Place) -> str:
     return json.dumps({"phase": "waiting", "place": asdict(place), "report": next(_reports)})
 
 
-def told(error: Exception) -> str:
-    """The text of an error for the visitor: a mistake of theirs in full; any other error goes to the server's
-    log."""
+def error_message(error: Exception) -> str:
+    """What the visitor reads about an error.
+
+    A ValueError is the visitor's mistake, and its text is returned. Any other error is written to the
+    server's log, and the visitor reads one general sentence.
+    """
     if isinstance(error, ValueError):
         return str(error)
     logging.error("a run failed", exc_info=error)

@@ -136,7 +136,7 @@ class Loading:
 
 
 def _told(error: Exception, choice: Choice) -> str:
-    message = feed.told(error)
+    message = feed.error_message(error)
     for hidden, shown in choice.shown:
         message = message.replace(hidden, shown)
     return message

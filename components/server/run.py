@@ -40,7 +40,7 @@ def updates(
             # this run uses the pair that is current now, even if another one is loaded meanwhile
             yield from _decoded(log, seat, lazy.present(pair), settings)
     except Exception as error:
-        yield log.flush("error", message=feed.told(error))
+        yield log.flush("error", message=feed.error_message(error))
 
 
 def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSettings) -> Iterator[str]:

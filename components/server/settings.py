@@ -46,7 +46,7 @@ class VisitorSettings:
         """
         most = limits.current()
         changes: dict[str, Any] = {
-            "prompt": _said("prompt", self.prompt),
+            "prompt": _text("prompt", self.prompt),
             "method": among("method", self.method, METHODS),
             "topology": among("topology", self.topology, topologies.NAMES),
             "baseline": bool(self.baseline),
@@ -67,8 +67,8 @@ class VisitorSettings:
         return self.topology in topologies.WITHOUT_K or self.method == "ar"
 
 
-def _said(name: str, value: Any) -> str:
-    """A text of the visitor's for the model. ValueError if it is empty or too long."""
+def _text(name: str, value: Any) -> str:
+    """The value, which must be a text for the model. ValueError if it is empty or too long."""
     if not words(name, value, limits.current().prompt_characters).strip():
         raise ValueError(f"The {name} is empty. Write something first.")
     return str(value)

@@ -219,7 +219,7 @@ _TEMPLATE = f"""
     <header><h2 id="lab-curve-title">{frame.term("block efficiency", "Tokens per target call")}</h2></header>
     <div class="legend curve-legend"></div>
     <div class="plot curve" role="group" aria-label="Expected tokens against k"></div>
-    <p>The optimal tree keeps gaining with log k, where a sequence and a batch level off; no tree passes the
+    <p>The optimal tree keeps gaining with log k, while a sequence and a batch level off. No tree exceeds the
       bounds. {reference("Paper, Figure 3, Theorem 4.1 and Lemma 4.2")}, the theorem for a vocabulary of
       {VOCABULARY:,}.</p>
     <details class="curve-table"><summary>As a table</summary>{_CURVE_TABLE}</details>

@@ -98,7 +98,7 @@ _TEMPLATE = f"""
         <input type="number" class="other-seed" min="0" step="1"></label></header>
     <p>Each token won a {frame.term("race")}, so its number e came out small. Whoever has the seed looks it
       up: a token scores −ln(1 − exp(−e)), on average 1 where the seed is not the text’s.
-      <b>The text’s law is untouched</b>: these are the random numbers that decoding takes anyway.</p>
+      <b>The text’s distribution stays the same</b>: decoding uses these random numbers anyway.</p>
     <p class="about" role="status"></p>
     <p class="error-box" role="alert" hidden></p>
     <div class="versions" role="radiogroup" aria-label="What is scored, and with which seed">

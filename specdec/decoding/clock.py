@@ -22,7 +22,7 @@ class Clock:
         self._ends: list[float | torch.cuda.Event] = [self._began]
 
     def launched(self) -> None:
-        """Ends the lap at the completion of all work launched so far."""
+        """Ends the lap at the moment when all work that was launched so far is done."""
         self._ends.append(time.perf_counter() if self._cuda is None else self._event())
 
     def lap(self) -> None:

@@ -105,9 +105,9 @@ class Engine:
             yield round
 
     def work(self, most: Callable[[], int] | None = None) -> Work:
-        """The run as a generator of requests, which is sent their answers, and of finished rounds.
+        """The run as a generator. It yields requests, whose answers are sent to it, and each finished round.
 
-        most: function that gives the maximum tokens of the next piece of the prompt; None takes it whole.
+        most: returns the largest number of tokens of the prompt's next piece. None: the prompt is one piece.
         """
         yield from self._prefill(most)
         finish, number = None, 0

@@ -1,4 +1,4 @@
-"""Drafting by anything that is no model: its proposals are checked and arranged in the topology.
+"""Drafting by an object that is no model. Its proposals are checked and arranged in the topology.
 
 A user's drafter is an object with one of two methods, and a `name` where it has one:
 

@@ -12,9 +12,9 @@ class Suffix:
     """Drafts from the counts of tokens that followed the text's suffixes so far: no model, any tree, and a q.
 
     Prediction by partial matching, method C (Moffat 1990): the longest suffix that occurred before gives the
-    counts of the tokens that followed it. The probability of a token that never followed it is estimated by
-    the number of different ones so far, and is shared out by the next shorter suffix. shortest: least tokens
-    of a suffix.
+    counts of the tokens that followed it. Some probability is left for tokens that never followed it: it
+    is estimated from the number of different tokens that did, and the next shorter suffix divides it.
+    shortest: the fewest tokens of a suffix.
     """
 
     def __init__(self, shortest: int = 1):

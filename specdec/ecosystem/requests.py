@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
 
 class Rows:
-    """A run for each row, and its tokens that were not asked for yet.
+    """One run for each row of a batch, and the tokens of each run that the caller has not taken yet.
 
     If `Sampling` has the distribution of the processors, all rows share their forwards. Otherwise each node's
     logits go through the processors of its row, and rows decode one by one.

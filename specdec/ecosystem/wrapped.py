@@ -19,7 +19,10 @@ _NAME = "_specdec_wrapped"
 
 
 class _Wrapped:
-    """A wrapped model, and what `auto` measured with each draft; a copy of it is None."""
+    """A wrapped model, and the measurements of `auto` with each draft.
+
+    It stays with its module: a copy or a pickle of it is None.
+    """
 
     def __init__(self, module: PreTrainedModel):
         self.model = HFModel(module)

@@ -90,7 +90,7 @@ class HFModel:
     def to(self, device: str | torch.device) -> HFModel:
         """Moves the model to another device without a new check.
 
-        This serves GPUs that are lent only while something runs, on which nothing can be checked before.
+        It is for GPUs that are lent only for the time of a run: a model cannot be checked on them in advance.
         """
         self.module.to(device)  # type: ignore[arg-type]  # transformers' decorator hides a method
         moved = replace(self._prepared, device=torch.device(device))

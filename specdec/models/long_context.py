@@ -62,7 +62,7 @@ class SmallCopy(NamedTuple):
 class LongContextCheck:
     """Judges kinds of sessions by a small copy of a model, along its whole context.
 
-    Without a copy nothing is found wrong, and `missing` says why. Verdicts are remembered in this process:
+    Without a copy the check finds no fault, and `missing` says why there is no copy. Verdicts are remembered in this process:
     the copies of models of one shape are the same.
     """
 
@@ -72,7 +72,7 @@ class LongContextCheck:
 
     @property
     def missing(self) -> str | None:
-        """Why there is no copy; None if there is one or none was needed."""
+        """The reason why there is no small copy of the model. None if there is one, or if none was needed."""
         return self._verdicts.get("copy")
 
     @property

@@ -267,7 +267,7 @@ def _shorten(config: PretrainedConfig, copies: int) -> None:
 
 
 def _numbers(values: Sequence[Any]) -> bool:
-    """Whether a list may name layers by their numbers."""
+    """Whether these values may be numbers of layers: whole numbers in rising order."""
     return all(type(v) is int for v in values) and list(values) == sorted(set(values))
 
 

@@ -109,8 +109,8 @@ class FolderSource:
 class HubSource:
     """A model on the hub at one commit. Only the files that loading needs are fetched.
 
-    revision: as it was asked for; it names `commit` now. sizes: bytes of every file on the hub. ValueError if
-    the model has no safetensors weights.
+    revision: the branch, tag or commit that was asked for. commit: the commit that it names at this moment.
+    sizes: bytes of every file on the hub. ValueError if the model has no safetensors weights.
     """
 
     def __init__(self, name: str, revision: str | None, commit: str | None, sizes: Mapping[str, int]):

@@ -3,8 +3,8 @@
     PositionNoise    keyed by seed and position: shared by nodes of one depth and by overlapping rounds
     RoundNoise       keyed by seed, round and node, for rules that decide on several positions at once
 
-A rule that decides on several positions may look at many nodes of one depth, and at positions that the round
-does not reach. Noise that it has seen must decide nothing more, so its noise is keyed by the round too.
+A rule that decides on several positions uses noise of many nodes of one depth, and of positions that the
+round does not reach. This noise must not be used again in a later round, so it is keyed by the round too.
 
 A node is named by its path: the child indices from the root, whose own path is ().
 """

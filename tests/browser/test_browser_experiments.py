@@ -84,7 +84,7 @@ def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(codecs):
     expect(codecs.locator("#codec_lab .received .other")).to_have_count(0)
     tokens.nth(2).click()
     shows(codecs, "#codec_lab .message-of-one", "Token 3.")
-    shows(codecs, "#codec_lab .laws-plot .sentence", "D_KL")
+    shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL")
     expect(codecs.locator("#codec_lab .editor tbody tr")).to_have_count(13)
     codecs.get_by_role("button", name="New shared randomness").click()
     shows(codecs, "#codec_lab .note.seed", "differ from the recorded text")
@@ -99,7 +99,7 @@ def test_a_law_is_edited_and_a_mistake_in_it_is_named(codecs):
     shows(codecs, "#codec_lab .message", "q, entry 2 = -1: should be greater than or equal to 0")
     q.fill("0.99")
     q.press("Tab")
-    shows(codecs, "#codec_lab .laws-plot .sentence", "D_KL[P‖Q] = 0.")
+    shows(codecs, "#codec_lab .distributions-plot .sentence", "D_KL[P‖Q] = 0.")
     expect(codecs.locator("#codec_lab > section > .message").first).to_be_hidden()
 
 
@@ -119,6 +119,6 @@ def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_l
     drawn(lab, "#experiments_lab .figure")
     lab.wait_for_function("document.documentElement.scrollWidth <= 390")
     open_lab("codecs")
-    for figure in ("#codec_lab .bits-plot .figure", "#codec_lab .laws-plot .figure"):
+    for figure in ("#codec_lab .bits-plot .figure", "#codec_lab .distributions-plot .figure"):
         drawn(lab, figure)
     lab.wait_for_function("document.documentElement.scrollWidth <= 390")

@@ -131,7 +131,7 @@ def test_the_opening_plays_both_lanes_explains_a_round_and_rests_on_it(tab):
 
 WRITTEN = """() => [...document.querySelectorAll("#text .tokens .token:not(.rejected)")]
   .map((token) => token.textContent).join("")"""
-SPEED = r"([Tt]imes as fast|as fast as plain here|too busy to say).*"
+SPEED = r"([Tt]imes as fast|as fast as plain decoding here|too busy to say).*"
 
 
 def test_generate_gives_the_text_of_the_opening_and_plays_it(tab):

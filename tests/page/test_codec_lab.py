@@ -13,6 +13,7 @@ from specdec import channel, theory
 
 SENTENCES = lab.recorded()["sentences"]
 NUMBERS = range(len(SENTENCES))
+GREEDY = {"method": "greedy_rejection"}
 
 
 @pytest.fixture(params=NUMBERS, scope="module")
@@ -79,7 +80,7 @@ def test_another_seed_sends_other_tokens_that_arrive_all_the_same():
 def test_views_are_plain_data():
     for view in (
         lab.sent({"sentence": 0, "seed": None}),
-        lab.laws({"method": "greedy_rejection", "p": [1, 2], "q": [2, 1]}),
+        lab.distributions(GREEDY | {"p": [1, 2], "q": [2, 1]}),
         lab.tunstall({"weights": [2, 1], "k": 3, "word": "aab"}),
     ):
         assert json.loads(json.dumps(view, allow_nan=False)) == view
@@ -90,7 +91,7 @@ def test_views_are_plain_data():
 @pytest.mark.parametrize("preset", lab.PRESETS, ids=lambda preset: preset[0])
 def test_presets_show_the_laws_of_the_theory(method, preset):
     _, names, p, q = preset
-    view = lab.laws({"method": method, "p": p, "q": q})
+    view = lab.distributions({"method": method, "p": p, "q": q})
     both = channel.index_distributions(view["p"], view["q"], method)
     rows = view["plot"]["table"]["rows"]
     assert float(rows[0][1]) == pytest.approx(both.with_replacement[0], abs=1e-4)
@@ -100,7 +101,7 @@ def test_presets_show_the_laws_of_the_theory(method, preset):
 
 
 def test_far_apart_laws_show_an_entropy_below_the_divergence():
-    view = lab.laws({"method": "greedy_rejection", "p": [0.01, 0.99], "q": [0.99, 0.01]})
+    view = lab.distributions(GREEDY | {"p": [0.01, 0.99], "q": [0.99, 0.01]})
     assert view["below"]
     assert "D_KL[P‖Q] = 6.50 bits" in view["plot"]["sentence"]
     assert "H[R] = 0.14 bits" in view["plot"]["sentence"]
@@ -109,7 +110,7 @@ def test_far_apart_laws_show_an_entropy_below_the_divergence():
 
 def test_bounds_name_their_constants():
     for method, constant in (("greedy_rejection", "2.89"), ("poisson_functional", "4")):
-        key = lab.laws({"method": method, "p": [1, 2], "q": [2, 1]})["plot"]["key"]
+        key = lab.distributions({"method": method, "p": [1, 2], "q": [2, 1]})["plot"]["key"]
         assert f"log₂(D_KL + 1) + {constant}, Equation" in key
 
 
@@ -137,29 +138,29 @@ def test_a_word_comes_back_from_its_phrases(weights, k, word):
         (lab.sent, {"sentence": "x"}, "sentence = 'x': should be a valid integer"),
         (lab.sent, {"sentence": 0, "seed": -1}, "seed = -1"),
         (
-            lab.laws,
+            lab.distributions,
             {"method": "gsd", "p": [1, 1], "q": [1, 1]},
             "method = 'gsd': should be 'greedy_rejection' or",
         ),
+        (lab.distributions, GREEDY | {"p": [1], "q": [1, 1]}, "p = [1]: list should have at least 2 items"),
         (
-            lab.laws,
-            {"method": "greedy_rejection", "p": [1], "q": [1, 1]},
-            "p = [1]: list should have at least 2 items",
-        ),
-        (
-            lab.laws,
-            {"method": "greedy_rejection", "p": [1, None], "q": [1, 1]},
+            lab.distributions,
+            GREEDY | {"p": [1, None], "q": [1, 1]},
             "p, entry 2 = None: should be a valid number",
         ),
         (
-            lab.laws,
-            {"method": "greedy_rejection", "p": [1, 1], "q": [1, -2]},
+            lab.distributions,
+            GREEDY | {"p": [1, 1], "q": [1, -2]},
             "q, entry 2 = -2: should be greater than or equal to 0",
         ),
-        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, math.nan]}, "q, entry 2 = nan"),
-        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [0, 0]}, "all weights of Q are 0"),
-        (lab.laws, {"method": "greedy_rejection", "p": [1, 1], "q": [1, 1, 1]}, "P has 2 tokens and Q has 3"),
-        (lab.laws, {"method": "poisson_functional", "p": [1, 1], "q": [1, 0]}, "q[1] is 0 where p is 0.5"),
+        (lab.distributions, GREEDY | {"p": [1, 1], "q": [1, math.nan]}, "q, entry 2 = nan"),
+        (lab.distributions, GREEDY | {"p": [1, 1], "q": [0, 0]}, "all weights of Q are 0"),
+        (lab.distributions, GREEDY | {"p": [1, 1], "q": [1, 1, 1]}, "P has 2 tokens and Q has 3"),
+        (
+            lab.distributions,
+            {"method": "poisson_functional", "p": [1, 1], "q": [1, 0]},
+            "q[1] is 0 where p is 0.5",
+        ),
         (lab.tunstall, {"weights": [1, 1], "k": 3, "word": "abc"}, "the word has 'c'"),
         (
             lab.tunstall,

@@ -146,7 +146,7 @@ def _ask_ahead(builder, at, kind, starts):
 
 
 def _step(builder, at, sums, kind, starts, lines):
-    """One input: its weights, widened, times the input of each row."""
+    """Adds the products of one input: its weights for the tile's outputs, times its value in each row."""
     stored = ir.VectorType(_STORED[kind], LANES)
     fma = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f32", (), ir.FunctionType(_SUMS, [_SUMS] * 3))
     offset = builder.mul(at, _I64(LANES * BYTES[kind]))

@@ -16,14 +16,14 @@ from specdec.figures.looks import skeleton
 
 MOST_TOKENS = 20
 _SHOWN = 12
-"""Indices of a law that are shown."""
+"""The number of indices that are shown."""
 _COUNTED = 64
 """Indices whose probabilities are computed one by one; entropies include those beyond in closed form."""
 
 _Weights = Annotated[list[Weight], Field(min_length=2, max_length=MOST_TOKENS)]
 
 
-class Laws(Question):
+class Distributions(Question):
     """A codec, and the weights of each token under P and Q."""
 
     method: channel.Method
@@ -32,7 +32,7 @@ class Laws(Question):
 
 
 @answers
-def laws(asked: Laws) -> Answer:
+def distributions(asked: Distributions) -> Answer:
     """The distributions of the index for one P and Q, with and without replacement."""
     method, p, q = asked.method, shares("P", asked.p), shares("Q", asked.q)
     if len(p) != len(q):
@@ -45,12 +45,12 @@ def laws(asked: Laws) -> Answer:
         "q": q,
         "below": both.entropy_without < both.kl - 1e-9,
         "plot": {
-            "title": f"The index's law, {NAMES[method]}",
-            "sentence": _about_laws(both, method, len(p)),
+            "title": f"The index's distribution, {NAMES[method]}",
+            "sentence": _about_entropies(both, method, len(p)),
             "key": f"Upper bound of H with replacement: {bound(both.kl):.2f} bits = D_KL + log₂(D_KL + 1) + "
             f"{constant:.3g}, {source}.",
             "place": "Paper: Section 4, Equations 6 to 8; Section 2 for drafts without replacement",
-            "figure": skeleton(figures.index_laws(*zip(*[row[1:] for row in rows], strict=True))),
+            "figure": skeleton(figures.index_distributions(*zip(*[row[1:] for row in rows], strict=True))),
             "table": {
                 "caption": "Probability of each index",
                 "columns": ["index", "with replacement", "without replacement"],
@@ -62,11 +62,11 @@ def laws(asked: Laws) -> Answer:
 
 def _index_rows(both: channel.IndexDistributions) -> list[tuple[int, float, float]]:
     size = min(_SHOWN, max(len(both.with_replacement), len(both.without_replacement)))
-    padded = [np.pad(law[:size], (0, max(0, size - len(law)))) for law in both[1::2]]
+    padded = [np.pad(each[:size], (0, max(0, size - len(each)))) for each in both[1::2]]
     return [(i, float(a), float(b)) for i, (a, b) in enumerate(zip(*padded, strict=True))]
 
 
-def _about_laws(both: channel.IndexDistributions, method: str, tokens: int) -> str:
+def _about_entropies(both: channel.IndexDistributions, method: str, tokens: int) -> str:
     drawn, counted = _REPLACEMENT[method]
     lead = (
         f"D_KL[P‖Q] = {both.kl:.2f} bits. With replacement, {drawn}, H[index] = {both.entropy_with:.2f} "
@@ -84,8 +84,8 @@ def _about_laws(both: channel.IndexDistributions, method: str, tokens: int) -> s
 _REPLACEMENT = {
     "greedy_rejection": ("as greedy rejection draws its proposals", "as GSD drafts its children"),
     "poisson_functional": (
-        "every point of the Poisson process counted",
-        "points that repeat an earlier token left out, as ERSD's children and the index sent above",
+        "counting every point of the Poisson process",
+        "without points that repeat an earlier token, which is how ERSD's children and the index above count",
     ),
 }
-"""How an index comes about, with replacement and without."""
+"""How an index is counted, with replacement and without."""
