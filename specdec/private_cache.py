@@ -22,9 +22,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def private_folder(name: str) -> Path | None:
     """Return the folder `specdec/name` of the user's caches, made with mode 0700 where it is missing.
 
-    None, with a warning, where it can't be made or written, where it or anything in it belongs to another
-    user or can be written by one, where it is or holds a symbolic link, and where another user could replace
-    it. On Windows, whose files have no such owners and modes, only writing is checked.
+    The result is None, with a warning, if the folder can't be made or written, or if another user could
+    change it: the folder or anything in it belongs to another user, or another user may write or replace it,
+    or it is a symbolic link or holds one. On Windows files have no such owners and modes, so only writing is
+    checked.
     """
     try:
         return _checked_folder(name)

@@ -38,7 +38,7 @@ export function verdict(state, { alarm, faults }) {
   if (phase === "stopped") return { kind: "", text: `Stopped, so no verdict. ${so_far}` };
   const early =
     decodes < setup.decodes
-      ? ` The server was busy: ended by the clock after ${count(decodes)} of ${count(setup.decodes)} decodes, which is no choice of a good moment.`
+      ? ` The server was busy, so the clock ended the check after ${count(decodes)} of ${count(setup.decodes)} decodes, whatever the counts were.`
       : "";
   const found = finished(
     result(chi_square),

@@ -65,11 +65,13 @@ class IndependentDrafter(ModelDrafter):
 def with_replacement(
     tokens: Sequence[int], log_times: Sequence[float], log_q: Sequence[float], log_e: Sequence[float]
 ) -> list[int]:
-    """Independent samples of q, one for each wait in log_e: tokens in the order of all their arrivals.
+    """Independent samples of q, as many as there are numbers in log_e.
 
-    tokens: the first arrivals of the race, as many as there are waits, or fewer where q has less support.
+    The race goes on: after each arrival the same token starts again and arrives once more after e / q. The
+    tokens in the order of all these arrivals are independent samples.
+    tokens: the first arrivals of the race, as many as samples, or fewer if q has less support.
     log_times, log_q: the logarithms of their times and of their q; both may be off by the same constant.
-    log_e: see `PositionNoise.log_waits`.
+    log_e: logarithms of the exponentials e, see `PositionNoise.log_waits`.
     """
     earliest = min(log_times)
     waiting = [(_exp(time - earliest), place) for place, time in enumerate(log_times)]

@@ -62,8 +62,8 @@ class SmallCopy(NamedTuple):
 class LongContextCheck:
     """Judges kinds of sessions by a small copy of a model, along its whole context.
 
-    Without a copy the check finds no fault, and `missing` says why there is no copy. Verdicts are remembered in this process:
-    the copies of models of one shape are the same.
+    Without a copy the check finds no fault, and `missing` says why there is no copy. Verdicts are remembered
+    in this process, since the copies of models of one shape are the same.
     """
 
     def __init__(self, module: PreTrainedModel):
