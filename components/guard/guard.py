@@ -236,7 +236,7 @@ def _check_name(headers: dict[bytes, bytes]) -> None:
     if name is None:
         raise Refused(400, "the request does not say by which name it reached this server")
     if not hosts.known(name):
-        raise Refused(421, f"this server is not called {name:.80}; its operator can add the name with --names")
+        raise Refused(421, f"this server is not called {name:.80}; its operator can add the name: --names")
 
 
 def _check_sender(scope: Any) -> None:

@@ -109,8 +109,9 @@ def measure_acceptance(
     It is estimated once per pair, method, sampling and prompt, from about 250 tokens that are decoded after
     the prompt. Without a prompt a few fixed ones are used, which gives every caller the same result. The
     rates may increase at some index, by chance or truly. Under traversal verification, SpecInfer and SpecTr,
-    a child's acceptance depends on the rest of its tree. For these methods the result is GSD's acceptance:
-    optimal trees for it are better for them than trees for their own. ValueError as in `stream`.
+    a child's acceptance depends on the rest of its tree. For these methods the result is GSD's acceptance,
+    because trees grown from it yield more tokens than trees grown from the method's own acceptance.
+    ValueError as in `stream`.
     """
     settings = _checked(RunSettings(method, 1, Sampling(temperature, top_k, top_p), None, False))
     if method == "ar":
