@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.page.assets import ASSETS, file_url
-from tests.conftest import ready, serious_findings
+from tests.conftest import ready
 
 pytestmark = pytest.mark.browser
 
@@ -136,16 +136,3 @@ def test_where_two_texts_part(page):
     assert words["same"] == [True, False, False, None, False]
     assert "token 3: the end instead of" in words["ends"]
     assert "in bfloat16: they agree for 16 tokens" in words["half"]
-
-
-def test_a_phone_shows_it_without_scrolling_sideways_and_axe_finds_nothing_serious(blank, open_compare):
-    blank.set_viewport_size({"width": 390, "height": 844})
-    page = open_compare("&__theme=dark")
-    page.wait_for_selector("#compare .column")
-    run(page, length=24)
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    page.wait_for_function(
-        """[...document.querySelectorAll("#compare :is(.card, select, input, button, dd)")]
-          .every((element) => element.getBoundingClientRect().right <= 390)"""
-    )
-    assert serious_findings(page, "#compare") == []

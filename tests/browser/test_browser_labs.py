@@ -198,27 +198,3 @@ def test_a_vector_that_increases_names_the_dynamic_program_and_sliders_sum_to_on
     tree_lab.locator("#tree_lab .rate input").nth(1).fill("0.9")
     shows(tree_lab, "#tree_lab .left-over", "In 0.0% no child is accepted")
     expect(tree_lab.locator("#tree_lab .lab-error")).to_be_hidden()
-
-
-@pytest.mark.parametrize("tab", ["race", "trees"])
-def test_a_phone_shows_a_laboratory_without_scrolling_sideways(blank, url, tab):
-    page = blank
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{url}/?tab={tab}")
-    lab = {"race": "#race_lab", "trees": "#tree_lab"}[tab]
-    page.wait_for_selector(f"{lab} .lane, {lab} .node")
-    # all tabs in sight, none behind a menu
-    page.wait_for_function("document.querySelectorAll('#tabs [role=tab]').length === 9")
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    page.wait_for_function(
-        """lab => [...document.querySelectorAll(`${lab} :is(.card, svg, select, button)`)]
-          .every((element) => element.getBoundingClientRect().right <= 390)""",
-        arg=lab,
-    )
-    page.wait_for_function(
-        """lab => {
-          const texts = [...document.querySelectorAll(`${lab} :is(.lanes, .growth) text`)];
-          return texts.length > 0 && texts.every((text) => parseFloat(getComputedStyle(text).fontSize) >= 12);
-        }""",
-        arg=lab,
-    )

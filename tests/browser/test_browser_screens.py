@@ -21,6 +21,15 @@ SHOWN = {
     "codecs": ("#codec_lab .received", ".sent"),
 }
 """What a tab is about, and what of a recorded result is in it as soon as it opens."""
+FITS_A_PHONE = """() => {
+  const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
+  const right = (part) => part.getBoundingClientRect().right;
+  const size = (text) => parseFloat(getComputedStyle(text).fontSize);
+  return document.documentElement.scrollWidth <= innerWidth
+    && [...tab.querySelectorAll(".card, select, button")].every((part) => right(part) <= innerWidth)
+    && [...tab.querySelectorAll(":is(.lanes, .growth, .bars-area) text")].every((text) => size(text) >= 12);
+}"""
+"""Nothing is wider than a phone's screen, and the words of drawings are at least 12 pixels large."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
@@ -73,6 +82,7 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     resize(page, PHONE)
     top, _ = settled(page, selector)
     assert 0 <= top <= 0.65 * PHONE[1], top
+    page.wait_for_function(FITS_A_PHONE)
     assert serious_findings(page, "#tabs") == []
 
 
