@@ -13,7 +13,7 @@ from components.watermark import panel as watermark
 
 FUNCTIONS = [
     *(race_lab.exact, race_lab.simulated, tree_lab.grown, tree_lab.best_tree),
-    *(codecs.sent, codecs.laws, codecs.tunstall),
+    *(codecs.sent, codecs.distributions, codecs.tunstall),
     *(*be_draft.questions(None), watermark.marked),
 ]
 
