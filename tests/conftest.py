@@ -4,8 +4,6 @@ torch uses one thread: two threads on two busy cores can be ten times slower. Al
 share one server, and each file of them has one browser tab.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,7 +1,5 @@
 """The page as a visitor uses it: the real app with the embedded pair, in headless Chromium."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """You are the draft, as a visitor plays it: by keyboard, on a phone, to the end of the story."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

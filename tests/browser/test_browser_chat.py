@@ -1,7 +1,5 @@
 """The page with SmolLM2, as `app.py` opens it: questions, answers, and conversations that go on."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A class in a browser: links open the same set-up, lessons show what they say, projectors show it large."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

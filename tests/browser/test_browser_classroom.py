@@ -1,7 +1,5 @@
 """A lecturer and two students, each in a browser of their own."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The comparison as a visitor uses it: run, change one thing, stop, ask for what is not there."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

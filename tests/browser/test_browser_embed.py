@@ -1,7 +1,5 @@
 """The embedded run in a real frame: any page may show it, and no page may show another page of ours."""
 
-from __future__ import annotations
-
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

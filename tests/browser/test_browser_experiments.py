@@ -1,7 +1,5 @@
 """The laboratories of experiments and codecs in the browser."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """The laboratories of races and trees in the browser."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

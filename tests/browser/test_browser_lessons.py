@@ -1,7 +1,5 @@
 """Lessons in a browser: the page never contradicts or answers an open question; keys, notes, sheets."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

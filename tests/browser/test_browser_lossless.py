@@ -1,7 +1,5 @@
 """The losslessness check as a visitor uses it: run, break the verifier, stop, ask for what is not there."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

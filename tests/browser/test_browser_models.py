@@ -1,7 +1,5 @@
 """Another pair is loaded from the page, as a visitor of a server of one's own does it."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

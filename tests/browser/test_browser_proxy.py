@@ -1,7 +1,5 @@
 """A class below a prefix, behind a proxy that hands on whole answers only, in the frame of a Space."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """Visitors of a model with one seat: who waits sees the place, and waits for nothing else."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """CONTRIBUTING's recipe for a new tab, followed in a copy of the project: five places, and the tab works."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

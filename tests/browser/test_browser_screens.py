@@ -1,7 +1,5 @@
 """Every tab but Decode in one screen: what it is about, at the sizes people have, and as slides."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import ready, serious_findings

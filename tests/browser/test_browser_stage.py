@@ -1,7 +1,5 @@
 """The first screen of the Decode tab, measured: all that belongs on it is there, and nothing jumps."""
 
-from __future__ import annotations
-
 import json
 import re
 

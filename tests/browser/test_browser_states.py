@@ -1,7 +1,5 @@
 """At rest, running or done: axe finds nothing serious on any tab, and each term is explained where it is."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """A text is shown whole: no token of it is hidden, whatever the mode, the tab and the method."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.test_browser_states import REST

@@ -1,7 +1,5 @@
 """The watermark in the tab "Losslessness": the run that the Decode tab shows, scored."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

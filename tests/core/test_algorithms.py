@@ -1,7 +1,5 @@
 """The algorithms as the paper writes them: exact by themselves, and the fast ones decide what they decide."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Trees grown with what the draft shows: the text keeps the target's law, and the budget is kept."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What a visitor sees when something breaks, and that the next one is served."""
 
-from __future__ import annotations
-
 import gc
 import json
 import resource

@@ -1,7 +1,5 @@
 """The losslessness check: its law, its statistic, and that it finds every fault it knows of."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Names that users, notebooks and other projects call stay where they are."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import reduce

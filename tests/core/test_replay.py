@@ -1,7 +1,5 @@
 """Every recorded run shows what its title says, recomputed from its record, and is what the decoder does."""
 
-from __future__ import annotations
-
 import math
 from statistics import median
 

@@ -1,7 +1,5 @@
 """Drafting without a softmax: the same first arrivals, and the same errors, as with one."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

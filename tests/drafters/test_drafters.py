@@ -1,7 +1,5 @@
 """Drafters that are no model: ERSD's text never depends on them, GSD's law neither; mistakes are named."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The table of `generate`'s arguments, held against transformers' arguments and our code."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """transformers' `generate` with our decoding is transformers' own: texts, laws, streams, batches, scores."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """Random requests: greedy texts equal those of transformers, sampled texts are ones that it may give."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

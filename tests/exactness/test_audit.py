@@ -1,7 +1,5 @@
 """The referee: right engines pass, each wrong one is caught, and the verdict says what was found."""
 
-from __future__ import annotations
-
 import json
 import random
 import zlib

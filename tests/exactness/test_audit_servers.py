@@ -1,7 +1,5 @@
 """The referee asks servers of the completions protocol: what they may answer, what is told where not."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """The referee in front of engines that keep no promise: a verdict or a sentence, and never a wrong number."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

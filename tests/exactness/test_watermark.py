@@ -1,7 +1,5 @@
 """The race as a watermark: exact without the key, strong with it, and what edits leave of it."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Verification enumerated exhaustively: every draft, test and sample, with their probabilities."""
 
-from __future__ import annotations
-
 import torch
 
 from specdec.methods import METHODS, Drafted, Residual

@@ -1,7 +1,5 @@
 """Many runs at once: each text is that of the run alone, whoever joins, leaves or fails."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A config.json that can't be meant is refused by its text: at once, before anything is built from it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 `test_devices.py` shows on every machine that sessions make their tensors on the model's device.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -3,8 +3,6 @@
 An operation on a "meta" tensor and a CPU tensor raises, and so does reading a value of a "meta" tensor.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

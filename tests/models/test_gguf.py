@@ -1,7 +1,5 @@
 """Models in GGUF files: the model that a file was written from, and one sentence for a broken file."""
 
-from __future__ import annotations
-
 import random
 import struct
 import tracemalloc

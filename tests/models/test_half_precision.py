@@ -1,7 +1,5 @@
 """The report on half precision, in small, and what the committed one says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

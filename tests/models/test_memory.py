@@ -1,7 +1,5 @@
 """Memory is known before a model is loaded: counted from the config, compared with what is free."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A draft that scores a part of the target's ids: ERSD's text, and the distribution of every other rule."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Without Numba, and on processors without AVX-512 or AVX2, as this one plays them: ERSD's text stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

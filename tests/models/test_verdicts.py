@@ -1,7 +1,5 @@
 """A model that passed the self-check is checked again only if anything that its verdict is about changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Pickled weights are never opened: not by a name in an index, a configuration, an adapter or a link."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

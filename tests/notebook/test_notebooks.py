@@ -1,7 +1,5 @@
 """The example notebooks: executed from start to end, and kept with outputs that any reader may see."""
 
-from __future__ import annotations
-
 import re
 
 import nbformat

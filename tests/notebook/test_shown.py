@@ -1,7 +1,5 @@
 """Records in a notebook: what each shows, where scripts run and where not; text is never more than text."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import re

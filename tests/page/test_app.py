@@ -1,7 +1,5 @@
 """What the page is sent: real rounds of the embedded pair, complete, in order, and safe to show."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """You are the draft: whatever people write, the target's text stays what it would have written alone."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

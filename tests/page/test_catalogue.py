@@ -1,7 +1,5 @@
 """The page's catalogue: what it names is what there is, and the scripts have the same names."""
 
-from __future__ import annotations
-
 import re
 import typing
 

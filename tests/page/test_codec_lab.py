@@ -1,7 +1,5 @@
 """The codec laboratory: bits shown are those of the codec, and Bob's tokens are Alice's."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Colours: only in their sheet, readable on their tints, and told apart by who sees few of them."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Columns of the comparison: one prompt and seed, any method, topology and draft, one after the other."""
 
-from __future__ import annotations
-
 import json
 import sys
 from types import SimpleNamespace

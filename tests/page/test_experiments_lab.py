@@ -1,7 +1,5 @@
 """The laboratory of experiments: what is shown is what was measured, and a wrong file is named."""
 
-from __future__ import annotations
-
 import json
 import re
 

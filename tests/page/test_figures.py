@@ -1,7 +1,5 @@
 """The figures' looks: small, transparent, and told apart without colour."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every number that the lessons state, found once more by another way than the one it was computed by."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The Decode tab as a player, in a browser: recorded runs, time, links between panels, saving and opening."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What Compare and Losslessness open with is what the decoder still writes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The experiments on the same trees as the page tells them: who wins where, and what the temperature does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

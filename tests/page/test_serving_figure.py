@@ -1,7 +1,5 @@
 """Many texts at once as the page tells them: the fastest k of each number of texts, and what auto chose."""
 
-from __future__ import annotations
-
 import pytest
 
 from components.experiments import serving

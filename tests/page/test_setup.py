@@ -1,7 +1,5 @@
 """What the page's address may hold: every control has a name there, and what is known of it is true."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

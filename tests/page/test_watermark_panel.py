@@ -1,7 +1,5 @@
 """The watermark's panel: what it draws is what the core says, of the text and of what edits leave of it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The project as a package: a wheel that decodes without the page, and each dependency in one place."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The rules of others as published: exact by themselves, and the fast ones decide what they decide."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from inspect import signature

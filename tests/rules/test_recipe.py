@@ -4,8 +4,6 @@ A copy of the project gets a rule in these places alone. Its own tests of the ca
 distribution of texts then pass there, for the new rule too.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What records say of the rules of others is what was decided; and where these decode."""
 
-from __future__ import annotations
-
 import itertools
 import typing
 

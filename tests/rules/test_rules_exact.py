@@ -1,7 +1,5 @@
 """The rules of others on whole decodes: the law of the text is the target's own, by enumeration and by χ²."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

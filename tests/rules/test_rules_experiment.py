@@ -1,7 +1,5 @@
 """The experiment that sets all rules side by side: what it counts, and that it goes on where it was."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

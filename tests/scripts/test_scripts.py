@@ -1,7 +1,5 @@
 """The page's scripts where no browser is needed: unit tests in node, form, types, and who imports whom."""
 
-from __future__ import annotations
-
 import json
 import os
 import posixpath

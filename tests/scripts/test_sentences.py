@@ -1,7 +1,5 @@
 """What the page says of a decision, for every rule: runs of the decoder, told by the page's scripts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Whose request it is: nobody may invent an address, and nobody has more than one."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

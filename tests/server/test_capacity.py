@@ -1,7 +1,5 @@
 """As many runs at once as there are time and memory for; where that can't be found out, a few."""
 
-from __future__ import annotations
-
 import pytest
 
 import specdec

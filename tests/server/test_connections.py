@@ -1,7 +1,5 @@
 """Connections below HTTP: what one may send before it has sent a request, and how long it may wait."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

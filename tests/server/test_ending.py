@@ -1,7 +1,5 @@
 """Ctrl+C ends the server with one line and within seconds, also while it starts and while it is busy."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """What is let into Gradio's queue: so many events of an address, and none that nobody listens to."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

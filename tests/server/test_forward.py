@@ -1,7 +1,5 @@
 """Lesson 0's measurement: times of forwards over several rows, in turns with the runs, within its bounds."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

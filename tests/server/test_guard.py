@@ -1,7 +1,5 @@
 """What a request must be before Gradio sees it: a name, a route, a body within its bounds, and its turn."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

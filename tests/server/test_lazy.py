@@ -1,7 +1,5 @@
 """The page is there before its models: a pair that is loaded at its first use, and only once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

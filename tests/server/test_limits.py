@@ -1,7 +1,5 @@
 """Limits come from one place, and each says its name and value where it bites."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """Models from folders and from a hub, through the same code and through the page, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import inspect

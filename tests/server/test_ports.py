@@ -1,7 +1,5 @@
 """A port that is taken is told in one line."""
 
-from __future__ import annotations
-
 import socket
 import sys
 

@@ -1,7 +1,5 @@
 """Visitors' runs, begun and decoded by one thread: each text is that of the run alone."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """What visitors leave behind on the server does not grow with their number, and nobody costs nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """A session belongs to the address that used it first: no other reads its messages or ends its runs."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """The files of a Space fit together: front matter, versions, sizes, models; and how it borrows a GPU."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

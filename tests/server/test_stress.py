@@ -1,7 +1,5 @@
 """The stress commands in small, against one server with a single seat."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

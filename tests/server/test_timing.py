@@ -1,7 +1,5 @@
 """The time of a run beside plain decoding: in turns, block by block, at least three times."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

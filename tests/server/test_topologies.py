@@ -1,7 +1,5 @@
 """Laws of the page's topologies: trees in an address, and measurements that neighbours share."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

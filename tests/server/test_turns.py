@@ -1,7 +1,5 @@
 """One model, many runs: rounds take turns, lines keep their order, and whoever leaves frees the place."""
 
-from __future__ import annotations
-
 import threading
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """The command: text with colours or marks, numbers that were measured, errors in a line."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The measurement of many runs at once: what it counts, and that its command runs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

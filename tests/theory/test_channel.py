@@ -1,7 +1,5 @@
 """Channel simulation and Tunstall codes: the receiver gets what was sent, with the right law and price."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Optimal trees: equal to brute force and to the dynamic program, and built in O(k log k)."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """Many texts at once against k: what the experiment counts, and that it goes on where it was."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What is accepted with several drafts: the rules as they decide, and the most that any rule can accept."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """Statistics of decoding: against counts by hand, scipy's intervals, simulation and the theory."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each function of the theory against an independent computation; the paper's inequalities on many pairs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The training of a draft that scores a part of its target's ids, in small: a random target, a few steps."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
