@@ -49,7 +49,7 @@ function reason() {
 function resting() {
   const { round } = state.selected;
   return state.follow && round < state.rounds.length - 1
-    ? ` Shown: round ${round + 1}, the last with a whole tree.`
+    ? ` Shown: round ${round + 1}.`
     : "";
 }
 

@@ -131,6 +131,7 @@ class LanesView {
     };
     this.text = this.find(".plain-text");
     this.story = this.find(".story");
+    this.tokens = this.find(".story .tokens");
     this.written = 0;
     this.drawing = new Drawing(this.lanes.plain.track, (width) => this.draw(width));
   }
@@ -185,11 +186,14 @@ class LanesView {
     if (isPlaying()) onceDrawn(() => void (this.text.scrollTop = this.text.scrollHeight));
   }
 
-  // Scrolls both texts together.
+  // Scrolls both texts together, by whole lines. Only the story shows the question.
   align() {
     const { text, story } = this;
-    const share = story.scrollTop / Math.max(1, story.scrollHeight - story.clientHeight);
-    text.scrollTop = share * (text.scrollHeight - text.clientHeight);
+    const line = Number.parseFloat(getComputedStyle(text).lineHeight);
+    const question = Math.floor((this.tokens.offsetTop - story.offsetTop) / line) * line;
+    const room = story.scrollHeight - story.clientHeight - question;
+    const share = Math.max(0, story.scrollTop - question) / Math.max(1, room);
+    text.scrollTop = Math.round((share * (text.scrollHeight - text.clientHeight)) / line) * line;
   }
 }
 

@@ -9,7 +9,7 @@ const NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", 
 const count = (n, word) => `${NUMBERS[n] ?? n} ${word}${n === 1 ? "" : "s"}`;
 const quoted = (text) => `“\u2068${visible(text.trim() || text).replaceAll("␣", " ")}\u2069”`;
 const LANES = 6; // seconds that both lanes take in the opening
-const BOTH = "Both write the same text. With guesses, each call of the large model yields several tokens.";
+const BOTH = "The same text. A call reads the large model once, for one token or for several: fewer calls, less time.";
 
 function accepted(round) {
   const tokens = state.rounds[round].tokens.filter(({ kind }) => kind === "accepted");

@@ -126,7 +126,7 @@ class TextView {
     const starts = state.phase === "waiting" && this.phase !== "waiting";
     this.phase = state.phase;
     if (!starts) return;
-    const { top } = this.story.parentElement.getBoundingClientRect();
+    const { top } = this.story.closest("section").getBoundingClientRect();
     if (top < 0 || top > 0.85 * window.innerHeight) window.scrollTo({ top: 0 });
   }
 

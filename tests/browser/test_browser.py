@@ -38,12 +38,12 @@ def drawn(page, text, selector):
 
 DRAFTED = 6
 """Drafted tokens of a round, by default."""
-LONG = "k=1&length=400&seed=6&baseline=0"
-"""A run of 324 tokens in many rounds, so that also a busy browser sees it while it lasts."""
+LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
+"""A run of 400 tokens in 200 costly rounds, so that also a busy browser sees it while it lasts."""
 
 
-def test_text_appears_while_it_is_generated(blank, url):
-    page = blank
+def counted_run(page, url):
+    """A whole run, and how many tokens each update showed."""
     page.goto(f"{url}/?{LONG}")
     ready(page)
     page.evaluate(
@@ -57,9 +57,18 @@ def test_text_appears_while_it_is_generated(blank, url):
     )
     generate(page)
     tokens = [token for round in state(page)["rounds"] for token in round["tokens"]]
-    counts = page.evaluate("window.counts")
+    return tokens, page.evaluate("window.counts")
+
+
+def test_text_appears_while_it_is_generated(blank, url):
+    page = blank
+    tries = (counted_run(page, url) for _ in range(5))
+    # a starved browser may get everything at once: then the next try
+    tokens, counts = next(
+        (tokens, counts) for tokens, counts in tries if counts and counts[0] < len(tokens) / 2
+    )
     assert counts == sorted(counts)
-    assert 0 < counts[0] < len(tokens) / 2  # the first update; a quick run ends before the third
+    assert counts[0] > 0
     settle(page.locator("#text .tokens"))
     shown = page.locator("#text .tokens .token:not(.rejected)").evaluate_all(
         "tokens => tokens.map((token) => [token.textContent, token.classList[1]])"
@@ -126,7 +135,7 @@ def test_stop_stops_within_a_round_and_frees_the_model(blank, url):
     page = blank
     tries = (stopped_run(page, url) for _ in range(5))
     run = next(run for run in tries if run["rounds"][-1]["finish"] is None)
-    assert sum(len(round["tokens"]) for round in run["rounds"]) < 324
+    assert sum(len(round["tokens"]) for round in run["rounds"]) < 400
     page.reload()
     ready(page)
     generate(page, length=4)  # the model is free again
