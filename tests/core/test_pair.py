@@ -231,11 +231,12 @@ def break_weights(folder):
         (break_weights, "broken"),
         (lambda folder: (folder / "tokenizer.json").write_text("{"), "no tokenizer"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no weights"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "pickled"),
         (lambda folder: (folder / "config.json").unlink(), "no config.json"),
         (lambda folder: change_config(folder, model_type="unheard-of"), "config.json"),
         (lambda folder: change_config(folder, num_attention_heads="many"), "config.json"),
     ],
-    ids=["layers", "sizes", "truncated", "tokenizer", "weights", "config", "type", "values"],
+    ids=["layers", "sizes", "truncated", "tokenizer", "weights", "pickle", "config", "type", "values"],
 )
 def test_a_broken_checkpoint_is_refused_with_its_cause(tmp_path, harm, named):
     save_checkpoint(tmp_path, "llama", vocab_size=SIZE)
