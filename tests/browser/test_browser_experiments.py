@@ -6,8 +6,8 @@ from playwright.sync_api import expect
 from specdec.experiments import Store, run
 from tests.conftest import ready, shows
 from tests.helpers.laws import markov_pair
-from tests.page.test_experiments_lab import SMALL
 from tests.stress.visitors import serving
+from tests.theory.test_experiments import SMALL
 
 pytestmark = pytest.mark.browser
 

@@ -16,7 +16,14 @@ from specdec.exactness.losslessness import joint_distribution
 from specdec.experiments import context as experiment
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
-from tests.helpers.laws import FALSE_ALARM, adversarial, chi_square_p_value, markov_pair, random_table
+from tests.helpers.laws import (
+    FALSE_ALARM,
+    adversarial,
+    chi_square_p_value,
+    markov_pair,
+    random_table,
+    tilted_pair,
+)
 
 AVERAGE = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 FEATURES = {"gsd": {"node": 4, "tested": 7, "drafted": 9}, "ersd": {"drafted": 8}}
@@ -64,12 +71,6 @@ def test_gsd_on_grown_trees_has_the_targets_law(k, seed):
 def counts_that_look_ahead(reach, untested, tested, most, k, depth, average):
     """What GSD must not do: decide about child i with the uniform that will test child i."""
     return child_counts(reach, tested, tested, most, k, depth, average)
-
-
-def tilted_pair():
-    """Where the first child is rejected, the second one is accepted or not by its uniform."""
-    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
-    return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
 
 
 def second_child_by_its_uniform():

@@ -24,6 +24,7 @@ from tests.helpers.laws import (
     chi_square_p_value,
     markov_pair,
     random_table,
+    tilted_pair,
 )
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
@@ -125,7 +126,7 @@ def test_chi_square_on_siblings_catches_each_broken_part(broken, runs, topology)
 
 def small_check(topology, length, broken):
     fault = FAULTS.get(broken)
-    return Check(small_pair(), [0], method="gsd", topology=topology, length=length, seed=0, fault=fault)
+    return Check(tilted_pair(), [0], method="gsd", topology=topology, length=length, seed=0, fault=fault)
 
 
 def p_value(check, runs):
@@ -186,12 +187,6 @@ def test_gsd_keeps_the_law_where_nearly_nothing_but_noise_decides(temperature):
     runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids) for s in range(1500)]
     law = {(a, b): 0.25 for a in (1, 2) for b in (1, 2)}
     assert chi_square_p_value(runs, law) > FALSE_ALARM
-
-
-def small_pair():
-    """A pair where a residual that reuses the drafting race is visibly off."""
-    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
-    return specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.race import derived_seed, uniform
 from specdec.topology import simple
-from tests.helpers.laws import distance, markov_pair, random_table
+from tests.helpers.laws import distance, markov_pair, random_table, tilted_pair
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 PAIR = markov_pair(6, seed=2)
@@ -102,8 +102,7 @@ WRONG = ("residual-from-race", "kept-target", "uniform-from-race", "after-a-cut"
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_verifier_that_is_wrong_is_called_so(name):
-    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
-    pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+    pair = tilted_pair()
     engine = with_verifier(FAULTS[name].verifier, simple(), pair)
     # off by .025 of .1 after a cut: p below 1e-9 takes so many
     decodes = {"residual-from-race": 8000, "after-a-cut": 14_000}.get(name, 2000)

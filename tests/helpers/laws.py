@@ -39,6 +39,12 @@ def markov_pair(vocab_size: int = 3, seed: int = 0) -> ModelPair:
     return ModelPair(target, MarkovModel(random_table(vocab_size, 1, seed + 1), name="draft"))
 
 
+def tilted_pair() -> ModelPair:
+    """Independent tokens. The first child is often rejected; then siblings, uniforms and residual decide."""
+    p, q = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]], dtype=torch.float64)
+    return ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
+
+
 Choose = Callable[[int], int]
 
 

@@ -8,20 +8,10 @@ import pytest
 import app
 from components.experiments import files, words
 from components.experiments import views as experiment_views
-from specdec.experiments import Settings, Store, run, summarize
+from specdec.experiments import Store, run, summarize
 from specdec.figures.topologies import TOPOLOGIES
 from tests.helpers.laws import markov_pair
-
-SMALL = Settings(
-    prompts=((0, 1), (1,), (2, 0), (2, 2), (1, 1, 1)),
-    tokens=150,
-    max_new_tokens=12,
-    positions=1,
-    sequence=(1, 2, 4),
-    batch=(1, 2),
-    specinfer=(4, 6),
-    optimal=(1, 4, 8, 12, 16, 24),
-)
+from tests.theory.test_experiments import SMALL
 
 
 @pytest.fixture(scope="module")
