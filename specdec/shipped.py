@@ -1,7 +1,5 @@
 """The weights and prompts that ship with the project, as paths: reading them loads no model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent

@@ -116,7 +116,7 @@ def _totals(tokens: Sequence[View], indices: list[int], zipf: np.ndarray, method
         ("ideal length by Zipf's law", [token["ideal"] for token in tokens]),
         ("sent token by token, Elias γ", [len(token["bits"]) for token in tokens]),
         (
-            "sent as one message, range coder with Zipf's law, 32-bit words, a header of 64 bits among them",
+            "sent as one message: a range coder with Zipf's law, 32-bit words, a header of 64 bits included",
             [8 * len(coded)],
         ),
     ]

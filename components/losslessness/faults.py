@@ -1,7 +1,5 @@
 """The descriptions of the faults of `specdec.exactness`: a title, what is wrong, and why it matters."""
 
-from __future__ import annotations
-
 FAULT_WORDS = {
     "kept-target": (
         "The residual is forgotten",

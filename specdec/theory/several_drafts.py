@@ -77,7 +77,7 @@ def _by_pair(acceptance: Callable[[SortedPair], float], p: Distribution, q: Dist
 
 
 def _k_seq(pair: SortedPair, n: int) -> float:
-    """1 - (1 - β)^n at the solution ρ, which is found by bisection."""
+    """SpecTr's acceptance of n draws, 1 - (1 - β)^n, at its threshold ρ, which is found by bisection."""
     low, high, rejected = 1.0, float(n), 1.0
     for _ in range(_HALVINGS):
         rho = (low + high) / 2
