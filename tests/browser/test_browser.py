@@ -12,11 +12,6 @@ pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return specdec.load_pair("stories")
-
-
 def state(page):
     return page.evaluate("window.specdec.store.state")
 
