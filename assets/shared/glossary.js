@@ -11,8 +11,7 @@ export const TERMS = {
   race: "Each token draws one random number e and arrives at e / probability; the first to arrive is the sample.",
   arrival: "The time e / q in the draft's race, e / p in the target's: likelier tokens arrive earlier.",
   accepted: "The draft proposed this token, and the target accepts it.",
-  rejected:
-    "The draft proposed this token, and the target rejects it; everything below it in the tree is rejected too.",
+  rejected: "The draft proposed this token, and the target rejects it; everything below it in the tree is lost too.",
   correction: "The winner of the target's race, when no drafted token is that winner (ERSD).",
   residual:
     "The target's probabilities minus the draft's, where positive, scaled to sum to 1; GSD draws from it after a rejection.",
@@ -22,7 +21,7 @@ export const TERMS = {
   plain:
     "Autoregressive decoding: the large model (target) alone, one call for each token. Measured here with the same prompt and seed.",
   distribution: "The probabilities of all tokens that may come next: P is the target's, Q is the draft's.",
-  "child index": "Number of a drafted alternative among its siblings, from 0: the likeliest to the draft comes first.",
+  "child index": "Number of a drafted alternative among its siblings, from 0, in the order in which they were drafted.",
   acceptance: "How often a drafted token is accepted; R(i) is that of the alternative with index i.",
   optimum:
     "The highest acceptance that any lossless rule can have; it depends on P, Q and the number of drafted alternatives.",

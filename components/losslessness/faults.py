@@ -63,8 +63,8 @@ FAULT_WORDS = {
     "uncapped-end": (
         "Weights are not capped at the end",
         "The weight of a path is the product of p/q along it, and is capped at 1 after each token. Here the "
-        "last token gets the product without the caps, so that likely tokens at the beginning make up for "
-        "unlikely ones later. A published rule did this. With one token per decode nothing shows.",
+        "last token gets the product without the caps, so that a large p/q at the beginning makes up "
+        "for a small one later. A published rule did this. With one token per decode nothing shows.",
     ),
     "lost-draft": (
         "A rejected token is taken out of Q",

@@ -211,8 +211,8 @@ _TEMPLATE = f"""
     <header><h2 id="lab-drafts-title">Several drafts, and the {frame.term("optimum")}</h2></header>
     <p>How often one of n drafts is accepted. ERSD and GSD take the first n arrivals of the draft's race,
       without replacement; SpecInfer and SpecTr draw n times independently, and may draw a token twice. Each
-      kind of draft has its own optimum, and no rule accepts more. Whether a rule can reach it is an open
-      problem. This is not in the paper.</p>
+      kind of draft has its own optimum, and no rule accepts more. How to close the gap between it and the
+      best rule is an open problem. This is not in the paper.</p>
     <p class="outcome" role="status"></p>
     <figure><figcaption>One of n drafts accepted, exact</figcaption>
       <div class="legend"></div>
