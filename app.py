@@ -138,6 +138,8 @@ def main(arguments: list[str] | None = None) -> None:
             share=wanted.share,
             prevent_thread_lock=True,
         )
+        if address := ports.for_others(wanted.host):
+            print(f"Others in this network open http://{address}:{blocks.server_port}", flush=True)
         if allowed.key and not wanted.models_key:
             print(f"Another pair is loaded on the page with the key {allowed.key}", flush=True)
         capacity.measure(pair.load(), turns.MODEL.model)

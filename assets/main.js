@@ -1,6 +1,6 @@
 // Mounts the panels of the page. Every panel is a view of the store (shared/store.js).
 
-import { isTeaching } from "./classroom/teaching.js";
+import { isTeaching, KEPT } from "./classroom/teaching.js";
 import { conversation, mountPrompts } from "./decode/chat.js";
 import { mountDrawer } from "./decode/drawer.js";
 import { mountFeed } from "./decode/feed.js";
@@ -62,6 +62,7 @@ let toLessons;
 const atLessons = new Promise((done) => (toLessons = done));
 const asked = new URLSearchParams(location.search);
 if (asked.has("lesson") || asked.has("lecture") || isTeaching()) toLessons();
+addEventListener("storage", ({ key }) => key === KEPT && isTeaching() && toLessons()); // another window opened a room
 
 // A link of the page to a lesson opens the lesson without a reload, so a run goes on.
 addEventListener("click", async (event) => {

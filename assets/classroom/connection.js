@@ -95,6 +95,11 @@ export function remember(name, value) {
   }
 }
 
+// Forgets this room. Another window of the browser may have entered a newer one, which stays.
+export function forget(name, who) {
+  if (who && recall(name)?.token === who.token) remember(name, null);
+}
+
 export function recall(name) {
   try {
     const value = JSON.parse(localStorage.getItem(name)) ?? remembered.get(name);

@@ -110,7 +110,7 @@ export function inWords(question, counts) {
 export function drawHistogram(host, question, counts, mine = null) {
   const all = total(counts);
   const near = question.close > 0 ? `, at most ${question.close}${question.percent ? " points" : ""} off` : "";
-  const verdict = `${right(question, counts)} of ${people(all)} right${near}`;
+  const verdict = all > 0 ? `${right(question, counts)} of ${people(all)} right${near}` : "Nobody has answered";
   const drawn = question.choices ? drawChoices(question, counts, mine) : drawNumbers(question, counts, mine);
   host.replaceChildren(drawn, make("p", "sum", verdict));
 }

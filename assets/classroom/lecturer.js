@@ -2,7 +2,7 @@
 
 import * as lessons from "../lessons/panel.js";
 import { make, setText } from "../shared/view.js";
-import { post, recall, remember, spelled, watch } from "./connection.js";
+import { forget, post, recall, remember, spelled, watch } from "./connection.js";
 import { drawHistogram } from "./histogram.js";
 import { mountDraft } from "./lecturer_draft.js";
 import { mountJoin } from "./lecturer_join.js";
@@ -41,20 +41,28 @@ async function open() {
 }
 
 function lead(found) {
+  stop();
   who = found;
-  message = null;
+  state = told = message = null;
+  shown.clear();
   remember(KEPT, who);
   lessons.teach({ isShown: (lesson, step) => shown.has(key({ lesson, step })), show: reveal });
-  stop();
   stop = watch(who, { seen, gone: left, lost: (whether) => tell(whether ? LOST : null) });
   draw();
 }
 
+// Leads the room of this browser, if there is another one than before.
+function enter() {
+  const kept = recall(KEPT);
+  if (kept && kept.token !== who?.token) lead(kept);
+  else draw();
+}
+
 function left(text) {
   stop();
+  forget(KEPT, who);
   who = state = told = null;
   shown.clear();
-  remember(KEPT, null);
   lessons.teach(null);
   tell(text);
 }
@@ -93,6 +101,7 @@ function seen(found) {
   state = found;
   if (state.place) unsent || follow(state.place);
   else if (state.draft) told = null;
+  else unsent || stepped();
   draw();
 }
 
@@ -155,8 +164,9 @@ function inLesson(join) {
     const drawing = JSON.stringify([key(room), counts ?? null]);
     if (figure.dataset.drawn === drawing) return;
     figure.dataset.drawn = drawing;
-    if (room.shown) drawHistogram(figure, question, counts);
-    else figure.replaceChildren(...choices(question));
+    if (!room.shown) return figure.replaceChildren(...choices(question));
+    drawHistogram(figure, question, counts);
+    lessons.bring(figure);
   };
 }
 
@@ -182,10 +192,11 @@ export function mountClassBar(element, _, server) {
     drafting.draw,
     inLesson(() => join()),
   );
-  lessons.onStep(stepped);
-  const kept = recall(KEPT);
-  if (kept) lead(kept);
-  else draw();
+  addEventListener("storage", ({ key }) => key === KEPT && enter()); // another window opened a room
+  lessons.arrived.then(() => {
+    lessons.onStep(stepped); // the step in the address does not lead: the room may be elsewhere by now
+    enter();
+  });
 }
 
 export function mountClassroom(element) {

@@ -2,7 +2,7 @@
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
 import { make, setText } from "../shared/view.js";
-import { post, recall, remember, spelled, watch } from "./connection.js";
+import { forget, post, recall, remember, spelled, watch } from "./connection.js";
 import { drawProposals, drawScores, drawText } from "./draft.js";
 import { drawHistogram } from "./histogram.js";
 
@@ -42,6 +42,10 @@ function enter(found) {
   tell(null);
   find(".join").hidden = true;
   setText(find("header .code"), `Class ${spelled(who.room)}`);
+  follow();
+}
+
+function follow() {
   stop();
   stop = watch(who, { seen, gone: leave, lost: (whether) => tell(whether ? LOST : null) });
 }
@@ -49,10 +53,11 @@ function enter(found) {
 function leave(message) {
   stop();
   if (who) field("#code").value = spelled(who.room);
+  forget(KEPT, who);
   who = state = null;
   past.length = 0;
   at = -1;
-  remember(KEPT, null);
+  drawn = "";
   find(".join").hidden = false;
   find(".lesson").hidden = find("footer").hidden = true;
   setText(find("header .code"), "");
@@ -60,6 +65,7 @@ function leave(message) {
 }
 
 function seen(found) {
+  if (found.version !== state?.version) tell(null);
   state = found;
   if (state.place) {
     const known = past.findIndex((other) => keyOf(other) === keyOf(state));
@@ -92,9 +98,7 @@ function draw() {
   if (place) drawStep(shown);
   else if (draft) drawDraft(shown);
   else drawLobby();
-  if (!isNew) return;
-  tell(null);
-  scrollTo(0, 0);
+  if (isNew) scrollTo(0, 0);
 }
 
 function drawWords(place, title, words) {
@@ -176,11 +180,13 @@ async function submit(button, name, body) {
     await post(name, { room: who.room, ...body }, who.token);
     tell(null);
     if (keyOf(state) === asked) seen({ ...state, mine: name === "answer" ? body.value : body.text.trim() });
+    find("h2").focus({ preventScroll: true }); // the form that had the focus is hidden now
   } catch (error) {
     if (error.isGone) return leave(error.message);
     if (keyOf(state) !== asked) return;
     tell(error.message || LOST);
     button.disabled = false;
+    if (error.status === 409) follow(); // an answer of another tab may be there
   }
 }
 

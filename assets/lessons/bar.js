@@ -42,6 +42,7 @@ function lookAt(selector) {
     }
     element.classList.add("lesson-look");
     scrollTo(0, 0); // show as much as possible of what is above the element
+    element.closest(".tabitem")?.scrollTo(0, 0); // on a projector the tab scrolls, not the page
     const bring = () => asked === newest && element.scrollIntoView({ block: isBelow() ? "start" : "nearest" });
     bring();
     setTimeout(bring, SETTLED);
@@ -221,8 +222,15 @@ export class Bar {
     this.shown = true;
     this.draw();
     this.setUp();
-    const [body, outcome] = [this.find(".body"), this.find(".outcome")];
-    body.scrollTop += outcome.getBoundingClientRect().top - body.getBoundingClientRect().top - 8; // scrolls to the outcome in a short window
+    this.bring(this.find(".outcome"));
+  }
+
+  // Scrolls to an element of the bar in a short window.
+  bring(element) {
+    const body = this.find(".body");
+    const { top, height } = body.getBoundingClientRect();
+    const zoom = height / body.offsetHeight; // rectangles are enlarged on a projector, scrollTop is not
+    body.scrollTop += (element.getBoundingClientRect().top - top) / zoom - 8;
   }
 
   draw() {

@@ -18,7 +18,7 @@ export * as run from "./forward.js";
 let bar = null;
 const steps = observable(); // announces each opened step, and the end
 let arrive;
-const arrived = new Promise((done) => (arrive = done)); // resolves to the bar when all lessons are loaded
+export const arrived = new Promise((done) => (arrive = done)); // resolves when the lesson of the address is open
 
 // The visitor's place: a lesson, its step, and whether the step asks a question; null outside of lessons.
 export const place = () => bar?.lesson && { lesson: bar.lesson.id, step: bar.step, asks: Boolean(bar.question) };
@@ -31,6 +31,9 @@ export function teach(hall) {
   bar.hall = hall;
   if (bar.lesson) refresh();
 }
+
+// Scrolls the bar to what it shows.
+export const bring = (element) => bar.bring(element);
 
 export function refresh() {
   bar.draw();
@@ -48,10 +51,10 @@ export async function mountLesson(element, { lessons: address }) {
   const lessons = await fetched(address).catch(() => null);
   if (!lessons) return tell(["The lessons could not be loaded. Load the page again."]);
   bar = new Bar(element, lessons, steps.notify);
-  arrive();
   const notes = element.querySelector(".notes");
   notes.addEventListener("click", () => openNotes(bar) || setText(notes, "Allow pop-ups first"));
   openAsked(lessons, new URLSearchParams(location.search));
+  arrive();
 }
 
 async function fetched(address) {

@@ -77,11 +77,13 @@ class Drafting:
     def propose(self, student: int, number: int, text: str) -> None:
         """Record a student's proposal. `Refused` for another round or a second proposal."""
         if number != self.number or self.result or self.checking or self.ended:
-            raise Refused(409, "this round is over")
+            raise Refused(409, "This round is over.")
         if student in self.proposed:
-            raise Refused(409, "you have proposed something already")
-        if not (word := written(text)):
-            raise Refused(422, "write a word, or a sign")
+            raise Refused(409, "You have sent a guess already.")
+        if not (
+            word := _as_it_begins("".join([self.prompt, *(piece for piece, _ in self.pieces)]), written(text))
+        ):
+            raise Refused(422, "Write a word, or a sign.")
         self.proposed[student] = word
 
     def take(self, result: Checked) -> None:
@@ -112,6 +114,12 @@ def written(text: str) -> str:
         if marks <= _MARKS:
             shown.append(character)
     return " ".join("".join(shown).split())[:MOST_CHARACTERS]
+
+
+def _as_it_begins(before: str, word: str) -> str:
+    """The word with a capital letter where a sentence begins. The students' page writes small letters."""
+    begins = before.rstrip(' "').endswith((".", "!", "?"))
+    return word[:1].upper() + word[1:] if begins else word
 
 
 def checked(pair: ModelPair, text_ids: Sequence[int], proposed: Iterable[str], seed: int) -> Checked:

@@ -47,9 +47,8 @@ _BAR = """
     <p>and enter</p>
     <p class="code"></p>
     <p class="here" role="status"></p>
-    <p class="note local" hidden>This address can be reached from this machine only: start the server with
-      <code>--host 0.0.0.0</code>, or with <code>--share</code>, and open the page by the name that students
-      can reach.</p>
+    <p class="note local" hidden>This address works on this machine only. Start the server with
+      <code>--host 0.0.0.0</code> and open the page at the address that it prints for others.</p>
   </div>
 </dialog>
 <dialog class="class-draft" aria-labelledby="class-draft-title">
@@ -66,10 +65,10 @@ _BAR = """
   <div class="drafting" hidden>
     <p class="text" aria-live="polite"></p>
     <div class="asking"><p class="answered" role="status"></p>
-      <button type="button" class="verify">Let the target check</button></div>
+      <button type="button" class="verify">Let the target check</button>
+      <button type="button" class="next-round">Next word</button></div>
     <div class="result"></div>
     <div class="scores" hidden></div>
-    <div class="asking"><button type="button" class="next-round">Next word</button></div>
   </div>
   <p class="message error-box" role="alert" hidden></p>
 </dialog>

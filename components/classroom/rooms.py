@@ -189,11 +189,11 @@ class Room:
         """Record a student's answer. `Refused` if the question is closed or the student has answered it."""
         number = self.student(token)
         if self.place is None or self.place[:2] != question or self.place.shown:
-            raise Refused(409, "this question is not open")
+            raise Refused(409, "This question is not open.")
         values = self._answers.setdefault(question, array("d"))
         values.extend([math.nan] * (len(self._seen) - len(values)))
         if not math.isnan(values[number]):
-            raise Refused(409, "you have answered this question already")
+            raise Refused(409, "You have answered this question already.")
         values[number] = value
         self._change("lecturer")
 

@@ -52,7 +52,13 @@ def told(place: Place) -> dict[str, Any]:
     """The step's title, words and question. The answer is included only if it is shown."""
     lesson = _lessons()[place.lesson]
     question = _question(place)
-    words = lesson["read"] if place.step == 0 else lesson["gist"] if question is None else question["ask"]
+    words = (
+        lesson["read"]
+        if place.step == 0
+        else f"That was it: {lesson['gist']}"
+        if question is None
+        else question["ask"]
+    )
     said = {"title": lesson["title"], "of": len(lesson["questions"]) + 2, "words": words}
     if question is None:
         return said

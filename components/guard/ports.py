@@ -1,10 +1,11 @@
-"""The check of the server's port: a taken port is reported in one line before anything starts."""
+"""The check of the server's port before anything starts, and the address by which other machines reach it."""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
+from contextlib import suppress
 
 
 def check(host: str | None, port: int | None) -> None:
@@ -19,6 +20,16 @@ def check(host: str | None, port: int | None) -> None:
         _listen(host, port)
     except OSError as error:
         raise ValueError(f"port = {port}: {_why(error)} at {host}; choose another one with --port") from None
+
+
+def for_others(host: str | None) -> str | None:
+    """This machine's address in its network. None if the server listens on one address or has no network."""
+    if host not in ("0.0.0.0", "::"):
+        return None
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # reserved for documentation; a UDP socket sends nothing here
+        return str(probe.getsockname()[0])
+    return None
 
 
 def _listen(host: str, port: int) -> None:

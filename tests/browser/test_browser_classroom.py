@@ -172,6 +172,67 @@ def test_a_question_is_asked_again(lecturer, someone, url):
         expect(page.locator(".drawn .sum")).to_contain_text("1 of 1 answer right")
 
 
+def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    lecturer.locator(".lesson .close").click()
+    lecturer.get_by_role("button", name="Clear the room").click()
+    expect(student.locator(".message")).to_contain_text("You are not in this room any more")
+    message = student.locator(".message").bounding_box()
+    form = student.locator("form.join").bounding_box()
+    assert message["y"] - form["y"] - form["height"] < 50  # a phone's keyboard hides the foot of the page
+    student.get_by_role("button", name="Join").click()
+    led_to(student, 2)
+    expect(student.locator(".number input")).to_be_visible()
+
+
+def test_the_second_tab_of_a_student_shows_the_answer_of_the_first(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    twin = student.context.new_page()
+    twin.goto(f"{url}/class")
+    led_to(twin, 2)
+    predict(student)
+    twin.locator(".number input").fill(str(RIGHT))
+    twin.get_by_role("button", name="Send").click()
+    expect(twin.locator(".message")).to_have_text("You have answered this question already.")
+    expect(twin.locator(".outcome")).to_contain_text(f"Sent: {GUESS}%")
+    lecturer.get_by_role("button", name="Show the answers").click()
+    expect(twin.locator(".outcome")).to_contain_text(f"you said {GUESS}%")
+    expect(twin.locator(".message")).to_be_hidden()
+
+
+def test_a_window_that_was_open_before_the_room_follows_it(someone, url):
+    projector = someone(f"{url}/?projector=1", DESKTOP)
+    ready(projector)
+    page = projector.context.new_page()
+    page.goto(f"{url}/?tab=lessons")
+    ready(page)
+    page.get_by_role("button", name="Open a room").click()
+    page.wait_for_selector(".class-join[open] .qr svg")
+    closed(page)
+    page.locator(".lesson .next").click()
+    expect(projector.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")
+    expect(projector.locator(".class .reveal")).to_be_visible()
+
+
+def test_a_lecturers_old_address_does_not_lead_the_class_elsewhere(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    lecturer.goto(f"{url}/?lesson=trees&step=3")
+    ready(lecturer)
+    expect(lecturer.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")
+    led_to(student, 2)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 3)
+
+
 def test_two_windows_of_a_lecturer_are_at_one_step(lecturer, url):
     student_link = f"{url}/class?room={code_of(lecturer)}"
     closed(lecturer)
@@ -232,6 +293,23 @@ def test_a_class_is_the_draft(lecturer, someone, url):
         expect(page.locator(".scores dt")).to_have_text(["the class", "the small model"])
     assert serious_findings(lecturer, "dialog") == []
     assert serious_findings(students[0]) == []
+
+
+def test_the_button_of_the_next_word_is_in_sight_with_many_guesses(lecturer, url):
+    room = code_of(lecturer)
+    lecturer.locator(".class-join .close").click()
+    lecturer.set_viewport_size({"width": 1024, "height": 768})
+    lecturer.get_by_role("button", name="Be the draft").click()
+    lecturer.get_by_role("button", name="Begin", exact=True).click()
+    expect(lecturer.locator(".class-draft .answered")).to_contain_text("have guessed")
+    for word in ("girl", "boy", "dog", "cat", "bird", "bear", "mouse", "W" * 24):
+        token = lecturer.request.post(f"{url}/class/join", data={"room": room}).json()["token"]
+        proposal = {"room": room, "number": 1, "text": word}
+        headers = {"x-class-token": token}
+        assert lecturer.request.post(f"{url}/class/propose", data=proposal, headers=headers).ok
+    lecturer.get_by_role("button", name="Let the target check").click()
+    expect(lecturer.locator(".class-draft .proposals .what")).to_have_count(8)
+    expect(lecturer.get_by_role("button", name="Next word")).to_be_in_viewport(ratio=1)
 
 
 def guess(student, word):
@@ -298,6 +376,36 @@ def test_the_code_fits_any_projector_whatever_its_letters(lecturer, url):
                 left, top, right, bottom = lecturer.evaluate(WIDTHS, name)
                 assert 0 <= left < right <= width, (query, width, name, left, right)
                 assert 0 <= top < bottom <= height, (query, width, name, top, bottom)
+
+
+def test_a_projector_shows_all_of_the_tabs_the_answers_and_the_slide(lecturer, url):
+    for size in ({"width": 1024, "height": 768}, {"width": 1920, "height": 1080}):
+        lecturer.set_viewport_size(size)
+        lecturer.goto(f"{url}/?projector=1&lesson=faster&step=4")
+        ready(lecturer)
+        tabs = lecturer.locator('#tabs .tab-container[role="tablist"]')
+        assert tabs.evaluate("row => row.scrollWidth <= row.clientWidth"), size
+        lecturer.locator(".class .reveal").click()
+        expect(lecturer.locator(".class .sum")).to_have_text("Nobody has answered")
+        body = lecturer.locator("#lesson .body").bounding_box()
+        first = lecturer.locator(".class .what").first.bounding_box()
+        assert body["y"] <= first["y"] < body["y"] + body["height"] / 2, size
+        count = lecturer.locator(".class .count").first  # beside a choice of two lines
+        line = count.bounding_box()["height"]
+        count.evaluate("count => (count.textContent = '15')")
+        assert count.bounding_box()["height"] == line, size
+        lecturer.locator(".class .again").click()
+
+
+def test_a_slide_begins_at_its_top(someone, url):
+    page = someone(f"{url}/?projector=1&lesson=trees", {"width": 1280, "height": 720})
+    ready(page)
+    expect(page.locator("#tree_lab .lesson-look")).to_be_visible()
+    slide = page.locator(".tabitem:has(#tree_lab)")
+    slide.evaluate("slide => { slide.style.paddingBottom = '900px'; slide.scrollTop = 400; }")
+    page.keyboard.press("PageDown")
+    expect(page.locator("#tree_lab .rates.lesson-look")).to_be_visible()
+    assert slide.evaluate("slide => slide.scrollTop") == 0
 
 
 def test_a_projector_brings_the_slide_that_shows_the_answer(someone, url):

@@ -106,3 +106,13 @@ def test_one_guess_a_round_and_none_when_it_is_over(text):
 )
 def test_marks_do_not_climb_over_the_projectors_sentence(said, shown):
     assert drafting.written(said) == shown
+
+
+@pytest.mark.parametrize(
+    ("prompt", "proposed"),
+    [("There was a", "she"), ("He slept. ", "She"), ('"Stop!" ', "She"), ("Why", "she")],
+)
+def test_a_guess_has_a_capital_letter_where_a_sentence_begins(pair, prompt, proposed):
+    text = drafting.Drafting(prompt, pair.encode(prompt), SEED)
+    text.propose(0, 1, "she")
+    assert text.proposed == {0: proposed}

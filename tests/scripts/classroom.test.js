@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { spelled } from "../../assets/classroom/connection.js";
+import { forget, recall, remember, spelled } from "../../assets/classroom/connection.js";
 import { rate } from "../../assets/classroom/draft.js";
 import { columns, inWords, placeOf, right, total } from "../../assets/classroom/histogram.js";
 
@@ -69,4 +69,15 @@ test("who does not see the columns hears them", () => {
 test("a code is read in two groups, a rate per call", () => {
   assert.equal(spelled("ABCDEFGH"), "ABCD EFGH");
   assert.deepEqual([rate(3, 4), rate(0, 0)], ["0.75", "0.00"]);
+});
+
+test("a room that ended is forgotten, but not a newer one that another window opened", () => {
+  const [old, newer] = ["old", "newer"].map((token) => ({ room: "ACDEFGHJ", token }));
+  remember("room", newer);
+  forget("room", old);
+  assert.deepEqual(recall("room"), newer);
+  forget("room", null); // a wrong code, in no room
+  assert.deepEqual(recall("room"), newer);
+  forget("room", newer);
+  assert.equal(recall("room"), null);
 });

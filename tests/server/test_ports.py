@@ -1,5 +1,6 @@
 """A port that is taken is told in one line."""
 
+import ipaddress
 import socket
 import sys
 
@@ -43,3 +44,16 @@ def test_a_free_port_and_none_are_fine(taken):
     ports.check(None, port)
     ports.check("[::1]" if socket.has_ipv6 else None, None)
     ports.check(None, None)
+
+
+def test_others_are_told_an_address_only_if_the_server_listens_for_them(monkeypatch):
+    assert ports.for_others("127.0.0.1") is None
+    assert ports.for_others(None) is None
+    address = ports.for_others("0.0.0.0")
+    assert address is None or ipaddress.ip_address(address)
+
+    def fails(*_):
+        raise OSError("no network")
+
+    monkeypatch.setattr(ports.socket, "socket", fails)
+    assert ports.for_others("0.0.0.0") is None

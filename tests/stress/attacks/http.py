@@ -170,6 +170,21 @@ async def missing_updates(url: str, seconds: float) -> dict[str, int]:
     return await _asking(url, seconds, "feed", "missing", lambda: {"run": run, "seq": 0})
 
 
+async def class_news(url: str, seconds: float) -> dict[str, int]:
+    """Forty students of one room who ask for its news without waiting, by an old version of it."""
+    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
+        room = (await http.post("/class/open", json={})).json()["room"]
+        joined = [(await http.post("/class/join", json={"room": room})).json()["token"] for _ in range(40)]
+        tokens = itertools.cycle(joined)
+
+        async def ask() -> str:
+            headers = {"x-class-token": next(tokens)}
+            answer = await http.get("/class/now", params={"room": room, "since": "old"}, headers=headers)
+            return str(answer.status_code)
+
+        return await _again(seconds, 40, ask)
+
+
 def _raw(begin: bytes, drip: bytes, connections: int) -> Callable[[str, float], Awaitable[dict[str, int]]]:
     """An attack by connections that begin with these bytes and then send others each second, for ever."""
 
@@ -220,4 +235,5 @@ ATTACKS = {
     "questions": questions,
     "laws": laws,
     "missing-updates": missing_updates,
+    "class-news": class_news,
 }
