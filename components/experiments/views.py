@@ -32,6 +32,8 @@ def use(path: Path) -> None:
         json.dumps(shown, allow_nan=False)
     except OSError as error:
         raise ValueError(f"results = {str(path)!r} could not be read: {error.strerror}") from None
+    except ArithmeticError as error:
+        raise ValueError(f"results = {str(path)!r}: a number is out of range ({error})") from None
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError) else f"something is missing in it ({error!r:.80})"
         raise ValueError(f"results = {str(path)!r}: {what}") from None

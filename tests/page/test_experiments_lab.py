@@ -136,6 +136,7 @@ def test_results_that_are_none_are_named_when_the_server_starts(tmp_path, text):
     ("path", "value"),
     [
         (("points", 0, "value"), "x"),
+        (("points", 0, "high"), 10**400),
         (("points", 0, "prediction"), float("nan")),
         (("bounds",), {}),
         (("findings", 0), 3),
