@@ -39,7 +39,7 @@ def load_pair(
     "smollm2" is a chat model of 135 M parameters (`specdec.smollm2`), and "stories" is the embedded pair.
     Without arguments it is "smollm2" if its weights are installed, else "stories". A target without a draft
     decodes autoregressively. Only safetensors are loaded (a GGUF file is converted to them), and never remote
-    code.
+    code. The draft may have another tokenizer (`models.other_tokenizer`); "stories" is the embedded draft.
 
     device: `auto` (a GPU if there is one, several with accelerate if needed), `cpu`, `cuda`, `cuda:1`.
     dtype: `auto` (as stored; float32 for the embedded pair), `float32`, `bfloat16`, `float16`.
@@ -60,6 +60,8 @@ def load_pair(
         dtype = "float32" if dtype == "auto" else dtype
     elif target == SMOLLM2:
         target, draft = smollm2.weights(), smollm2.DRAFT if draft in (None, "") else draft
+    if draft == STORIES:
+        draft = EMBEDDED / "draft"
     if dtype == ROUNDED:
         raise ValueError(f"dtype = {dtype!r} would round the target, whose text it is: it is for draft_dtype")
     parts = [_Part(target, device, dtype)]

@@ -1,4 +1,4 @@
-"""A draft and a target model with one vocabulary, in memory; `loading` has those of a hub or a folder."""
+"""A draft and a target model in memory; `loading` has those of a hub or a folder."""
 
 from __future__ import annotations
 
@@ -51,11 +51,12 @@ class ModelPair:
 
     target, draft: models of `models`, or Hugging Face causal models, which are wrapped. A pair
     without a draft decodes autoregressively only. tokenizer: a Hugging Face tokenizer; without one, prompts
-    are token ids and texts are empty. draft_tokenizer: where the draft brings its own, it must be the same.
+    are token ids and texts are empty. draft_tokenizer: the draft's own; where its vocabulary is another one,
+    `draft` becomes an `OtherTokenizerModel`, which proposes the tokens whose strings both tokenizers have.
 
     eos_ids: tokens that end a text, as tokenizer and generation settings say when the pair is made.
     vocab_size: ids from 0 to the tokenizer's largest, gaps included, as far as the target scores them;
-    padding of the logits is cut off. Raises ValueError where draft and target do not share one vocabulary.
+    padding of the logits is cut off. Raises ValueError where draft and target score different tokens.
     A pair can be pickled where its models can; they are checked again where it is read.
     """
 
@@ -68,11 +69,10 @@ class ModelPair:
     ):
         self.target = _wrapped(target)
         self.draft = None if draft is None else _wrapped(draft)
-        for each in (tokenizer, draft_tokenizer):
-            _check_tokenizer(each)
+        _check_tokenizer(tokenizer)
         self.tokenizer: Any = tokenizer  # None, or one of transformers, which have no types
-        if tokenizer is not None and draft_tokenizer is not None:
-            _check_same_tokenizer(tokenizer, draft_tokenizer)
+        if self.draft is not None:
+            self.draft = over_ids_of(self.target, self.draft, tokenizer, draft_tokenizer)
         self.eos_ids = _eos_ids(self.target, tokenizer)
         self.vocab_size = self._shared_vocab_size()
         self.token_texts = TokenTexts(tokenizer)
@@ -223,16 +223,22 @@ def _shown(value: Any) -> str:
     return " ".join(repr(value).split())[:80]
 
 
-def _check_same_tokenizer(target: Any, draft: Any) -> None:
-    ours, theirs = target.get_vocab(), draft.get_vocab()
-    if ours == theirs:
-        return
-    different = sorted(ours.items() ^ theirs.items(), key=lambda item: (item[1], item[0]))
-    token, token_id = different[0]
-    raise ValueError(
-        f"target and draft have different tokenizers: they differ in {len(different):,} entries, the first "
-        f"{token!r} with id {token_id}; a draft must have the target's vocabulary"
-    )
+def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokenizer: Any | None) -> Model:
+    """The draft over the target's ids: the draft itself, unless its tokenizer has another vocabulary.
+
+    tokenizer: the target's. ValueError if a tokenizer is missing or is none, or if no token is shared.
+    """
+    if draft_tokenizer is None:
+        return draft
+    for each in (tokenizer, draft_tokenizer):
+        _check_tokenizer(each)
+    if tokenizer is None:
+        raise ValueError("draft_tokenizer is given, but not tokenizer, the target's own: give both")
+    if tokenizer.get_vocab() == draft_tokenizer.get_vocab():
+        return draft
+    from specdec.models.other_tokenizer import OtherTokenizerModel
+
+    return OtherTokenizerModel(draft, tokenizer, draft_tokenizer, target.vocab_size)
 
 
 def _eos_ids(target: Model, tokenizer: Any | None) -> frozenset[int]:

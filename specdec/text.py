@@ -42,7 +42,7 @@ class TextStream:
         self._limit = 2 * _CONTEXT
         self._window = self._last_of(prompt_ids)
         self._given = _Given(self._decode(self._window))
-        self._cleaned = _Cleaned(tokenizer, prompt_ids) if _cleans(tokenizer) else None
+        self._cleaned = _Cleaned(tokenizer, prompt_ids) if cleans_up(tokenizer) else None
 
     def push(self, token_id: int) -> str:
         """Adds a token and returns the text that it completes."""
@@ -114,7 +114,7 @@ class TextStream:
         return kind
 
     def _decode(self, token_ids: Sequence[int]) -> str:
-        return _decoded(self._tokenizer, token_ids, skip_special=True)
+        return decoded(self._tokenizer, token_ids, skip_special=True)
 
 
 class _Given:
@@ -141,7 +141,7 @@ class _Cleaned:
 
     def __init__(self, tokenizer: Any, prompt_ids: Sequence[int]):
         self._clean = tokenizer.clean_up_tokenization
-        self._text = _decoded(tokenizer, prompt_ids, skip_special=True)
+        self._text = decoded(tokenizer, prompt_ids, skip_special=True)
         self._given = _Given(self._clean(self._text))
 
     def piece(self, dropped: int, piece: str, last: bool) -> str:
@@ -160,10 +160,10 @@ class _Cleaned:
 
 def prompt_text(tokenizer: Any | None, token_ids: Sequence[int]) -> str:
     """The text of a prompt that was given as token ids, with special tokens; empty without a tokenizer."""
-    return "" if tokenizer is None else _decoded(tokenizer, token_ids)
+    return "" if tokenizer is None else decoded(tokenizer, token_ids)
 
 
-def _decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = False) -> str:
+def decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = False) -> str:
     """The text of `tokenizer.decode` before its clean-up of spaces, without the ids that it can't decode."""
     try:
         return tokenizer.decode(
@@ -174,7 +174,7 @@ def _decoded(tokenizer: Any, token_ids: Sequence[int], *, skip_special: bool = F
         known = [token_id for token_id in token_ids if _token(tokenizer, token_id) is not None]
         if len(known) == len(token_ids):
             return ""
-        return _decoded(tokenizer, known, skip_special=skip_special)
+        return decoded(tokenizer, known, skip_special=skip_special)
 
 
 def _token(tokenizer: Any, token_id: int) -> str | None:
@@ -200,13 +200,13 @@ def _kind_of(tokenizer: Any, token_id: int) -> Kind:
     token = _token(tokenizer, token_id)
     if token is None:
         return "silent"
-    heard = _decoded(tokenizer, [token_id], skip_special=True)
-    if _BYTE_TOKEN.fullmatch(token) and heard != token:
+    heard = decoded(tokenizer, [token_id], skip_special=True)
+    if BYTE_TOKEN.fullmatch(token) and heard != token:
         return "byte"
-    return "plain" if heard or not _decoded(tokenizer, [token_id]) else "silent"
+    return "plain" if heard or not decoded(tokenizer, [token_id]) else "silent"
 
 
-def _cleans(tokenizer: Any) -> bool:
+def cleans_up(tokenizer: Any) -> bool:
     """Whether `tokenizer.decode` cleans up spaces.
 
     With a BPE model it does not, even if `clean_up_tokenization_spaces` is set.
@@ -273,7 +273,7 @@ class TokenTexts(dict[int, str]):
         token = _token(self._tokenizer, token_id)
         if token is None:
             return f"<{token_id}>"  # an id in the padding of the logits, unknown to the tokenizer
-        text = _decoded(self._tokenizer, [token_id])
+        text = decoded(self._tokenizer, [token_id])
         if token.startswith("\N{LOWER ONE EIGHTH BLOCK}") and not text.startswith(" "):
             text = " " + text  # SentencePiece's mark of a space, dropped at the start of a text
         if _UNFINISHED in text and (code := _bytes_of(token)):
@@ -283,9 +283,9 @@ class TokenTexts(dict[int, str]):
 
 def _bytes_of(token: str) -> bytes:
     """The bytes of a token of a byte-fallback or byte-level tokenizer; empty for any other token."""
-    if _BYTE_TOKEN.fullmatch(token):
+    if BYTE_TOKEN.fullmatch(token):
         return bytes.fromhex(token[3:5])
-    return bytes(_BYTES[char] for char in token) if all(char in _BYTES for char in token) else b""
+    return bytes(BYTE_LEVEL[char] for char in token) if all(char in BYTE_LEVEL for char in token) else b""
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -295,10 +295,10 @@ def _byte_alphabet() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
 
 
-_BYTES = _byte_alphabet()
+BYTE_LEVEL = _byte_alphabet()
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-_BYTE_TOKEN = re.compile("<0x[0-9A-Fa-f]{2}>")
+BYTE_TOKEN = re.compile("<0x[0-9A-Fa-f]{2}>")
 _JOINABLE = " 'nvr"
 """The characters of the strings that a clean-up of spaces replaces (` .`, ` ' `, ` n't`, ` 've` and others),
 except the last character of each. A replacement never reaches across any other character."""

@@ -182,7 +182,7 @@ def _about(name: str, device: str) -> str:
     except ValueError as error:
         raise gr.Error(str(error), print_exception=False) from None
     if name == OWN:
-        return "Both models need the same vocabulary. Weights are read from safetensors only."
+        return "The draft may have another tokenizer. Weights are read from safetensors only."
     known = known_pairs.BY_NAME[name]
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."

@@ -83,7 +83,7 @@ class Access:
         if not target:
             raise ValueError("target is empty; give a hub id like Qwen/Qwen3-8B, or a folder")
         if not draft:
-            raise ValueError("draft is empty; give a smaller model with the target's vocabulary")
+            raise ValueError("draft is empty; give a smaller model")
         places = self._place(target), self._place(draft)
         shown = tuple(pair for pair in zip(places, (target, draft), strict=True) if pair[0] != pair[1])
         return Choice(f"{target} with {draft}", *places, device, dtype, shown)

@@ -76,7 +76,6 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
     """
     if target is None:
         target, draft = known_pairs.BY_NAME[DEFAULT].hub_ids
-    from specdec.models import HFModel
 
     try:
         # the self-check runs on the CPU because this process has no GPU
@@ -85,7 +84,7 @@ def load(target: str | None, draft: str | None, dtype: str, start: Start) -> Pai
         logging.warning("the embedded pair is used instead: %s", error)
         return embedded()
     for model in (pair.target, pair.draft):
-        if isinstance(model, HFModel):
+        if model is not None and hasattr(model, "to"):
             model.to("cuda")
     most = limits.current()
     limits.use(replace(most, new_tokens=min(most.new_tokens, int((MOST - _BEGIN) / _PER_TOKEN))))

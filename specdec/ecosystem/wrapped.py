@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedModel
 
-from specdec.models import HFModel
-from specdec.pair import ModelPair
+from specdec.models import HFModel, Model
+from specdec.pair import ModelPair, over_ids_of
 
 _NAME = "_specdec_wrapped"
 
@@ -21,11 +21,13 @@ _NAME = "_specdec_wrapped"
 class _Wrapped:
     """A wrapped model, and the measurements of `auto` with each draft.
 
-    It stays with its module: a copy or a pickle of it is None.
+    over_target_ids: the tokenizers and the number of target ids for which it last became a draft with another
+    tokenizer, and that draft. It stays with its module: a copy or a pickle of it is None.
     """
 
     def __init__(self, module: PreTrainedModel):
         self.model = HFModel(module)
+        self.over_target_ids: tuple[Any, Any, int, Model] | None = None
         self.measured: WeakKeyDictionary[PreTrainedModel, tuple[dict[Any, Any], dict[Any, Any]]] = (
             WeakKeyDictionary()
         )
@@ -44,23 +46,35 @@ def wrapped_pair(
     """The pair of these models; its texts end with `eos_ids`. ValueError as from `ModelPair`.
 
     As in transformers, the target's distribution is over all tokens that it scores. The tokenizer says how
-    many of them are tokens, and is needed only if draft and target score different numbers.
+    many of them are tokens. It is needed if draft and target score different numbers, or if the draft has
+    another tokenizer, `draft_tokenizer`.
     """
     wrapped = _wrapped(target)
-    draft_model = None if draft is None else _wrapped(draft).model
+    draft_model = None if draft is None else _drafting(wrapped.model, draft, tokenizer, draft_tokenizer)
     if draft_model is None or draft_model.vocab_size == wrapped.model.vocab_size:
-        ModelPair(wrapped.model, draft_model, tokenizer, draft_tokenizer)  # for its checks alone
-        tokenizer = draft_tokenizer = None
+        ModelPair(wrapped.model, draft_model, tokenizer)  # for its checks alone
+        tokenizer = None
     elif tokenizer is None:
         raise ValueError(
             f"the target scores {wrapped.model.vocab_size:,} tokens, the draft {draft_model.vocab_size:,}: "
-            "give tokenizer=, which says how many of them are tokens"
+            "give tokenizer=, which says how many of them are tokens, and assistant_tokenizer= too if the "
+            "draft has another one"
         )
-    pair = ModelPair(wrapped.model, draft_model, tokenizer, draft_tokenizer)
+    pair = ModelPair(wrapped.model, draft_model, tokenizer)
     pair.eos_ids = frozenset(eos_ids)
     if draft is not None:
         pair.measurements, pair.measured_topologies = wrapped.measured.setdefault(draft, ({}, {}))
     return pair
+
+
+def _drafting(target: Model, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any) -> Model:
+    """The draft over the target's ids. To match two vocabularies takes long, so the last is remembered."""
+    wrapped = _wrapped(draft)
+    before, made_for = wrapped.over_target_ids, (tokenizer, draft_tokenizer, target.vocab_size)
+    if before is None or any(a is not b and a != b for a, b in zip(before, made_for, strict=False)):
+        model = over_ids_of(target, wrapped.model, tokenizer, draft_tokenizer)
+        before = wrapped.over_target_ids = *made_for, model
+    return before[-1]
 
 
 def _wrapped(module: PreTrainedModel) -> _Wrapped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import ByT5Tokenizer, CTRLTokenizer, PreTrainedTokenizerFast
 
 END = "<|endoftext|>"
@@ -74,6 +74,100 @@ def suffix_tokenizer() -> PreTrainedTokenizerFast:
 def words_tokenizer() -> PreTrainedTokenizerFast:
     """Words without a decoder: they are joined with spaces."""
     return _wrapped(Tokenizer(models.WordLevel(_numbered(["<unk>", *PIECES]), unk_token="<unk>")))
+
+
+CORPUS = [
+    "Once upon a time there was a cat. The cat's name was Tom, and Tom didn't like the rain!",
+    "One day, the cat and the dog sat on the mat; they said: we are the best of friends.",
+    "A little girl said 'hello' to the big bear.\n\nThe bear ate 12 apples and 30 pears.",
+    "Le café était fermé; der Bär läuft; 日本語の本を読む。🙂",
+]
+"""What the tokenizers of `trained_tokenizer` are trained on."""
+TRAINED = {
+    "byte-level": (models.BPE, None, pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()),
+    "byte fallback": (
+        lambda: models.BPE(unk_token="<unk>", byte_fallback=True),
+        normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)]),
+        pre_tokenizers.Split(SPACE, "merged_with_next"),
+        decoders.Sequence(
+            [
+                decoders.Replace(SPACE, " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
+        ),
+    ),
+    "byte fallback, no first space": (
+        lambda: models.BPE(unk_token="<unk>", byte_fallback=True),
+        normalizers.Replace(" ", SPACE),
+        pre_tokenizers.Split(SPACE, "merged_with_next"),
+        decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]),
+    ),
+    "unigram": (
+        models.Unigram,
+        normalizers.Replace(Regex(r"\s+"), " "),
+        pre_tokenizers.Metaspace(prepend_scheme="always"),
+        decoders.Metaspace(prepend_scheme="always"),
+    ),
+    "metaspace": (
+        lambda: models.BPE(unk_token="<unk>"),
+        None,
+        pre_tokenizers.Metaspace(prepend_scheme="first"),
+        decoders.Metaspace(prepend_scheme="first"),
+    ),
+    "wordpiece": (
+        lambda: models.WordPiece(unk_token="<unk>"),
+        normalizers.BertNormalizer(lowercase=False),
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(),
+    ),
+    "wordpiece, lower case": (
+        lambda: models.WordPiece(unk_token="<unk>"),
+        normalizers.BertNormalizer(lowercase=True),
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(),
+    ),
+    "marks at word ends": (
+        lambda: models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"),
+        normalizers.Lowercase(),
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.BPEDecoder("</w>"),
+    ),
+}
+"""Kinds of tokenizers, each with its model, normalizer, pre-tokenizer and decoder."""
+
+
+def trained_tokenizer(kind: str, vocab_size: int = 400, end: str = END) -> PreTrainedTokenizerFast:
+    """A small tokenizer of a kind of `TRAINED`, which encodes and decodes. It ends a text with `end`."""
+    model, *parts = TRAINED[kind]
+    tokenizer = Tokenizer(model())
+    for name, part in zip(("normalizer", "pre_tokenizer", "decoder"), parts, strict=True):
+        if part is not None:
+            setattr(tokenizer, name, part)
+    options = {"vocab_size": vocab_size, "show_progress": False, "special_tokens": ["<unk>", "<pad>", end]}
+    if kind == "unigram":
+        trainer = trainers.UnigramTrainer(**options, unk_token="<unk>")
+    elif kind.startswith("wordpiece"):
+        trainer = trainers.WordPieceTrainer(**options)
+    else:
+        alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "byte-level" else []
+        suffix = {"end_of_word_suffix": "</w>"} if kind == "marks at word ends" else {}
+        trainer = trainers.BpeTrainer(**options, initial_alphabet=alphabet, **suffix)
+    tokenizer.train_from_iterator(CORPUS * 3, trainer)
+    if kind.startswith("byte fallback"):
+        tokenizer = _with_bytes(tokenizer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=end, unk_token="<unk>", pad_token="<pad>"
+    )
+
+
+def _with_bytes(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer with a token for each byte, which is what its unknown characters become."""
+    whole = json.loads(tokenizer.to_str())
+    vocabulary = whole["model"]["vocab"]
+    vocabulary |= {byte: len(vocabulary) + number for number, byte in enumerate(BYTES)}
+    return Tokenizer.from_str(json.dumps(whole))
 
 
 def bytes_in_python() -> ByT5Tokenizer:

@@ -1,0 +1,10 @@
+"""A draft model with a tokenizer of its own, as a model over the target's ids.
+
+strings     the string of each token, and the tokens that two tokenizers share
+contexts    a text of target tokens in the draft's own tokenization, which grows with the text
+model       `OtherTokenizerModel`: a `Model` over the target's ids, on a draft model
+"""
+
+from specdec.models.other_tokenizer.model import OtherTokenizerModel
+
+__all__ = ["OtherTokenizerModel"]

@@ -1,0 +1,151 @@
+"""A text of target tokens in the draft's own tokenization.
+
+The text is cut before each word, and each word is encoded alone. Nearly all tokenizers cut there, so the
+result is the encoding of the whole text. A word that has ended never changes. Only the last word is encoded
+again when the text grows, and encodings are remembered. The tokenization is a function of the target's
+tokens alone: it does not depend on rounds, on trees, or on the pieces in which a prompt is read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from itertools import groupby, takewhile
+from typing import Any, NamedTuple
+
+from specdec.models.other_tokenizer.strings import Strings
+from specdec.text import check_own
+
+_WORD_START = re.compile(r"(?<=.)(?= \S)|(?<=[^\S ])(?=\S)", re.DOTALL)
+"""Before a space with a visible character after it, and after a line break or a tab."""
+_LONGEST = 64
+"""Characters after which a text without spaces is cut."""
+_REMEMBERED = 1 << 16
+_LEADS = ("", "\n", "a", ".\n")
+"""Texts that are put before a word, so that it is encoded like the middle of a text."""
+_PROBES = (" a", " the", " b", "a", "b", ".")
+
+
+class Context(NamedTuple):
+    """A text in draft tokens, from some place of the text on.
+
+    closed: ids of the words that have ended. word: the last word. rest: the bytes of an unfinished character
+    after it. at_start: whether the last word begins the whole text.
+    """
+
+    closed: tuple[int, ...]
+    word: str = ""
+    rest: bytes = b""
+    at_start: bool = False
+
+
+class Retokenizer:
+    """Turns target tokens into draft tokens.
+
+    start: the context of the empty text, which holds the token with which the draft's texts begin.
+    """
+
+    def __init__(self, target: Strings, draft: Strings, target_tokenizer: Any, draft_tokenizer: Any):
+        self._strings, self._tokenizer = target.by_id, draft_tokenizer
+        self._special = {
+            target.special[content]: draft.special[content]
+            for content in target.special.keys() & draft.special.keys()
+        }
+        if target.end is not None and draft.end is not None:
+            self._special[target.end] = draft.end
+        self._byte_ids = {each[0]: i for i, each in enumerate(draft.by_id) if each and len(each) == 1}
+        self._drops_space = target.joined(_encoded(target_tokenizer, "a")).startswith(b" ")
+        known = {*draft.special.values()}
+        begins = takewhile(known.__contains__, _encoded(draft_tokenizer, "a", add_special_tokens=True))
+        self.start = Context(tuple(begins), at_start=True)
+        self._without_text = (draft.begin,)
+        self._remembered: dict[tuple[str, bool], tuple[int, ...]] = {}
+
+        def hits(lead: str) -> int:
+            words = ((probe, _after_lead(draft_tokenizer, lead, probe)) for probe in _PROBES)
+            return sum(draft.joined(ids) == probe.encode() for probe, ids in words)
+
+        self._lead = max(_LEADS, key=hits)
+
+    def after(self, context: Context, token_ids: Sequence[int]) -> Context:
+        """The context after these target tokens."""
+        for has_string, ids in groupby(token_ids, lambda token_id: self._string(token_id) is not None):
+            if has_string:
+                context = self._with_text(context, b"".join(self._string(each) or b"" for each in ids))
+            else:
+                for token_id in ids:
+                    context = self._with_special(context, token_id)
+        return context
+
+    def ids(self, context: Context) -> tuple[int, ...]:
+        """The draft ids of a context, at least one; those of its last word and of its rest may change."""
+        rest = (self._byte_ids[byte] for byte in context.rest if byte in self._byte_ids)
+        ids = (*context.closed, *self._encode(context.word, context.at_start), *rest)
+        return ids or self._without_text
+
+    def _string(self, token_id: int) -> bytes | None:
+        return self._strings[token_id] if token_id < len(self._strings) else None
+
+    def _with_text(self, context: Context, data: bytes) -> Context:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(context.rest + data)
+        *ended, word = _words(context.word + text)
+        closed, at_start = list(context.closed), context.at_start
+        for each in ended:
+            closed += self._encode(each, at_start)
+            at_start = False
+        return Context(tuple(closed), word, decoder.getstate()[0], at_start)
+
+    def _with_special(self, context: Context, token_id: int) -> Context:
+        """The context after a token without a string, which ends the word. The draft may lack this token."""
+        special = self._special.get(token_id)
+        closed = self.ids(context)
+        if context == self.start and special in (None, *closed[-1:]):
+            return context
+        return Context(closed if special is None else (*closed, special))
+
+    def _encode(self, word: str, at_start: bool) -> tuple[int, ...]:
+        """The ids of a word as a part of a text; `at_start` where the text begins with it."""
+        if not word:
+            return ()
+        ids = self._remembered.get((word, at_start))
+        if ids is None:
+            if at_start:  # the first space of such a target is no part of the text
+                text = word.removeprefix(" ") if self._drops_space else word
+                ids = tuple(_encoded(self._tokenizer, text))
+            else:
+                ids = tuple(_after_lead(self._tokenizer, self._lead, word))
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.clear()
+            self._remembered[word, at_start] = ids
+        return ids
+
+
+def _words(text: str) -> list[str]:
+    """The text in words, each with the space before it; the last word may go on."""
+    words = []
+    for piece in _WORD_START.split(text):
+        words += [piece[first : first + _LONGEST] for first in range(0, len(piece), _LONGEST)]
+    return words or [""]
+
+
+def _after_lead(tokenizer: Any, lead: str, word: str) -> list[int]:
+    before = _encoded(tokenizer, lead) if lead else []
+    ids = _encoded(tokenizer, lead + word)
+    return ids[len(before) :] if ids[: len(before)] == before else _encoded(tokenizer, word)
+
+
+def _encoded(tokenizer: Any, text: str, add_special_tokens: bool = False) -> list[int]:
+    """The ids of a text; none if the tokenizer can't encode it."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    try:
+        if backend is None:
+            return list(tokenizer(text, add_special_tokens=add_special_tokens)["input_ids"])
+        encoding = backend.encode(text, add_special_tokens=add_special_tokens)
+    except BaseException as error:  # the Rust tokenizers raise a plain Exception, or panic
+        check_own(error)
+        return []
+    if 0 not in encoding.attention_mask:
+        return encoding.ids
+    return [i for i, is_text in zip(encoding.ids, encoding.attention_mask, strict=True) if is_text]

@@ -1,0 +1,179 @@
+"""A draft model with another tokenizer, as a model over the target's ids.
+
+Its q is the draft's distribution restricted to the tokens whose strings both tokenizers have, and
+renormalised. All other ids have the logit -inf. Everything else about drafting and verification stays as it
+is: any q is allowed, so the text keeps the target's distribution, and under ERSD its letters.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specdec.devices import upload
+from specdec.models.base import Capability, Model, Session
+from specdec.models.other_tokenizer.contexts import Context, Retokenizer
+from specdec.models.other_tokenizer.strings import Strings, shared_ids
+
+
+class OtherTokenizerModel:
+    """A `Model` over the target's ids, on a draft model whose tokenizer is another one.
+
+    draft: the model over its own ids. vocab_size: the number of ids that the target scores.
+    shared_ids: the target's ids that it can propose, int64 [n]. It has no longest text: it forgets the
+    beginning of a text that is longer than the draft's context. Other attributes are the draft's.
+    ValueError where the tokenizers share no token.
+    """
+
+    context_length = sys.maxsize
+
+    def __init__(self, draft: Model, target_tokenizer: Any, draft_tokenizer: Any, vocab_size: int):
+        self.draft, self.tokenizer, self.vocab_size = draft, draft_tokenizer, vocab_size
+        self.name, self.device = draft.name, draft.device
+        self.capability: Capability = draft.capability
+        target_strings, draft_strings = Strings.of(target_tokenizer), Strings.of(draft_tokenizer)
+        ours, theirs = shared_ids(target_strings, draft_strings, vocab_size, draft.vocab_size)
+        if not ours:
+            raise ValueError(f"{draft.name} can't draft for this target: their tokenizers share no token")
+        self.shared_ids, self._draft_ids = torch.tensor(ours), torch.tensor(theirs)
+        self.retokenizer = Retokenizer(target_strings, draft_strings, target_tokenizer, draft_tokenizer)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "draft" or name.startswith("__"):  # of an object that is being copied or pickled
+            raise AttributeError(name)
+        return getattr(self.draft, name)
+
+    def to(self, device: str | torch.device) -> OtherTokenizerModel:
+        """Moves the draft to another device, as `HFModel.to`."""
+        draft: Any = self.draft
+        self.device = draft.to(device).device
+        return self
+
+    def session(self) -> Session:
+        """A new empty cache."""
+        return OtherTokenizerSession(self)
+
+    def spread(self, logits: Tensor) -> Tensor:
+        """Logits over the target's ids [n, vocab_size], from logits over the draft's ids."""
+        full = logits.new_full((len(logits), self.vocab_size), -torch.inf)
+        full[:, self.shared_ids.to(logits.device)] = logits[:, self._draft_ids.to(logits.device)]
+        return full
+
+
+class OtherTokenizerSession:
+    """A session over target tokens. The draft's own session holds the words that have ended.
+
+    The tokens of the last word may still change. They are pending nodes of the draft's session, which are
+    scored again each round. Nodes of this session whose tokenizations begin alike share nodes there.
+
+    length: committed target tokens.
+    """
+
+    def __init__(self, model: OtherTokenizerModel):
+        self.model, self.length = model, 0
+        self._session = model.draft.session()
+        self._settled: list[int] = []  # draft ids of the words that have ended
+        self._first = 0  # the place among them of the draft session's first token
+        self._context = model.retokenizer.start  # of the text after the settled words
+        self._contexts: list[Context] = []  # of the pending nodes
+        self._forget_scored()
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed text."""
+        assert not self._contexts, "prefill while nodes are pending"
+        self.length += len(token_ids)
+        self._context = self.model.retokenizer.after(self._context, token_ids)
+        self._settle()
+
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending nodes; logits [n, vocab_size] of what follows each."""
+        first = len(self._contexts)
+        for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
+            above = self._context if parent < 0 else self._contexts[parent]
+            self._contexts.append(self.model.retokenizer.after(above, [token_id]))
+        paths = [self._path(context) for context in self._contexts[first:]]
+        if self.model.draft.capability == "tree":
+            ends = self._score(paths)
+            return self.model.spread(torch.stack([self._logits[end] for end in ends]))
+        rows = []
+        for path in paths:  # a tokenization that changes its last tokens would be a branch
+            if not self._goes_on(path):
+                self._session.commit(())
+                self._forget_scored()
+            (end,) = self._score([path])
+            rows.append(self._logits[end])
+        return self.model.spread(torch.stack(rows))
+
+    def commit(self, nodes: Sequence[int]) -> None:
+        """Commit these pending nodes, each a child of the one before, and drop all others."""
+        if nodes:
+            self._context = self._contexts[nodes[-1]]
+        self.length += len(nodes)
+        self._contexts = []
+        self._settle()
+
+    def _path(self, context: Context) -> tuple[int, ...]:
+        """The draft ids after those of the draft's cache, at most as many as its context has room for."""
+        room = self.model.draft.context_length - self._session.length
+        return self.model.retokenizer.ids(context)[-room:]
+
+    def _score(self, paths: Sequence[tuple[int, ...]]) -> list[int]:
+        """The draft session's node at the end of each path; what was not scored yet is scored now."""
+        tokens: list[int] = []
+        parents: list[int] = []
+        ends = []
+        for path in paths:
+            node = -1
+            for token_id in path:
+                key = node, token_id
+                if key not in self._nodes:
+                    self._nodes[key] = len(self._nodes)
+                    tokens.append(token_id)
+                    parents.append(node)
+                node = self._nodes[key]
+            ends.append(node)
+        if tokens:
+            logits = self._session.forward(upload(tokens, self.model.device), parents)
+            self._logits += logits.unbind()
+        return ends
+
+    def _goes_on(self, path: Sequence[int]) -> bool:
+        """Whether all scored nodes are one line of descent, with which this path begins."""
+        return [*self._nodes] == [
+            (number - 1, path[number]) for number in range(min(len(self._nodes), len(path)))
+        ]
+
+    def _settle(self) -> None:
+        """Commits the ended words' tokens to the draft's cache, except for the last token before a new word.
+
+        The last token of the whole context stays pending, since its logits are needed.
+        """
+        closed = self._context.closed
+        count = min(len(closed), len(self.model.retokenizer.ids(self._context)) - 1)
+        settled = closed[:count]
+        self._context = self._context._replace(closed=closed[count:])
+        self._settled += settled
+        scored, node = [], -1
+        for token_id in settled:
+            if (node, token_id) not in self._nodes:
+                break
+            node = self._nodes[node, token_id]
+            scored.append(node)
+        self._forget_scored()
+        half = max(1, self.model.draft.context_length // 3)
+        if len(self._settled) - self._first >= 2 * half:
+            self._first = (len(self._settled) // half - 1) * half
+            self._session = self.model.draft.session()
+            self._session.prefill(self._settled[self._first :])
+            return
+        self._session.commit(scored)
+        if len(scored) < count:
+            self._session.prefill(settled[len(scored) :])
+
+    def _forget_scored(self) -> None:
+        self._nodes: dict[tuple[int, int], int] = {}  # by parent and draft id
+        self._logits: list[Tensor] = []  # of each node, over the draft's ids

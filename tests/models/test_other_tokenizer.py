@@ -1,0 +1,292 @@
+"""A draft of another tokenizer: ERSD's text, every other rule's distribution, and what it may propose."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+import random
+
+import pytest
+import tokenizers
+import torch
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import specdec
+from specdec.decoding.batch import generate_many
+from specdec.decoding.engine import Engine
+from specdec.exactness.losslessness import joint_distribution
+from specdec.methods import METHODS
+from specdec.models import HFModel, MarkovModel
+from specdec.models.other_tokenizer import OtherTokenizerModel
+from specdec.models.other_tokenizer.contexts import Retokenizer
+from specdec.models.other_tokenizer.strings import Strings, shared_ids
+from specdec.topology import Topology, batch, sequence, specinfer
+from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
+from tests.helpers.tokenizers import TRAINED, bytes_in_python, trained_tokenizer
+
+PYTHON = "bytes, in Python"
+PAIRS = [
+    ("byte-level", "byte fallback"),
+    ("byte fallback", "byte-level"),
+    ("byte-level", "byte fallback, no first space"),
+    ("byte fallback, no first space", "unigram"),
+    ("unigram", "metaspace"),
+    ("metaspace", "wordpiece"),
+    ("wordpiece", "wordpiece, lower case"),
+    ("wordpiece, lower case", "byte-level"),
+    ("byte-level", "marks at word ends"),
+    ("marks at word ends", PYTHON),
+    (PYTHON, "byte-level"),
+    ("byte-level", PYTHON),
+]
+"""Kinds of the target's and of the draft's tokenizer."""
+PROMPTS = ["Once upon a time", "", "The caf", "\n\n\t  日本", "<|endoftext|>One day,  "]
+
+
+@pytest.fixture(scope="session")
+def kinds():
+    made = {kind: trained_tokenizer(kind, 320 + 20 * n) for n, kind in enumerate(TRAINED)}
+    return made | {PYTHON: bytes_in_python()}
+
+
+def small_model(tokenizer, seed):
+    """A small Llama over a tokenizer's ids, and a few ids of padding."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer) + 3,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    model = LlamaForCausalLM(config).eval()
+    torch.nn.init.normal_(model.lm_head.weight, std=0.4)
+    return model
+
+
+@pytest.fixture(scope="session")
+def pairs(kinds):
+    made = {}
+    for number, (target, draft) in enumerate(PAIRS):
+        models = (small_model(kinds[kind], seed) for kind, seed in ((target, number), (draft, 100 + number)))
+        target_model, draft_model = map(HFModel, models)
+        made[target, draft] = specdec.ModelPair(target_model, draft_model, kinds[target], kinds[draft])
+    return made
+
+
+def without_end(pair):
+    """Prompts and noise are the test's; the end of a text would make it short."""
+    pair.eos_ids = frozenset()
+    return pair
+
+
+@pytest.mark.parametrize("kind", PAIRS, ids=" <- ".join)
+def test_ersd_writes_the_text_of_plain_decoding(pairs, kind):
+    """600 tokens of each of twelve pairs in float32, after texts, and after random and broken tokens."""
+    pair, chance = without_end(pairs[kind]), random.Random(1)
+    prompts = [pair.encode(prompt) for prompt in PROMPTS]
+    prompts.append([chance.randrange(pair.vocab_size) for _ in range(40)])
+    trees = [sequence(4), specinfer(8), Topology([(0,), (1,), (0, 0), (1, 0), (0, 0, 0)])]
+    for seed, prompt in enumerate(prompts):
+        settings = {"max_new_tokens": 100, "seed": seed}
+        plain = specdec.generate(pair, prompt, method="ar", **settings)
+        drafted = specdec.generate(pair, prompt, method="ersd", topology=trees[seed % 3], **settings)
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.text == plain.text
+        shared = set(pair.draft.shared_ids.tolist())
+        nodes = [node for round in drafted.rounds for node in round.nodes]
+        assert nodes
+        assert {node.token_id for node in nodes} <= shared
+
+
+OURS = [*"abcde", "ab", "ba", "cd", "de", "ea"]
+THEIRS = [*"edbac", "ab", "bc", "cd", "cb", "dd"]
+
+
+def letters_tokenizer(pieces):
+    """A tokenizer of these pieces, without anything that splits words."""
+    merges = [(piece[:-1], piece[-1]) for piece in pieces if len(piece) > 1]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({p: i for i, p in enumerate(pieces)}, merges))
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def letters_pair(draft=None):
+    """Ten tokens each, seven of them shared; the draft gives the other three a part of its probability."""
+    ours = letters_tokenizer(OURS)
+    theirs = letters_tokenizer(THEIRS)
+    target = MarkovModel(random_table(10, 1, seed=1, concentration=2.0), "target")
+    draft = draft or MarkovModel(random_table(10, 1, seed=2), "draft")
+    return specdec.ModelPair(target, draft, ours, theirs)
+
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+
+
+def first_tokens(pair, method, topology, seed, verifier=None):
+    settings = specdec.stream(pair, [0], method=method, topology=topology, max_new_tokens=4, seed=seed)
+    engine = Engine(pair, settings.settings, topology, (0,), seed, verifier)
+    ids = [token.id for round in engine.rounds() for token in round.tokens]
+    return tuple(ids[:2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", [sequence(2), batch(3), TREE], ids=str)
+@pytest.mark.parametrize("method", ["ersd", "gsd", *OTHER_RULES])
+def test_every_rule_keeps_the_targets_distribution(method, topology):
+    """χ² over the first two of ten tokens, 700 texts; false alarm 1e-6 each."""
+    pair = letters_pair()
+    assert len(pair.draft.shared_ids) == 7
+    runs = [first_tokens(pair, method, topology, seed) for seed in range(700)]
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("method", ["gsd", "specinfer"])
+def test_without_renormalising_q_the_distribution_is_another(method):
+    """The control: verification is told q as the draft has it over all of its own tokens."""
+    pair = letters_pair()
+
+    def unnormalised(drafted, log_p, noise):
+        log_q = [None if row is None else row + math.log(0.5) for row in drafted.log_q]
+        return METHODS[method].verify(drafted._replace(log_q=log_q), log_p, noise)
+
+    runs = [first_tokens(pair, method, batch(3), seed, unnormalised) for seed in range(700)]
+    assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) < FALSE_ALARM
+
+
+def test_q_is_the_drafts_distribution_on_shared_strings_renormalised():
+    pair = letters_pair()
+    session = pair.draft.session()
+    session.prefill(pair.encode("ac"))
+    logits = session.forward(torch.tensor(pair.encode("b")), [-1])[0]
+    # the draft reads "acb" as "a" and "cb"
+    after = pair.draft.draft.log_table.exp()[THEIRS.index("cb")]
+    shared = {token: float(after[THEIRS.index(token)]) for token in OURS if token in THEIRS}
+    assert set(shared) == {*"abcde", "ab", "cd"}
+    expected = [shared.get(token, 0.0) / sum(shared.values()) for token in OURS]
+    torch.testing.assert_close(logits.softmax(-1), torch.tensor(expected, dtype=logits.dtype))
+
+
+def bytes_tokenizer(order, seed):
+    """Every byte a token, at another id in each order: only one tokenization of a text exists."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    random.Random(seed).shuffle(alphabet)
+    vocabulary = {token: i for i, token in enumerate(alphabet if order else sorted(alphabet))}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+@pytest.mark.parametrize("method", ["ersd", "gsd"])
+@pytest.mark.parametrize("capability", ["tree", "sequence"])
+def test_the_target_under_other_ids_is_always_accepted(method, capability):
+    """Its q is p at every node, so contexts, caches and matched ids are right in every round."""
+    ours, theirs = bytes_tokenizer(False, 0), bytes_tokenizer(True, 1)
+    letters = [ours.get_vocab()[each] for each in "abcdefghij.,ĠĊ"]
+    table = torch.zeros(256, 256, dtype=torch.float64)
+    table[:, letters] = random_table(256, 1, seed=3)[:, : len(letters)]
+    table /= table.sum(-1, keepdim=True)
+    to_ours = [ours.get_vocab()[token] for token, _ in sorted(theirs.get_vocab().items(), key=lambda x: x[1])]
+    draft = MarkovModel(table[to_ours][:, to_ours], "same")
+    draft.capability = capability
+    pair = specdec.ModelPair(MarkovModel(table, "target"), draft, ours, theirs)
+    topology = sequence(4) if capability == "sequence" else specinfer(8)
+    g = specdec.generate(pair, "ab c", method=method, topology=topology, max_new_tokens=300, seed=4)
+    assert all(round.tokens[-1].kind == "bonus" for round in g.rounds[:-1])
+
+
+def test_a_long_text_is_remembered_as_far_as_the_drafts_context_reaches(kinds):
+    """Texts longer than the draft's context, in one piece or several, alone or in a batch."""
+    draft = MarkovModel(random_table(len(kinds["byte-level"]), 1, seed=1), context_length=20)
+    target = MarkovModel(random_table(len(kinds["metaspace"]), 1, seed=2))
+    pair = without_end(specdec.ModelPair(target, draft, kinds["metaspace"], kinds["byte-level"]))
+    prompts = ["the cat and the dog sat on the mat " * n for n in (1, 9, 30)]
+    settings = {"method": "gsd", "topology": TREE, "max_new_tokens": 90}
+    alone = [specdec.generate(pair, prompt, seed=n, **settings) for n, prompt in enumerate(prompts)]
+    together = generate_many(pair, prompts, seeds=[0, 1, 2], **settings)
+    assert [g.token_ids for g in alone] == [g.token_ids for g in together]
+    session = pair.draft.session()
+    session.prefill(pair.encode(prompts[2]))
+    assert session.length == len(pair.encode(prompts[2]))
+    assert session._session.length <= 20
+
+
+def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
+    chance = random.Random(0)
+    text = "Once upon a time,\n\nthe café: 日本語の本を読む。🙂 didn't — " * 3 + "x" * 200 + " end"
+    for target, draft in itertools.permutations(kinds, 2):
+        strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
+        reader = Retokenizer(*strings, kinds[target], kinds[draft])
+        ids = kinds[target](text)["input_ids"]
+        ids += [chance.randrange(len(kinds[target])) for _ in range(60)]
+        whole, pieces = reader.after(reader.start, ids), reader.start
+        while ids:
+            count = chance.randrange(1, 9)
+            pieces, ids = reader.after(pieces, ids[:count]), ids[count:]
+        assert pieces == whole
+
+
+@pytest.mark.parametrize("draft", ["byte-level", "metaspace", "byte fallback", "wordpiece", PYTHON])
+def test_a_text_becomes_the_drafts_own_tokenization(kinds, draft):
+    text, target = "Once upon a time, the cat's friends didn't like 12 pears.", "byte-level"
+    if draft == target:
+        target = "byte fallback"
+    reader = Retokenizer(Strings.of(kinds[target]), Strings.of(kinds[draft]), kinds[target], kinds[draft])
+    context = reader.after(reader.start, kinds[target](text, add_special_tokens=False)["input_ids"])
+    assert list(reader.ids(context)) == kinds[draft](text, add_special_tokens=False)["input_ids"]
+
+
+def test_special_added_and_padded_tokens_are_matched_by_what_they_are(kinds):
+    ours = trained_tokenizer("byte-level", end="<|im_end|>")
+    theirs = trained_tokenizer("byte fallback", end="</s>")
+    for tokenizer, added in ((ours, ["<user>", "<only ours>"]), (theirs, ["<only theirs>", "<user>"])):
+        tokenizer.add_tokens(["New York"])
+        tokenizer.add_special_tokens({"additional_special_tokens": added})
+    target, draft = Strings.of(ours), Strings.of(theirs)
+    pairs = dict(zip(*shared_ids(target, draft, 10_000, 10_000), strict=True))
+    a, b = ours.get_vocab(), theirs.get_vocab()
+    for token, other in (("<|im_end|>", "</s>"), ("<user>", "<user>"), ("New York", "New York")):
+        assert pairs[a[token]] == b[other]
+    for token in ("<unk>", "<pad>", "<only ours>"):
+        assert a[token] not in pairs
+    assert pairs[a["Ã"]] == b["<0xC3>"]
+    assert pairs[a["."]] == b["."]  # the ordinary token, and not the byte token of the same string
+    assert pairs[a["Ġthe"]] == b["▁the"]
+    assert len(set(pairs.values())) == len(pairs)
+    few = dict(zip(*shared_ids(target, draft, 300, 290), strict=True))
+    assert few
+    assert max(few) < 300
+    assert max(few.values()) < 290
+
+
+def test_a_case_that_the_draft_lacks_is_never_proposed(kinds):
+    target, draft = Strings.of(kinds["byte-level"]), Strings.of(kinds["wordpiece, lower case"])
+    ids, _ = shared_ids(target, draft, 10_000, 10_000)
+    strings = [target.by_id[each] for each in ids if target.by_id[each]]
+    assert b" the" in strings
+    assert all(string == string.lower() for string in strings)
+
+
+def test_what_can_not_draft_is_named(kinds):
+    model = MarkovModel(random_table(10, 0, 0))
+    with pytest.raises(ValueError, match="share no token"):
+        specdec.ModelPair(model, model, letters_tokenizer("abc"), letters_tokenizer("xyz"))
+    with pytest.raises(ValueError, match="give both"):
+        specdec.ModelPair(model, model, None, letters_tokenizer("xyz"))
+    with pytest.raises(ValueError, match="no tokenizer"):
+        specdec.ModelPair(model, model, letters_tokenizer("abc"), "xyz")
+
+
+def test_a_pair_can_be_pickled(kinds):
+    pair = letters_pair()
+    again = pickle.loads(pickle.dumps(pair))
+    assert isinstance(again.draft, OtherTokenizerModel)
+    texts = [specdec.generate(each, "abc", max_new_tokens=20, seed=1).text for each in (pair, again)]
+    assert texts[0] == texts[1]
