@@ -88,10 +88,19 @@ def test_without_an_autoregressive_column_it_is_measured_all_the_same(open_compa
 
 
 def test_stop_ends_it_and_mistakes_are_explained(compare):
-    run(compare, until="running", length=400)
-    compare.wait_for_function("document.querySelectorAll('#compare .tokens .token').length > 3")
-    compare.locator("#compare .stop").click()
-    reached(compare, "stopped")
+    compare.evaluate(  # from within, because a busy machine carries a click there too late
+        """() => {
+          const stop = document.querySelector("#compare .stop");
+          const watch = new MutationObserver(() => {
+            const some = document.querySelectorAll("#compare .tokens .token").length > 3;
+            if (stop.disabled || !some || window.specdec.compare.state.phase !== "running") return;
+            watch.disconnect();
+            stop.click();
+          });
+          watch.observe(document.querySelector("#compare"), { childList: true, subtree: true });
+        }"""
+    )
+    run(compare, until="stopped", length=400)
     says(compare, 3, "Did not begin")
     run(compare, until="error", temperature=-1)
     compare.locator("#compare .run-error", has_text="temperature = -1").wait_for()
