@@ -18,6 +18,11 @@ export class Refused extends Error {
   }
 }
 
+export const LOST = "The connection to the server is lost; it is tried again.";
+
+// The reason why an action failed, in words. An error that is no refusal is the browser's: no server answered.
+export const reason = (error) => (error instanceof Refused ? error.message : LOST);
+
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 async function read(answer) {

@@ -2,13 +2,11 @@
 
 import * as lessons from "../lessons/panel.js";
 import { make, setText } from "../shared/view.js";
-import { forget, post, recall, remember, spelled, watch } from "./connection.js";
+import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawHistogram } from "./histogram.js";
 import { mountDraft } from "./lecturer_draft.js";
 import { mountJoin } from "./lecturer_join.js";
 import { KEPT } from "./teaching.js";
-
-const LOST = "The connection to the server is lost; it is tried again. The room stays.";
 
 let who = null; // { room, token }
 let state = null; // the latest state of the room
@@ -36,7 +34,7 @@ async function open() {
     lead({ room, token });
     stepped();
   } catch (error) {
-    tell(error.message);
+    tell(reason(error));
   }
 }
 
@@ -88,7 +86,7 @@ export function send(name, body = {}) {
       if (found?.version !== undefined) seen(found);
     } catch (error) {
       if (error.isGone) left(error.message);
-      else tell(error.message || LOST);
+      else tell(reason(error));
     }
   };
   unsent += 1;
@@ -147,11 +145,16 @@ function inLesson(join) {
   const again = Object.assign(make("button", "again", "Ask again"), { type: "button" });
   again.addEventListener("click", () => send("again"));
   section.append(answered, figure, button, again);
+  const trouble = Object.assign(make("p", "error-box trouble"), { hidden: true });
+  trouble.setAttribute("role", "alert");
   bar.querySelector(".body .outcome").before(section);
+  bar.querySelector(".body").prepend(trouble);
 
   return () => {
     const place = lessons.place();
     const isHere = Boolean(who && place && state?.place && key(state.place) === key(place));
+    setText(trouble, message ?? "");
+    trouble.hidden = !message;
     chip.hidden = !who;
     if (who) setText(chip, `Class ${spelled(who.room)} · ${state?.here ?? 0} here`);
     section.hidden = !isHere || !state.question;

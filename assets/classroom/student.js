@@ -2,12 +2,11 @@
 
 import { ask, feedback, isRight, said } from "../lessons/question.js";
 import { make, setText } from "../shared/view.js";
-import { forget, post, recall, remember, spelled, watch } from "./connection.js";
+import { forget, LOST, post, reason, recall, remember, spelled, watch } from "./connection.js";
 import { drawProposals, drawScores, drawText } from "./draft.js";
 import { drawHistogram } from "./histogram.js";
 
 const KEPT = "specdec.class.student";
-const LOST = "The connection to the server is lost. It is tried again; your answers are safe.";
 const find = (selector) => document.querySelector(selector);
 /** @type {(selector: string) => HTMLInputElement} */
 const field = (selector) => document.querySelector(selector);
@@ -32,7 +31,7 @@ async function join(code) {
   try {
     enter(await post("join", { room: code }));
   } catch (error) {
-    leave(error.message);
+    leave(reason(error));
   }
 }
 
@@ -184,7 +183,7 @@ async function submit(button, name, body) {
   } catch (error) {
     if (error.isGone) return leave(error.message);
     if (keyOf(state) !== asked) return;
-    tell(error.message || LOST);
+    tell(reason(error));
     button.disabled = false;
     if (error.status === 409) follow(); // an answer of another tab may be there
   }

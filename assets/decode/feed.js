@@ -48,9 +48,7 @@ function reason() {
 // A finished run that is not shown at its last round says so.
 function resting() {
   const { round } = state.selected;
-  return state.follow && round < state.rounds.length - 1
-    ? ` Shown: round ${round + 1}.`
-    : "";
+  return state.follow && round < state.rounds.length - 1 ? ` Shown: round ${round + 1}.` : "";
 }
 
 // Plays a visitor's own run from its first round as soon as that round has arrived.

@@ -5,6 +5,7 @@
 import { RECORD } from "./record.js";
 
 export const MOST_BYTES = 5_000_000;
+const MOST_CHARACTERS = 200_000; // of one text; a browser needs half a minute to lay out a million short lines
 
 class Mistake extends Error {}
 
@@ -21,7 +22,7 @@ function must(holds, where, value, wanted) {
 function wanted({ wanted: words, type, enum: names, minimum, maximum }) {
   if (words) return words;
   if (names) return `one of ${names.join(", ")}`;
-  if (type === "string") return "a text";
+  if (type === "string") return `a text of at most ${MOST_CHARACTERS} characters`;
   if (type === "boolean") return "true or false";
   if (type === "array") return "a list";
   const range = maximum === undefined ? `of at least ${minimum}` : `from ${minimum} to ${maximum}`;
@@ -30,7 +31,8 @@ function wanted({ wanted: words, type, enum: names, minimum, maximum }) {
 
 function fits(value, { type, enum: names, minimum = -Infinity, maximum = Infinity }) {
   if (names) return names.includes(value);
-  if (type === "string" || type === "boolean") return typeof value === type;
+  if (type === "string") return typeof value === type && value.length <= MOST_CHARACTERS;
+  if (type === "boolean") return typeof value === type;
   if (type === "array") return Array.isArray(value);
   const number = type === "integer" ? Number.isInteger(value) : Number.isFinite(value);
   return number && minimum <= value && value <= maximum;

@@ -233,6 +233,27 @@ def test_a_lecturers_old_address_does_not_lead_the_class_elsewhere(lecturer, som
     led_to(student, 3)
 
 
+def test_a_lost_connection_and_a_closed_room_are_said_within_the_lesson(lecturer, someone, url):
+    student = someone(f"{url}/class?room={code_of(lecturer)}")
+    closed(lecturer)
+    lecturer.locator(".lesson .next").click()
+    led_to(student, 2)
+    for page in (lecturer, student):
+        page.context.set_offline(True)
+    lecturer.locator(".lesson .next").click()
+    expect(lecturer.locator("#lesson .trouble")).to_contain_text("connection to the server is lost")
+    student.locator(".number input").fill(str(GUESS))
+    student.get_by_role("button", name="Send").click()
+    expect(student.locator(".message")).to_contain_text("connection to the server is lost")
+    for page in (lecturer, student):
+        page.context.set_offline(False)
+    expect(lecturer.locator("#lesson .trouble")).to_be_hidden()
+    who = lecturer.evaluate("JSON.parse(localStorage.getItem('specdec.class.lecturer'))")
+    headers = {"x-class-token": who["token"]}
+    assert lecturer.request.post(f"{url}/class/close", data={"room": who["room"]}, headers=headers).ok
+    expect(lecturer.locator("#lesson .trouble")).to_contain_text("closed")
+
+
 def test_two_windows_of_a_lecturer_are_at_one_step(lecturer, url):
     student_link = f"{url}/class?room={code_of(lecturer)}"
     closed(lecturer)

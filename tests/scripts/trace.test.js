@@ -60,6 +60,8 @@ test("whatever is broken or missing in a file, the message names its place", () 
 test("what no JSON reader takes, and what is too large, is said in words", () => {
   assert.throws(() => parse("{"), /not JSON/);
   assert.throws(() => parse("[]"), /the file is \[\]; it should be an object/);
+  const long = { ...JSON.parse(texts["parting-gsd.json"]), prompt: "x".repeat(200_001) };
+  assert.throws(() => parse(JSON.stringify(long)), /prompt is "x+…; it should be a text of at most 200000/);
   assert.throws(() => checkSize(6_000_000, 5_000_000), /the file has 6 MB; at most 5 MB/);
 });
 
