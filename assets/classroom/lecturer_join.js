@@ -34,7 +34,7 @@ export function mountJoin(dialog, server, present) {
 
   async function codeOf(wanted) {
     const found = await server.qr({ link: linkOf(wanted).href });
-    if (!found.error && wanted === room) drawCode(find(".qr"), found);
+    if (found && !found.error && wanted === room) drawCode(find(".qr"), found);
   }
 
   return {

@@ -47,7 +47,7 @@ export class Asker {
     if (this.asking) await this.asking.catch(() => {});
     if (number !== this.number) return;
     this.asking = question();
-    const answer = await this.asking.catch(() => ({ error: UNANSWERED }));
+    const answer = (await this.asking.catch(() => null)) ?? { error: UNANSWERED }; // Gradio answers nothing offline
     if (number !== this.number) return;
     this.busy?.setAttribute("aria-busy", "false");
     this.tell(answer.error ?? "");

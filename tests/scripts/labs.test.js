@@ -4,6 +4,7 @@ import { excess, exponentials, first, fromStep, residual, START_SEED, withEntry 
 import { draftsSentence, fillDrafts } from "../../assets/race_lab/several.js";
 import { resolved } from "../../assets/shared/colours.js";
 import { ticks } from "../../assets/shared/drawing.js";
+import { Asker } from "../../assets/shared/lab_view.js";
 import { layout, nodesOf, thinned } from "../../assets/tree_lab/growth.js";
 import { runs } from "./recorded.js";
 
@@ -203,4 +204,15 @@ test("rules with several drafts are drawn and told beside the optimum of their k
     draftsSentence(drafts),
     "With 3 drafts: ERSD 62.0% and GSD 52.0%, of at most 82.0% without replacement; SpecTr 32.0% and SpecInfer 42.0%, of at most 72.0% with independent draws.",
   );
+});
+
+test("a question to which Gradio gives no answer, because the server is gone, is told", async () => {
+  globalThis.Text ??= class {};
+  const box = { hidden: true, textContent: "", childNodes: [] };
+  await new Asker(box).ask(
+    async () => undefined,
+    () => assert.fail("used"),
+  );
+  assert.match(box.textContent, /did not answer/);
+  assert.equal(box.hidden, false);
 });
