@@ -234,7 +234,7 @@ def over_ids_of(target: Model, draft: Model, tokenizer: Any | None, draft_tokeni
         _check_tokenizer(each)
     if tokenizer is None:
         raise ValueError("draft_tokenizer is given, but not tokenizer, the target's own: give both")
-    if tokenizer.get_vocab() == draft_tokenizer.get_vocab():
+    if len(tokenizer) == len(draft_tokenizer) and tokenizer.get_vocab() == draft_tokenizer.get_vocab():
         return draft
     from specdec.models.other_tokenizer import OtherTokenizerModel
 

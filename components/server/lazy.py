@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import specdec
+from specdec.decoding import reach
 from specdec.pair import Pair
 
 SMALL = 20_000_000
@@ -24,10 +25,13 @@ def load(target: str | None, draft: str | None, **options: Any) -> Pair:
 
     Its check computes thousands of small products, and two threads would wait for each other at each one. On
     a busy machine each such wait takes a time slice of the system: the first run after the start took a
-    minute.
+    minute. For a draft with another tokenizer, it also measures what this draft can reach, which the panel of
+    models says.
     """
     torch.set_num_threads(1 if target == "stories" else _ALL_THREADS)
-    return specdec.load_pair(target, draft, **options)
+    pair = specdec.load_pair(target, draft, **options)
+    reach.measured(pair)
+    return pair
 
 
 class LazyPair:

@@ -131,7 +131,7 @@ def measuring(
     """
     drafting_models(pair, settings)
     settings = settings._replace(method=measured_as(settings.method))
-    prompts = _fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
+    prompts = fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling)
     decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0
     while (measurement := pair.measurements.get(key)) is None:  # another run may measure it meanwhile
@@ -143,7 +143,7 @@ def measuring(
     return measurement
 
 
-def _fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
+def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
     """Fixed texts, as messages to a chat model; fixed tokens where there is no tokenizer."""
     if pair.tokenizer is None:
         seeds = (derived_seed(_TRIAL_SEED, number) for number in range(len(_TRIAL_TEXTS)))

@@ -19,6 +19,7 @@ from typing import Any
 
 from specdec.checks import among, whole
 from specdec.commands import Parser, columns
+from specdec.decoding import reach
 from specdec.decoding.run import stream
 from specdec.methods import METHODS
 from specdec.pair import ModelPair
@@ -76,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--dtype", default="auto")
     result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
     result.add_argument("--compare", action="store_true", help="all methods in columns of numbers")
+    result.add_argument("--explain", action="store_true", help="say first what the draft can propose")
     result.add_argument("--json", action="store_true", help="the record and the numbers as one line of JSON")
     return result
 
@@ -91,6 +93,8 @@ def decode(options: argparse.Namespace) -> None:
     text = _prompt(options.prompt)
     pair = _loaded(options)
     prompt = pair.chat_prompt(text) if options.chat else text
+    if options.explain:
+        _explain(pair)
     settings = _settings(options)
     if options.method != "ar" or options.compare:
         with Waiting("measuring acceptance"):
@@ -103,6 +107,15 @@ def _loaded(options: argparse.Namespace) -> ModelPair:
     with Waiting("loading transformers"):  # which takes seconds
         from specdec.loading import load_with_progress
     return load_with_progress(options, target=options.target or options.pair)
+
+
+def _explain(pair: ModelPair) -> None:
+    """Print the models, and what a draft with another tokenizer can propose."""
+    with Waiting("measuring what the draft can propose"):
+        reach.measured(pair)
+    for role, model in (("target", pair.target), ("draft", pair.draft)):
+        note = getattr(model, "note", "")
+        print(f"{role}: {'none' if model is None else model.name}{note and '. '}{note}", file=sys.stderr)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
+from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
 from specdec.exactness.losslessness import joint_distribution
@@ -290,3 +291,20 @@ def test_a_pair_can_be_pickled(kinds):
     assert isinstance(again.draft, OtherTokenizerModel)
     texts = [specdec.generate(each, "abc", max_new_tokens=20, seed=1).text for each in (pair, again)]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays):
+    pair = letters_pair()
+    assert reach.measured(specdec.ModelPair(pair.target, pair.target)) is None
+    shared = [OURS.index(token) for token in OURS if token in THEIRS]
+    p = torch.full((10,), 0.1 if pays else 0.3, dtype=torch.float64)
+    p[shared] = 0.1 if pays else 0.1 / 7
+    pair = specdec.ModelPair(
+        MarkovModel(p), pair.draft.draft, letters_tokenizer(OURS), letters_tokenizer(THEIRS)
+    )
+    assert "7 of the target's tokens." in pair.draft.note
+    # all prompts must be texts of these letters
+    pair.chat_prompt = lambda text: [len(text) % 10]
+    assert reach.measured(pair) == pytest.approx(0.7 if pays else 0.1)
+    assert ("70%" if pays else "too little for this draft to pay") in pair.draft.note

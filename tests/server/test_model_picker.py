@@ -4,6 +4,7 @@ import asyncio
 import gc
 import inspect
 import json
+import re
 import threading
 import time
 import weakref
@@ -150,10 +151,19 @@ def test_the_pair_before_is_freed_and_a_run_ends_with_what_it_began(root):
     assert target() is None
 
 
+def test_a_draft_with_another_tokenizer_is_loaded_and_its_reach_is_said(root, embedded):
+    pair = shared(embedded)
+    state = loaded(own(root, "llama-target", "other"), pair)
+    assert state["status"] == "ready"
+    assert re.search(r"another tokenizer.* \d+% of its probability", state["models"][1]["note"])
+    settings = {"max_new_tokens": 30, "seed": 1}
+    texts = [specdec.generate(pair.load(), "the", method=m, **settings).text for m in ("ar", "ersd")]
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.parametrize(
     ("target", "draft", "message"),
     [
-        ("llama-target", "other", "different tokenizers"),
         ("nothing-there", "llama-draft", "not a local folder"),
         ("", "llama-draft", "target is empty"),
         ("llama-target", "", "draft is empty"),
@@ -542,7 +552,7 @@ def test_the_panel_tells_about_each_known_pair():
             assert known.target.hub_id in about
             assert known.target.licence in about
             assert about.count("GB") >= 4 or known.shipped
-    assert "vocabulary" in models_panel._about(OWN, "cpu")
+    assert "tokenizer" in models_panel._about(OWN, "cpu")
     for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
         with pytest.raises(gr.Error, match=r"(pair|device) = .* is none of"):
             models_panel._about(pair, device)

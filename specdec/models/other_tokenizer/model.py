@@ -19,6 +19,9 @@ from specdec.models.base import Capability, Model, Session
 from specdec.models.other_tokenizer.contexts import Context, Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
 
+WORTHWHILE = 0.2
+"""A draft that reaches less of the target's probability does not pay."""
+
 
 class OtherTokenizerModel:
     """A `Model` over the target's ids, on a draft model whose tokenizer is another one.
@@ -26,10 +29,12 @@ class OtherTokenizerModel:
     draft: the model over its own ids. vocab_size: the number of ids that the target scores.
     shared_ids: the target's ids that it can propose, int64 [n]. It has no longest text: it forgets the
     beginning of a text that is longer than the draft's context. Other attributes are the draft's.
-    ValueError where the tokenizers share no token.
+    reach: the target's mean probability on the shared tokens, where `decoding.reach` has measured it; no
+    method accepts this draft's tokens more often. ValueError where the tokenizers share no token.
     """
 
     context_length = sys.maxsize
+    reach: float | None = None
 
     def __init__(self, draft: Model, target_tokenizer: Any, draft_tokenizer: Any, vocab_size: int):
         self.draft, self.tokenizer, self.vocab_size = draft, draft_tokenizer, vocab_size
@@ -46,6 +51,16 @@ class OtherTokenizerModel:
         if name == "draft" or name.startswith("__"):  # of an object that is being copied or pickled
             raise AttributeError(name)
         return getattr(self.draft, name)
+
+    @property
+    def note(self) -> str:
+        """A sentence or several for the user: the tokens that it can propose, and the draft's own note."""
+        known = f"It has another tokenizer, and can propose {len(self.shared_ids):,} of the target's tokens"
+        if self.reach is not None:
+            known += f", to which the target gives {self.reach:.0%} of its probability"
+            if self.reach < WORTHWHILE:
+                known += ". That is too little for this draft to pay: plain decoding is faster"
+        return f"{known}. {getattr(self.draft, 'note', '')}".strip()
 
     def to(self, device: str | torch.device) -> OtherTokenizerModel:
         """Moves the draft to another device, as `HFModel.to`."""

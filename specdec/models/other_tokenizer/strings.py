@@ -49,7 +49,8 @@ class Strings(NamedTuple):
         special_ids = {token_id for token_id, entry in entries.items() if entry.special}
         special_ids.update(tokenizer.all_special_ids)
         special = {token: token_id for token, token_id in vocabulary.items() if token_id in special_ids}
-        plain = sorted(vocabulary.keys() - special.keys() - added.keys(), key=lambda t: t[:3] != "<0x")
+        plain = [token for token in vocabulary if token not in special and token not in added]
+        plain = [token for token in plain if token[:3] == "<0x"] + [t for t in plain if t[:3] != "<0x"]
         strings = dict(zip(plain, _strings(tokenizer, plain, vocabulary), strict=True))
         strings |= {token: token.encode(errors="replace") for token in added if token not in special}
         ids = {string: vocabulary[token] for token, string in strings.items() if string}

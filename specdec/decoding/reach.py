@@ -1,0 +1,50 @@
+"""What a draft with another tokenizer can reach: the target's probability on the tokens that both have.
+
+The probability that a drafted token is accepted is at most this one, whatever the method and the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from specdec.decoding.auto import fixed_prompts
+from specdec.decoding.engine import Engine, RunSettings
+from specdec.methods import METHODS, Drafted, Verdict
+from specdec.models.other_tokenizer import OtherTokenizerModel
+from specdec.probs import Sampling
+from specdec.race import PositionNoise
+from specdec.topology import Topology
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+_TOKENS = 16
+"""Tokens of the text after each prompt at which it is measured."""
+
+
+def measured(pair: ModelPair) -> float | None:
+    """The target's mean probability on shared tokens at temperature 1; None for a draft of its tokenizer.
+
+    It is measured once, at the tokens that the target writes after a few fixed prompts, and remembered as the
+    draft's `reach`.
+    """
+    draft = pair.draft
+    if not isinstance(draft, OtherTokenizerModel):
+        return None
+    if draft.reach is None:
+        probabilities: list[float] = []
+        shared_ids = draft.shared_ids.to(pair.target.device)
+
+        def recorded(drafted: Drafted, log_p: Sequence[Tensor], noise: PositionNoise) -> Verdict:
+            probabilities.append(float(log_p[0][shared_ids].exp().sum()))
+            return METHODS["ar"].verify(drafted, log_p, noise)
+
+        settings = RunSettings("ar", _TOKENS, Sampling(), None, False)
+        for seed, prompt in enumerate(fixed_prompts(pair)):
+            for _ in Engine(pair, settings, Topology([]), prompt, seed, recorded).rounds():
+                pass
+        draft.reach = sum(probabilities) / len(probabilities)
+    return draft.reach
