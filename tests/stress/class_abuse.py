@@ -21,7 +21,7 @@ from components.classroom import web
 from components.classroom.rooms import ALPHABET, LENGTH
 from components.guard import limits
 from tests.stress.classroom import STEPS, taught
-from tests.stress.students import Line
+from tests.stress.students import Line, joined
 from tests.stress.visitors import RESULTS, Site, client, serving, write
 
 SECONDS = 12.0
@@ -33,7 +33,7 @@ STUDENTS = 30
 
 
 class Class(NamedTuple):
-    """The class: server, the address that all come from, code, a student's token."""
+    """The class: server, the address that all come from, code, the abuser's token."""
 
     address: str
     source: str
@@ -151,10 +151,9 @@ async def tried(address: str, server: psutil.Process) -> dict[str, Any]:
     for number, flood in enumerate(FLOODS, start=1):
         source, got = f"127.0.7.{number}", {}
 
-        async def beside(
-            room: str, token: str, flood: Any = flood, source: str = source, got: Got = got
-        ) -> None:
-            at = Class(address, source, room, token)
+        async def beside(room: str, _: str, flood: Any = flood, source: str = source, got: Got = got) -> None:
+            [abuser] = await joined(address, room, 1, source)  # pays for the flood, as one of the class
+            at = Class(address, source, room, abuser.looks.token)
             got["got"] = await flood(at)
             got["who_comes_then"] = await _late(at)
 
