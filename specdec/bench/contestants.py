@@ -17,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdec.decoding.run import generate
-from specdec.exactness.audit.engines import draft_exactly
+from specdec.exactness.audit.engines import assisting, draft_exactly
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.topology import Topology
@@ -155,7 +155,7 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
 def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' assisted generation with k drafted tokens in every round."""
     draft: Any = cast(Any, pair.drafting).module
-    run = theirs(pair, sampling, assistant_model=draft)
+    run = theirs(pair, sampling, **assisting(pair))
 
     def with_k(job: Workload) -> Sample:
         draft_exactly(draft, k)  # here, since all k share one draft

@@ -17,6 +17,7 @@ import specdec
 from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
+from specdec.exactness.audit import engines
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
@@ -308,3 +309,11 @@ def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays
     pair.chat_prompt = lambda text: [len(text) % 10]
     assert reach.measured(pair) == pytest.approx(0.7 if pays else 0.1)
     assert ("70%" if pays else "too little for this draft to pay") in pair.draft.note
+
+
+def test_transformers_assisted_generation_takes_the_same_pair(pairs):
+    """The competitor of bench and audit; its greedy text is the target's."""
+    pair = without_end(pairs["byte-level", "byte fallback"])
+    prompt = pair.encode("Once upon a time")
+    text = engines.assisted(pair, k=3)(prompt, 0, 12, 0.0, 0, 1.0)
+    assert text == specdec.generate(pair, prompt, method="ar", temperature=0, max_new_tokens=12).token_ids

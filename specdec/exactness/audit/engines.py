@@ -19,6 +19,7 @@ from specdec.decoding.run import generate
 from specdec.exactness.audit.run import Sample
 from specdec.methods import METHODS
 from specdec.models.openvino import Pipeline, convert_pair
+from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.topology import batch, sequence
 
 if TYPE_CHECKING:
@@ -65,7 +66,16 @@ def assisted(pair: ModelPair, k: int = 3) -> Sample:
     if draft is None:
         raise ValueError("assisted generation needs a draft of transformers, and this pair has none")
     draft_exactly(draft, k)
-    return transformers(pair, assistant_model=draft)
+    return transformers(pair, **assisting(pair))
+
+
+def assisting(pair: ModelPair) -> dict[str, Any]:
+    """transformers' arguments for the pair's draft: with both tokenizers where the draft has another one."""
+    draft: Any = pair.drafting
+    arguments = {"assistant_model": draft.module}
+    if isinstance(draft, OtherTokenizerModel):
+        arguments |= {"tokenizer": pair.tokenizer, "assistant_tokenizer": draft.tokenizer}
+    return arguments
 
 
 def draft_exactly(draft: Any, k: int) -> None:
