@@ -21,6 +21,7 @@ from specdec.exactness.audit import engines
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel
+from specdec.models.openvino.conversion import convert_pair
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
@@ -276,10 +277,12 @@ def test_a_case_that_the_draft_lacks_is_never_proposed(kinds):
     assert all(string == string.lower() for string in strings)
 
 
-def test_what_can_not_draft_is_named(kinds):
+def test_what_can_not_draft_is_named(tmp_path):
     model = MarkovModel(random_table(10, 0, 0))
     with pytest.raises(ValueError, match="share no token"):
         specdec.ModelPair(model, model, letters_tokenizer("abc"), letters_tokenizer("xyz"))
+    with pytest.raises(ValueError, match="OpenVINO needs the same"):
+        convert_pair(letters_pair(), tmp_path)
     with pytest.raises(ValueError, match="give both"):
         specdec.ModelPair(model, model, None, letters_tokenizer("xyz"))
     with pytest.raises(ValueError, match="no tokenizer"):

@@ -17,6 +17,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from specdec.models.other_tokenizer import OtherTokenizerModel
+
 INPUTS = ("input_ids", "attention_mask", "position_ids")
 
 
@@ -84,7 +86,12 @@ def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None 
 
 
 def convert_pair(pair: Any, folder: Path) -> list[str]:
-    """Write target and, where there is one, draft of a pair below this folder; returns their folders."""
+    """Write target and, where there is one, draft of a pair below this folder; returns their folders.
+
+    ValueError if the draft has another tokenizer.
+    """
+    if isinstance(pair.draft, OtherTokenizerModel):
+        raise ValueError(f"{pair.draft.name} has another tokenizer than the target: OpenVINO needs the same")
     roles = ("target", "draft") if pair.draft is not None else ("target",)
     return [str(convert(getattr(pair, role).module, folder / role, pair.tokenizer)) for role in roles]
 
