@@ -61,7 +61,7 @@ function testsSentence(round, step, decision) {
 function raceSentence(round, step, decision) {
   const token = round.tokens[decision.step];
   const arrival = step.leading.find(({ token_id }) => token_id === step.token_id);
-  const first = `${quoted(token.text)} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
+  const first = `${quoted(token.text || arrival?.text || "")} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
   if (step.kind === "bonus") return `${first}; nothing was guessed beyond this path: bonus.`;
   if (step.kind === "correction") return `${first}; nobody had guessed it: correction.`;

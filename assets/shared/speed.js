@@ -78,13 +78,12 @@ export function resultWords(run) {
 
 const rounded = (value) => value.toFixed(1);
 
-// The speed in words: "1.3 times as fast (1.2 to 1.4)".
+// The speed in words: "1.3 times as fast (1.2 to 1.4)", without an interval whose ends are equal in these digits.
 /** @param {{ times: number, low: number, high: number }} found */
 export function speedWords({ times, low, high }) {
-  const interval = `(${rounded(low)} to ${rounded(high)})`;
-  if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1)
-    return `about as fast as plain decoding here ${interval}`;
+  const interval = rounded(low) === rounded(high) ? "" : ` (${rounded(low)} to ${rounded(high)})`;
+  if (Number(rounded(low)) <= 1 && Number(rounded(high)) >= 1) return `about as fast as plain decoding here${interval}`;
   return times < 1
-    ? `slower here: ${rounded(times)} times as fast ${interval}`
-    : `${rounded(times)} times as fast ${interval}`;
+    ? `slower here: ${rounded(times)} times as fast${interval}`
+    : `${rounded(times)} times as fast${interval}`;
 }

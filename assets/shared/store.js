@@ -97,14 +97,15 @@ function selectLatest() {
 }
 
 // Selects the place at which a run comes to rest. A recorded run names its most instructive place. The last rounds of
-// any run may lack room for a whole tree, so other runs rest on the last whole tree, at the last position where both
-// models raced.
+// any run may lack room for a whole tree, and one that ends the text accepts a token that nobody sees. Other runs
+// therefore rest on the last whole tree before the end, at the last position where both models raced.
 function rest() {
   const { recorded, rounds } = state;
   state.veiled = false;
   if (recorded?.round !== undefined) return place(recorded.round, emission(decisionsOf(recorded.round), recorded.step));
-  const most = Math.max(...rounds.map(({ nodes }) => nodes.length));
-  const round = most > 0 ? rounds.findLastIndex(({ nodes }) => nodes.length === most) : rounds.length - 1;
+  const drafted = rounds.map(({ nodes, finish }, i) => (finish === "eos" && i > 0 ? 0 : nodes.length));
+  const most = Math.max(...drafted);
+  const round = most > 0 ? drafted.lastIndexOf(most) : rounds.length - 1;
   const step = rounds[round].steps.findLastIndex(({ winner_q }) => winner_q !== null);
   place(round, emission(decisionsOf(round), Math.max(0, step)));
 }

@@ -55,6 +55,7 @@ test("a speed is told with its interval, after three repeats, and not where they
   assert.equal(speed(timedRun([2, 1], [2, 1])), null);
   const words = (...pairs) => speedWords(speed(timedRun(...pairs)));
   assert.equal(words([2, 1.2], [2, 1.3], [2, 1.4]), "1.3 times as fast (1.2 to 1.4)");
+  assert.equal(words([2, 1.3], [2, 1.3], [2, 1.3]), "1.3 times as fast");
   assert.equal(words([2, 0.8], [2, 0.7], [2, 0.8]), "slower here: 0.8 times as fast (0.7 to 0.8)");
   assert.equal(words([2, 0.999], [2, 1.0], [2, 1.1]), "about as fast as plain decoding here (1.0 to 1.1)");
   assert.equal(speed(timedRun([2, 1], [2, 3], [2, 1.2])).isBusy, true);
