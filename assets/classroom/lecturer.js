@@ -45,7 +45,7 @@ function lead(found) {
   shown.clear();
   remember(KEPT, who);
   lessons.teach({ isShown: (lesson, step) => shown.has(key({ lesson, step })), show: reveal });
-  stop = watch(who, { seen, gone: left, lost: (whether) => tell(whether ? LOST : null) });
+  stop = watch(who, { seen: heard, gone: left, lost: (whether) => tell(whether ? LOST : null) });
   draw();
 }
 
@@ -92,6 +92,12 @@ export function send(name, body = {}) {
   unsent += 1;
   sending = sending.then(act);
   return sending;
+}
+
+// The server answers again. A short loss may have failed an action only, and not the waiting request for news.
+function heard(found) {
+  if (message === LOST) message = null;
+  seen(found);
 }
 
 function seen(found) {

@@ -28,7 +28,7 @@ _SIBLINGS = " It needs siblings: on a sequence nothing changes."
 _SHOWN: dict[str, int] = json.loads(SHOWN.read_text())
 _SHOWS = "With the settings of the start it is caught as often as not after {:,} decodes."
 _NOTHING_TO_BREAK = "Autoregressive decoding drafts nothing, so there is no verifier to break."
-_BREAK = "Adds one mistake to the verification. The check should find it."
+_BREAK = "Adds a mistake for the check to find."
 
 _FAULT = "kept-target"
 _DEFAULT = CheckSettings(fault=_FAULT)
