@@ -1,4 +1,4 @@
-"""Statistics of decoded rounds: acceptance by child index and block efficiency, with their intervals.
+"""Statistics of decoded rounds: acceptance and block efficiency, with their intervals.
 
 Rounds of several runs are counted together. The paper estimates acceptance by index from sequence and batch
 runs: `acceptance_by_index([*sequence_rounds, *batch_rounds])`.
@@ -67,7 +67,7 @@ def acceptance_by_index(rounds: Iterable[Round]) -> list[IndexAcceptance]:
     """Acceptance by child index over all verified nodes, from index 0 to the largest that was offered."""
     offered, accepted = Counter[int](), Counter[int]()
     for round in rounds:
-        for _, taken, children in _verified(round):
+        for _, taken, children in round.verified():
             offered.update(range(children))
             accepted.update(() if taken is None else (taken,))
     return [IndexAcceptance(index, accepted[index], offered[index]) for index in sorted(offered)]
@@ -95,54 +95,12 @@ def index_counts(rounds: Iterable[Round], topology: Topology) -> IndexCounts:
     wanted |= {path: len(topology.children[row]) for row, path in enumerate(topology.paths, start=1)}
     offered, reached, accepted = Counter[int](), Counter[int](), Counter[int]()
     for round in rounds:
-        for parent, taken, children in _verified(round):
+        for parent, taken, children in round.verified():
             offered.update(range(children))
             reached.update(range(wanted[parent] if taken is None else taken + 1))
             accepted.update(() if taken is None else (taken,))
     size = max(reached, default=-1) + 1
     return IndexCounts(*([count[index] for index in range(size)] for count in (offered, reached, accepted)))
-
-
-@dataclass(frozen=True)
-class DepthAcceptance(_Rate):
-    """How often a token was accepted at one depth of the tree.
-
-    depth: 1 for the children of the root. offered: rounds that came so far, all tokens above accepted, and
-    had drafted tokens there. accepted: those of them where one was accepted, so accepted / offered is the
-    chance given that all before were.
-    """
-
-    depth: int
-    accepted: int
-    offered: int
-
-
-def acceptance_by_depth(rounds: Iterable[Round]) -> list[DepthAcceptance]:
-    """Acceptance by depth over all verified nodes, from depth 1 to the largest that was offered."""
-    offered, accepted = Counter[int](), Counter[int]()
-    for round in rounds:
-        for parent, taken, _ in _verified(round):
-            offered[len(parent) + 1] += 1
-            accepted[len(parent) + 1] += taken is not None
-    return [DepthAcceptance(depth, accepted[depth], offered[depth]) for depth in sorted(offered)]
-
-
-def _verified(round: Round) -> Iterable[tuple[Path, int | None, int]]:
-    """The verified nodes with children: path, index of the accepted child, and number of drafted children.
-
-    These are the root and accepted nodes, without a node that ended the text. Traversal verification also
-    tests nodes below rejected ones; these do not count.
-    """
-    nodes: dict[Path, tuple[int | None, int]] = {}
-    verified: set[Path] = {()}
-    for node in round.nodes:
-        parent, accepted = node.path[:-1], node.status == "accepted"
-        if node.status != "unvisited" and parent in verified:
-            taken, children = nodes.get(parent, (None, 0))
-            nodes[parent] = (node.path[-1] if accepted else taken, children + 1)
-        if accepted:
-            verified.add(node.path)
-    return ((parent, taken, children) for parent, (taken, children) in nodes.items())
 
 
 def acceptance_vector(accepted: Sequence[int], reached: Sequence[int]) -> np.ndarray:

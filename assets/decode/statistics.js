@@ -131,8 +131,16 @@ function usedTopology(setup) {
   return [`topology: ${name}${setup.num_draft_tokens} drafted tokens, depth ${setup.depth}`];
 }
 
-function drawModels(list, models) {
-  const lines = [...models.map(described), ...usedTopology(state.setup)];
+// The acceptance under the names of the Python record, which docs/api.md compares with those of other engines.
+function acceptanceLine(run) {
+  if (run.drafted === 0) return [];
+  const rounded = (value) => (Array.isArray(value) ? value.map(rounded).join(" ") : String(Number(value.toFixed(2))));
+  const parts = Object.entries(run.acceptance).map(([name, value]) => `${name} ${rounded(value)}`);
+  return [`acceptance: ${parts.join(", ")}`];
+}
+
+function drawModels(list, models, run) {
+  const lines = [...acceptanceLine(run), ...models.map(described), ...usedTopology(state.setup)];
   fillRows(
     list,
     lines,
@@ -163,7 +171,7 @@ export function mountStatistics(element, props) {
       drawAcceptance(find(".acceptance tbody"), run);
       drawSources(find(".sources tbody"), run);
       drawSeconds(find(".seconds tbody"), run);
-      drawModels(find(".models"), state.setup?.models ?? props.models ?? []);
+      drawModels(find(".models"), state.setup?.models ?? props.models ?? [], run);
     }),
   );
 }

@@ -24,6 +24,10 @@ export class Totals {
     this.seconds = seconds;
     this.indices = [];
     this.kinds = {};
+    // of rounds with drafts: how many accepted 0, 1, 2, ... tokens; and the deepest drafted position
+    this.histogram = [];
+    this.depth = 0;
+    this.drafted = 0;
     // of positions with drafts whose optimum is known; and how many have one that is not
     this.reached = { positions: 0, accepted: 0, optimum: 0, variance: 0, unknown: 0 };
   }
@@ -42,8 +46,17 @@ export class Totals {
     this.tokens += round.tokens.length;
     for (const { kind } of round.tokens) this.kinds[kind] = (this.kinds[kind] ?? 0) + 1;
     for (const stage of STAGES) this.seconds[stage] += round.seconds[stage];
+    if (round.nodes.length > 0) {
+      const accepted = round.tokens.filter(({ kind }) => kind === "accepted").length;
+      while (this.histogram.length <= accepted) this.histogram.push(0);
+      this.histogram[accepted] += 1;
+      this.depth = Math.max(this.depth, round.nodes.at(-1).path.length);
+      this.drafted += round.nodes.length;
+    }
+    const verified = new Set([""]); // Traversal verification also tests nodes below rejected ones
     for (const { path, status } of round.nodes) {
-      if (status === "unvisited") continue;
+      if (status === "accepted") verified.add(path.join());
+      if (status === "unvisited" || !verified.has(path.slice(0, -1).join())) continue;
       const index = (this.indices[path.at(-1)] ??= { accepted: 0, verified: 0 });
       index.verified += 1;
       index.accepted += status === "accepted";
@@ -59,6 +72,20 @@ export class Totals {
       this.reached.optimum += optimum;
       this.reached.variance += optimum * (1 - optimum);
     }
+  }
+
+  // The run's acceptance under the names of `specdec.Generation.acceptance`.
+  get acceptance() {
+    const drafting = this.histogram.reduce((sum, count) => sum + count, 0);
+    const reached = (position) => this.histogram.slice(position).reduce((sum, count) => sum + count, 0);
+    return {
+      mean_length: this.rounds ? this.tokens / this.rounds : 0,
+      rate_by_position: Array.from({ length: this.depth }, (_, i) => reached(i + 1) / drafting),
+      rate_by_index: Array.from(this.indices, ({ accepted, verified }) => accepted / verified),
+      histogram: this.histogram,
+      num_drafted: this.drafted,
+      num_accepted: this.kinds.accepted ?? 0,
+    };
   }
 
   get total() {

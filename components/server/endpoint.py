@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, closing
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -18,6 +20,7 @@ from components.server.settings import VisitorSettings
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
 from specdec.pair import Pair
+from specdec.trace import Acceptance
 
 _LOOK = 0.05
 """Seconds between two checks whether a waiting run has a seat."""
@@ -27,8 +30,9 @@ _DESCRIPTION = f"""Decode speculatively; yields one round after the other as JSO
 method: {" or ".join(METHODS)}. topology: {" or ".join(TOPOLOGIES)}; k drafted tokens, not read by
 {" and ".join(topologies.WITHOUT_K)}. top_k = 0 and top_p = 1 switch those off; temperature = 0 is greedy. The
 same seed gives the same rounds. chat: let the chat template write the prompt, where the models have one.
-tree: the tree in place of a measured one, as the page's address writes it. Runs wait for their turn behind
-those of the page's visitors.
+tree: the tree in place of a measured one, as the page's address writes it. The last round also has the
+run's `acceptance`, as `specdec.Generation.acceptance`. Runs wait for their turn behind those of the page's
+visitors.
 """
 """The endpoint's description for clients."""
 
@@ -56,13 +60,20 @@ def endpoint(pair: Pair) -> None:
             with turns.MODEL.seat(turns.Visitor(turns.visitor(request).address)) as seat:
                 in_thread = partial(run_sync, limiter=_limiter(request))
                 async with aclosing(_rounds(pair, settings.checked(), seat, in_thread)) as rounds:
+                    decoded: list[specdec.Round] = []
                     async for round in rounds:
-                        yield round.to_json()
+                        decoded.append(round)
+                        yield _with_acceptance(decoded) if round.finish else round.to_json()
         except Exception as error:
             raise gr.Error(feed.error_message(error), print_exception=False) from None
 
     generate.__doc__ = _DESCRIPTION
     gr.api(generate, api_name="generate", concurrency_limit=None)
+
+
+def _with_acceptance(rounds: Sequence[specdec.Round]) -> str:
+    """The JSON of the last round and of the acceptance of all."""
+    return json.dumps(json.loads(rounds[-1].to_json()) | {"acceptance": asdict(Acceptance.of(rounds))})
 
 
 async def _rounds(

@@ -12,7 +12,6 @@ import json
 import runpy
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from specdec.methods import METHODS
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import checked_seed
-from specdec.terminal.decoding import Measured, chosen, compared, named
+from specdec.terminal.decoding import chosen, compared, measured, named
 from specdec.terminal.printing import in_colours, legend, painted
 from specdec.waiting import Waiting
 
@@ -137,37 +136,37 @@ def _decode(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], 
         if not as_json:
             print("".join(painted(token, colours) for token in round.tokens), end="", flush=True)
     generation = rounds.generation
-    measured = Measured.of(generation)
+    numbers = measured(generation)
     if as_json:
-        print(json.dumps(asdict(measured) | {"generation": json.loads(generation.to_json())}))
+        print(json.dumps(numbers | {"generation": json.loads(generation.to_json())}))
         return
     kinds = legend((token for round in generation.rounds for token in round.tokens), colours)
-    print("\n", *filter(None, (kinds, _summary(measured, rounds.seed))), sep="\n")
+    print("\n", *filter(None, (kinds, _summary(numbers, rounds.seed))), sep="\n")
 
 
-def _summary(measured: Measured, seed: int) -> str:
-    calls = f"{measured.tokens} tokens in {measured.target_calls} target calls"
-    speed = f"{measured.ms_per_token:.1f} ms a token"
-    return f"{calls}, {measured.tokens_per_call:.2f} a call; {speed}; seed {seed}"
+def _summary(numbers: dict[str, Any], seed: int) -> str:
+    calls = f"{numbers['tokens']} tokens in {numbers['target_calls']} target calls"
+    speed = f"{numbers['ms_per_token']:.1f} ms a token"
+    return f"{calls}, {numbers['acceptance']['mean_length']:.2f} a call; {speed}; seed {seed}"
 
 
 def _compare(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
     with Waiting(f"decoding with {len(METHODS)} methods"):
         generations = compared(pair, prompt, settings)
-    measured = [Measured.of(generation) for generation in generations]
-    same_text = [generation.token_ids == generations[0].token_ids for generation in generations]
+    plain = generations[0].token_ids
+    rows = [measured(each) | {"same_text": each.token_ids == plain} for each in generations]
     if as_json:
-        rows = [asdict(each) | {"same_text": same} for each, same in zip(measured, same_text, strict=True)]
         print(json.dumps(rows))
         return
+    rates = [row["acceptance"] for row in rows]
     lines = [
-        ("", [METHODS[each.method].name for each in measured]),
-        ("tokens", [str(each.tokens) for each in measured]),
-        ("target calls", [str(each.target_calls) for each in measured]),
-        ("tokens per call", [f"{each.tokens_per_call:.2f}" for each in measured]),
-        ("accepted of drafted", [f"{each.accepted}/{each.drafted}" for each in measured]),
-        ("ms per token", [f"{each.ms_per_token:.1f}" for each in measured]),
-        ("text of plain decoding", ["yes" if same else "no" for same in same_text]),
+        ("", [METHODS[row["method"]].name for row in rows]),
+        ("tokens", [str(row["tokens"]) for row in rows]),
+        ("target calls", [str(row["target_calls"]) for row in rows]),
+        ("tokens per call", [f"{rate['mean_length']:.2f}" for rate in rates]),
+        ("accepted of drafted", [f"{rate['num_accepted']}/{rate['num_drafted']}" for rate in rates]),
+        ("ms per token", [f"{row['ms_per_token']:.1f}" for row in rows]),
+        ("text of plain decoding", ["yes" if row["same_text"] else "no" for row in rows]),
     ]
     print(columns([[name, *cells] for name, cells in lines]))
 

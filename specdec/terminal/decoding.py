@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any
 
 from specdec import topology as topologies
@@ -16,36 +16,20 @@ from specdec.topology import Topology
 from specdec.trace import Generation
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Numbers of one run.
+def measured(generation: Generation) -> dict[str, Any]:
+    """The numbers of a run, as `--json` prints them.
 
-    tokens, target_calls, drafted, accepted: counted over the whole run. ms_per_token: without the first
-    round, which also warms up.
+    ms_per_token leaves out the first round, which also warms up.
     """
-
-    method: str
-    tokens: int
-    target_calls: int
-    tokens_per_call: float
-    drafted: int
-    accepted: int
-    ms_per_token: float
-
-    @classmethod
-    def of(cls, generation: Generation) -> Measured:
-        """The numbers of this run."""
-        rounds = generation.rounds[1:] or generation.rounds
-        seconds = sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
-        return cls(
-            method=generation.method,
-            tokens=len(generation.token_ids),
-            target_calls=generation.num_target_calls,
-            tokens_per_call=generation.block_efficiency,
-            drafted=sum(len(round.nodes) for round in generation.rounds),
-            accepted=sum(round.num_accepted for round in generation.rounds),
-            ms_per_token=1000 * seconds,
-        )
+    rounds = generation.rounds[1:] or generation.rounds
+    seconds = sum(round.seconds.total for round in rounds) / sum(len(round.tokens) for round in rounds)
+    return {
+        "method": generation.method,
+        "tokens": len(generation.token_ids),
+        "target_calls": generation.num_target_calls,
+        "ms_per_token": 1000 * seconds,
+        "acceptance": asdict(generation.acceptance),
+    }
 
 
 def chosen(pair: ModelPair, name: str, settings: dict[str, Any]) -> Topology | str:

@@ -11,7 +11,6 @@ import pytest
 import specdec
 from components.decode import traces
 from components.decode.panels import panels
-from specdec.ecosystem.output import RequestAcceptance
 from specdec.notebook import player, tree
 from specdec.notebook.bundle import bundled
 from specdec.notebook.shown import MOST_BYTES
@@ -164,11 +163,10 @@ def test_nodes_never_lie_on_each_other():
 
 
 def test_acceptance_shows_its_denominators(generation):
-    found = RequestAcceptance.of(generation)
+    found = generation.acceptance
     shown = html(found)
-    assert f"{found.accepted} of {found.drafted} drafted tokens accepted" in shown
-    first = found.by_depth[0]
-    assert f"<td>1</td><td>{first.accepted}</td><td>{first.offered}</td>" in shown
+    assert f"{found.num_accepted} of {found.num_drafted} drafted tokens accepted" in shown
+    assert f"<td>0</td><td>{found.rate_by_position[0]:.0%}</td><td>{found.rate_by_index[0]:.0%}</td>" in shown
 
 
 def hostile(generation):

@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from components.page.assets import ASSETS, FOLDERS, MAIN, SHEETS
+from specdec.trace import Generation
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -54,6 +56,22 @@ def run(*words):
         [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, timeout=500
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def test_the_page_counts_acceptance_as_the_record_does(node):
+    """On the recorded runs."""
+    program = """
+        import { runs } from "./tests/scripts/recorded.js";
+        import { Totals } from "./assets/shared/totals.js";
+        const counted = ([name, { rounds }]) => [name, new Totals().addAll(rounds).acceptance];
+        console.log(JSON.stringify(Object.fromEntries(Object.entries(runs).map(counted))));
+    """
+    code, output = run(node, "--input-type=module", "--eval", program)
+    assert code == 0, output
+    for name, counted in json.loads(output).items():
+        acceptance = asdict(Generation.from_json((ASSETS / "traces" / name).read_text()).acceptance)
+        for field, value in acceptance.items():
+            assert counted[field] == pytest.approx(value), (name, field)
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tests/scripts/*.test.js")), ids=lambda path: path.name)

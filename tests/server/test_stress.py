@@ -1,6 +1,8 @@
 """The stress commands in small, against one server with a single seat."""
 
 import asyncio
+import json
+from dataclasses import asdict
 
 import pytest
 
@@ -142,6 +144,11 @@ def test_the_public_endpoint_tells_mistakes_and_gives_the_rounds(site, pair):
 
     whole, refused = visiting(site, visit)
     expected = specdec.generate(pair, "Once upon a time", max_new_tokens=8, seed=0)
+    lines = [line.removeprefix("data: ") for line in whole.splitlines() if '"tokens' in line]
+    rounds = [json.loads(line)[0] for line in lines[: len(expected.rounds)]]
+    for round, wanted in zip(rounds, expected.rounds, strict=True):
+        assert specdec.Round.from_json(round).tokens == wanted.tokens
+    assert json.loads(rounds[-1])["acceptance"] == json.loads(json.dumps(asdict(expected.acceptance)))
     assert whole.count("event: generating") == len(expected.rounds)
     assert "length = 301 is not a whole number from 1 to 300" in refused
 

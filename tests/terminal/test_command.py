@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
+from dataclasses import asdict
 
 import pytest
 
@@ -67,6 +68,7 @@ def test_json_holds_the_record_and_the_numbers(decoded):
     generation = Generation.from_json(json.dumps(found["generation"]))
     assert (generation.seed, generation.method, found["tokens"]) == (4, "ersd", len(generation.token_ids))
     assert found["ms_per_token"] > 0
+    assert found["acceptance"] == json.loads(json.dumps(asdict(generation.acceptance)))
 
 
 def test_methods_in_columns(decoded):

@@ -11,14 +11,12 @@ import specdec
 from specdec import theory
 from specdec.models import MarkovModel
 from specdec.stats import (
-    DepthAcceptance,
     IndexAcceptance,
-    acceptance_by_depth,
     acceptance_by_index,
     estimate_block_efficiency,
 )
 from specdec.topology import Topology, batch, sequence
-from specdec.trace import Node, Round, Seconds, Token
+from specdec.trace import Acceptance, Node, Round, Seconds, Token
 
 P, Q = (0.5, 0.3, 0.15, 0.05), (0.2, 0.2, 0.2, 0.4)
 Z = 5.5
@@ -27,7 +25,7 @@ Z = 5.5
 
 def round_of(tokens, nodes=()):
     """A round of that many tokens, with nodes given as {path: status}."""
-    emitted = tuple(Token(0, "", "accepted") for _ in range(tokens))
+    emitted = (*(Token(0, "", "accepted"),) * (tokens - 1), Token(0, "", "bonus"))
     drafted = tuple(Node(path, 0, "", status) for path, status in dict(nodes).items())
     return Round(0, 0, emitted, drafted, (), Seconds(), "")
 
@@ -45,7 +43,7 @@ def rounds_of(method, topology, seed, tokens=4000):
     return g.rounds
 
 
-def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_depth():
+def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_position():
     both, second, neither = (
         round_of(tokens, dict(zip([(0,), (1,), (0, 0), (1, 0)], status.split(), strict=True)))
         for tokens, status in (
@@ -55,8 +53,27 @@ def test_acceptance_counts_verified_nodes_by_index_and_rounds_by_depth():
         )
     )
     assert acceptance_by_index([both, second]) == [IndexAcceptance(0, 1, 4), IndexAcceptance(1, 1, 2)]
-    assert acceptance_by_depth([both, neither]) == [DepthAcceptance(1, 1, 2), DepthAcceptance(2, 0, 1)]
-    assert acceptance_by_index([]) == acceptance_by_depth([]) == []
+    assert acceptance_by_index([]) == []
+    deep = round_of(3, {(0,): "accepted", (0, 0): "accepted", (0, 0, 0): "rejected"})
+    plain = round_of(1)
+    assert Acceptance.of([both, second, neither, deep, plain]) == Acceptance(
+        mean_length=9 / 5,
+        rate_by_position=(3 / 4, 1 / 4, 0.0),
+        rate_by_index=(3 / 8, 1 / 3),
+        histogram=(1, 2, 1),
+        num_drafted=15,
+        num_accepted=4,
+    )
+    assert Acceptance.of([]) == Acceptance(0.0, (), (), (), 0, 0)
+
+
+def test_the_counts_agree_with_each_other_and_with_the_index_counts():
+    rounds = rounds_of("gsd", Topology([(0,), (1,), (0, 0), (0, 1)]), seed=3, tokens=300)
+    found = Acceptance.of(rounds)
+    drafting = sum(found.histogram)
+    assert found.num_accepted == sum(n * count for n, count in enumerate(found.histogram))
+    assert sum(found.rate_by_position) == pytest.approx(found.num_accepted / drafting)
+    assert found.rate_by_index == tuple(entry.rate for entry in acceptance_by_index(rounds))
 
 
 @pytest.mark.parametrize(("accepted", "offered"), [(0, 7), (7, 7), (3, 10), (4000, 9000)])
