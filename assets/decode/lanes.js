@@ -4,14 +4,15 @@
 import { INVARIANT } from "../shared/catalogue.js";
 import { Drawing, setAll, svg } from "../shared/drawing.js";
 import { appendText } from "../shared/labels.js";
-import { durations, equalTokens, resultWords, speed } from "../shared/speed.js";
+import { durations, equalTokens, resultWords, speed, speedWords } from "../shared/speed.js";
 import { lastDecision, select, state, subscribe } from "../shared/store.js";
 import { decodingSeconds } from "../shared/totals.js";
 import { onceDrawn, onFrame, setText } from "../shared/view.js";
 import { isPlaying, onPlayer, passed, slowness } from "./player.js";
 
 const HEIGHT = 20; // pixels of a lane
-const NARROW = 3.5; // pixels of a token without room for a tick
+const NARROW = 4.5; // pixels of a token; with fewer, a block's ticks lie one above the other
+const LOW = 3; // pixels of height that a lying tick needs
 const GAP = 1; // pixels between blocks that are wide enough
 const AHEAD = 1.5; // until the plain lane's length is known, the axis is this much longer than the run
 
@@ -19,7 +20,7 @@ const calls = (n) => `${n} call${n === 1 ? "" : "s"}`;
 
 // One lane. All blocks are drawn at once, and a mask reveals the past ones.
 class Lane {
-  blocks = []; // { x, width, guess, tokens } of each, in pixels
+  blocks = []; // { x, end, width, guess, tokens } of each, in pixels; x and width are whole
 
   constructor(element, name) {
     this.track = element.querySelector(".track");
@@ -42,18 +43,24 @@ class Lane {
   }
 
   // seconds: the time of each block; guesses: the small model's part of it; tokens: the tokens that it yielded.
-  layout({ seconds, guesses, tokens }, scale) {
+  // lying: whether the ticks lie.
+  layout({ seconds, guesses, tokens }, scale, lying) {
+    const dot = 1 / devicePixelRatio;
+    const whole = (pixels) => Math.round(pixels / dot) * dot; // blurred edges would run together
     let at = 0;
     this.blocks = seconds.map((length, i) => {
-      const block = { x: at * scale, width: length * scale, guess: guesses[i] * scale, tokens: tokens[i] };
-      at += length;
-      return block;
+      const x = whole(at * scale);
+      const end = (at += length) * scale;
+      return { x, end, width: whole(end) - x, guess: guesses[i] * scale, tokens: tokens[i] };
     });
-    const gap = (width) => (width > 4 ? GAP : width > 2 ? 0.5 : 0);
+    const gap = (width) => (width > 4 ? GAP : width > 2 ? dot : 0);
+    const tick = (x, width, share) =>
+      lying
+        ? `M${(x + 0.2 * width).toFixed(1)} ${(share * HEIGHT).toFixed(1)}h${(0.5 * width).toFixed(1)}`
+        : `M${(x + share * width).toFixed(1)} 6v8`;
     const ticks = ({ x, width, tokens }) =>
-      Array.from(
-        { length: width / tokens < NARROW ? 0 : tokens },
-        (_, i) => `M${(x + ((i + 0.5) / tokens) * width).toFixed(1)} 6v8`,
+      Array.from({ length: lying && HEIGHT / tokens < LOW ? 0 : tokens }, (_, i) =>
+        tick(x, width, (i + 0.5) / tokens),
       ).join("");
     setAll(this.call, { d: this.blocks.map(({ x, width }) => box(x, width - gap(width))).join("") });
     setAll(this.guess, { d: this.blocks.map(({ x, guess }) => (guess > 0 ? box(x, guess) : "")).join("") });
@@ -63,11 +70,12 @@ class Lane {
   // end: pixels that are in the past; here: the block of the selected round, if any.
   show(end, here) {
     const { blocks } = this;
-    const late = blocks.findIndex(({ x, width }) => x + width > end + 1e-6);
+    const late = blocks.findIndex((block) => block.end > end + 1e-6);
     const done = late < 0 ? blocks.length : late;
     const last = blocks[done - 1];
-    setAll(this.masks[0], { width: Math.max(0, end) });
-    setAll(this.masks[1], { width: last ? last.x + last.width : 0 });
+    const covered = last ? last.x + last.width : 0;
+    setAll(this.masks[0], { width: Math.max(covered, end) });
+    setAll(this.masks[1], { width: covered });
     const marked = blocks[here];
     setAll(this.here, { d: marked ? box(marked.x - 1, marked.width + 1) : "" });
     setText(this.count, blocks.length > 0 ? calls(done) : "");
@@ -96,16 +104,17 @@ function account(seconds) {
   const { rounds, baseline, phase, setup } = state;
   if (setup.method === "ar") return "Plain decoding: one slow call for each token.";
   const tokens = sum(rounds.map((round) => round.tokens.length));
-  const each = `${tokens} token${tokens === 1 ? "" : "s"} in ${calls(rounds.length)}, ${(tokens / rounds.length).toFixed(2)} a call`;
+  const each = `a call yields ${(tokens / rounds.length).toFixed(2)} tokens (words or parts)`;
+  const sentence = `A${each.slice(1)}`;
   if (isPlaying() || ["choosing", "running"].includes(phase)) return "";
-  if (phase === "baseline") return `${each}. The time of both is being measured, in turns …`;
-  if (baseline.length === 0 || baseline.at(-1).finish === null) return `${each}. Plain decoding was not measured.`;
+  if (phase === "baseline") return `${sentence}. The time of both is being measured, in turns …`;
+  if (baseline.length === 0 || baseline.at(-1).finish === null) return `${sentence}. Plain decoding was not measured.`;
   const found = speed(state);
-  if (found === null) return `${each}. How much faster: not measured often enough to say.`;
-  if (found.isBusy) return `${each}. How much faster: this machine is too busy to say.`;
+  if (found === null) return `${sentence}. How much faster: not measured often enough to say.`;
+  if (found.isBusy) return `${sentence}. How much faster: this machine is too busy to say.`;
   const mean = (list) => sum(list) / list.length;
   const longer = mean(seconds.run) / mean(seconds.plain);
-  return `${resultWords(state)}: ${each}, each ${longer.toFixed(1)} times as long as a plain one.`;
+  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each} and takes ${longer.toFixed(1)} times as long.`;
 }
 
 // Says whether ERSD and plain decoding wrote the same text from the same seed.
@@ -166,9 +175,10 @@ class LanesView {
     const scale = (width - 2) / Math.max(own * (isOpen && !isPlain ? AHEAD : 1), others, 1e-9);
     if (this.laid?.seconds === seconds && this.laid.scale === scale) return scale;
     this.laid = { seconds, scale };
+    const lying = own * scale < NARROW * sum(state.rounds.map(({ tokens }) => tokens.length));
     const plain = { seconds: seconds.plain, guesses: baseline.map(() => 0), tokens: baseline.map(() => 1) };
-    this.lanes.plain.layout(isPlain ? ofRun(seconds.run) : plain, scale);
-    this.lanes.with.layout(isPlain ? { seconds: [], guesses: [], tokens: [] } : ofRun(seconds.run), scale);
+    this.lanes.plain.layout(isPlain ? ofRun(seconds.run) : plain, scale, lying);
+    this.lanes.with.layout(isPlain ? { seconds: [], guesses: [], tokens: [] } : ofRun(seconds.run), scale, lying);
     return scale;
   }
 

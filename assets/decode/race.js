@@ -18,6 +18,7 @@ const MARK = 7; // radius of a winner's mark
 const AFTER = 52; // pixels behind the finish line, for the times
 const STRIP = 16; // height of a test's strip
 const PER_CHARACTER = 8.4;
+const PER_BOLD = 10.8; // of the winner's name
 
 // The candidates to show: always both winners and the decided token, then the first arrivals. A token that arrives in
 // neither race is left out. Before the large model's decision they have the draft's order, which does not reveal the
@@ -113,7 +114,9 @@ class RaceView {
     const { rows, left } = step ? leading(step, decided, count) : { rows: [], left: 0 };
     const pitch = Math.min(FAR, (room - 20) / count);
     const names = rows.map((row) => shortened(row.text, width < 500 ? 10 : 16));
-    const x = 16 + PER_CHARACTER * Math.max(4, ...names.map((name) => [...name].length));
+    const winner = decided ? step?.winner_p : step?.winner_q;
+    const pixels = (name, i) => [...name].length * (rows[i].token_id === winner ? PER_BOLD : PER_CHARACTER);
+    const x = 16 + Math.max(4 * PER_CHARACTER, ...names.map(pixels));
     const finish = width - AFTER;
     const drafted = step ? step.winner_q !== null : false;
     const first = (name) => Math.min(...rows.map((row) => row[name] ?? Infinity));
@@ -129,8 +132,7 @@ class RaceView {
     fillRows(this.rows, rows, laneElement, (group, row, i) => {
       const y = (i + 0.5) * pitch;
       const [behind, name, ...runners] = group.children;
-      const isWinner = row.token_id === (decided ? step.winner_p : step.winner_q);
-      group.classList.toggle("first", isWinner);
+      group.classList.toggle("first", row.token_id === winner);
       setAll(behind, { x: 0, y: y - pitch / 2 + 1, width, height: pitch - 2, rx: 5 });
       setAll(name, { x: x - 10, y });
       setText(name, names[i]);

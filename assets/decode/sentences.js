@@ -88,7 +88,7 @@ function draftSentence(round, method) {
   return `${count(round.nodes.length, "token")} guessed: the first arrivals of the small model's race. ${checked}`;
 }
 
-// The numbers of a decision: its probabilities and its arrival times.
+// The numbers of a decision: probabilities and its random number. The drawing shows the arrival times.
 /**
  * @param {Round} round
  * @param {Decision} decision
@@ -99,15 +99,13 @@ export function numbers(round, decision) {
   if (!step || decision.kind === "draft") return "";
   if (decision.trial !== null) {
     const { p, q, u } = step.trials[decision.trial];
-    return `p = ${digits(p)} · q = ${digits(q)} · u = ${digits(u)}`;
+    return `p = ${digits(p)} (large model) · q = ${digits(q)} (small model) · u = ${digits(u)} (random)`;
   }
   const found = step.leading.find(({ token_id }) => token_id === step.token_id);
   if (!found) return "";
-  const draft =
-    step.winner_q === null
-      ? "the small model was not asked here"
-      : `q = ${digits(found.q)} · e/q = ${digits(found.arrival_q)}`;
-  return `p = ${digits(found.p)} · e = ${digits(found.exponential)} · e/p = ${digits(found.arrival_p)} · ${draft}`;
+  const small = step.winner_q === null ? "" : ` · q = ${digits(found.q)} (small)`;
+  const rule = step.trials.length === 0 ? " · the smallest e/p wins" : "";
+  return `p = ${digits(found.p)} (large model)${small} · e = ${digits(found.exponential)} (random)${rule}`;
 }
 
 // The round so far in one sentence.

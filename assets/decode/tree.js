@@ -193,7 +193,8 @@ class TreeView {
       const size = SIZE[status] * (["accepted", "last"].includes(status) ? Math.max(small, 0.7) : small);
       const [, pill, mark, text] = group.children;
       const label = labelled.has(item) ? words(item) : "";
-      setAll(group, { class: `node ${status}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
+      const bare = withPills ? "" : " bare";
+      setAll(group, { class: `node ${status}${bare}`, transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` });
       setAll(mark, { d: SHAPES[SYMBOL[status]](size), class: `mark ${status}` });
       setAll(text, { x: size + (withPills ? 8 : 4) });
       setText(text, label);

@@ -31,11 +31,11 @@ STORIES = [
 """Beginnings of stories to go on with."""
 _LABELS = {
     "What makes a good friend?": "A good friend",
-    "Why do we dream?": "Why do we dream?",
-    "What is honesty?": "What is honesty?",
-    "How can I be more confident?": "Be more confident",
+    "Why do we dream?": "Dreams",
+    "What is honesty?": "Honesty",
+    "How can I be more confident?": "Confidence",
     "Tell me a story about a brave mouse.": "A brave mouse",
-    "Why is it good to read books?": "Why read books?",
+    "Why is it good to read books?": "Books",
 }
 QUESTIONS = list(_LABELS)
 """Questions to ask a chat model."""

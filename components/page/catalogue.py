@@ -30,7 +30,7 @@ class Meaning(NamedTuple):
 
 KINDS = {
     "accepted": Meaning("accepted draft token", "guessed, and right", "✓"),
-    "bonus": Meaning("bonus token", "the large model's own, on top", "+"),
+    "bonus": Meaning("bonus token", "one more of its own", "+"),
     "residual": Meaning("token sampled from the residual", "the large model's own instead", "◆"),
     "correction": Meaning("correction: the large model's winner", "the large model's own instead", "▲"),
     "sampled": Meaning("sampled token", "the large model alone", "●"),

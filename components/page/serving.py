@@ -12,7 +12,7 @@ import gradio as gr
 from fastapi.exceptions import RequestValidationError
 
 from components.guard import connections, events, guard, limits, routes
-from components.page import questions
+from components.page import gradio_files, questions
 from components.page.assets import ASSETS, file_url, publish, script, style
 
 
@@ -52,7 +52,7 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
     blocks.queue(default_concurrency_limit=None, max_size=_MOST_EVENTS)
     _look_seldom(blocks)
     events.bound(blocks)
-    _write_page()
+    _write_page(blocks)
     blocks.launch(
         max_threads=threads,
         enable_monitoring=False,
@@ -76,14 +76,15 @@ def launch(blocks: gr.Blocks, **options: Any) -> None:
 _PICTURE = ASSETS / "screenshots" / "desktop.png"
 
 
-def _write_page() -> None:
-    """Put links to the style sheet and the scripts into the page, and words for browsers without JavaScript.
+def _write_page(blocks: gr.Blocks) -> None:
+    """Put links to style sheets and scripts into the page, and words for browsers without JavaScript.
 
     Gradio's option `head` adds them by script: the files load after Gradio's, and the words never appear.
     """
     publish(_PICTURE)
+    ours = f'<link rel="stylesheet" href="{style()}"><link rel="modulepreload" href="{script()}">'
     routes.add_to_page(
-        f'<link rel="stylesheet" href="{style()}"><link rel="modulepreload" href="{script()}">',
+        gradio_files.links(blocks) + ours,
         _WITHOUT_SCRIPTS.format(picture=file_url(_PICTURE)),
     )
 

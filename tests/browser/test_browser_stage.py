@@ -315,13 +315,17 @@ def test_a_round_is_laid_out_once_and_not_for_each_panel(tab):
     assert layouts() - before <= 12  # ten rounds, and two of something else
 
 
-def test_the_opening_fetches_one_script_and_one_style_sheet_of_ours(tab):
+def test_the_opening_fetches_few_files_and_each_once(tab):
     page = tab((1280, 720))
     page.wait_for_timeout(500)
     fetched = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
-    ours = [name.split("/files/")[-1] for name in fetched if "/files/" in name and name.endswith(".js")]
-    assert ours == ["bundle/main.js"]
-    assert sum("/files/" in name and name.endswith(".css") for name in fetched) == 1
+    assert len(fetched) < 60
+    assert len(fetched) == len(set(fetched))
+    ours = [name.split("/files/")[-1] for name in fetched if "/files/" in name]
+    assert [name for name in ours if name.endswith(".js")] == ["bundle/main.js"]
+    assert [name for name in ours if name.endswith(".css")] == ["made/gradio.css", "made/page.css"]
+    gradios = [name for name in fetched if "/assets/" in name and name.endswith(".css")]
+    assert len(gradios) == 1, gradios  # all others are in one file
 
 
 def test_a_check_that_is_begun_before_its_script_has_come_begins_then(tab):

@@ -12,7 +12,7 @@ import pytest
 
 import app
 import specdec
-from components.page import assets, serving
+from components.page import assets, gradio_files, serving
 from components.server import feed, run, topologies
 from components.server.settings import VisitorSettings
 from specdec.methods import METHODS
@@ -217,3 +217,13 @@ def test_the_command_line_explains_a_wrong_model():
     assert "error: " in ended.stderr
     assert "/no/such/folder" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_the_page_names_the_files_of_gradio_that_it_needs(blocks, monkeypatch, tmp_path):
+    links = gradio_files.links(blocks)
+    assert links.count("modulepreload") > 20
+    assert "markdown" not in links  # no component of the page needs it
+    other = tmp_path / "index.html"
+    other.write_text('<script type="module" src="./assets/other.js"></script>')
+    monkeypatch.setattr(gradio_files, "_PAGE", other)
+    assert gradio_files.links(blocks) == ""  # of another version, and the page loads without

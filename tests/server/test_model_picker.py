@@ -547,12 +547,12 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
 
 def test_the_panel_tells_about_each_known_pair():
     for known in known_pairs.PAIRS:
-        about = models_panel._about(known.name, "cpu")
+        about = models_panel._about(known.name, "cpu")["info"]
         if known.target is not None:
             assert known.target.hub_id in about
             assert known.target.licence in about
             assert about.count("GB") >= 4 or known.shipped
-    assert "tokenizer" in models_panel._about(OWN, "cpu")
+    assert "tokenizer" in models_panel._about(OWN, "cpu")["info"]
     for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
         with pytest.raises(gr.Error, match=r"(pair|device) = .* is none of"):
             models_panel._about(pair, device)
