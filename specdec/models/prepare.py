@@ -22,7 +22,7 @@ from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
 from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, reraise_out_of_memory
-from specdec.models.session_kinds import COMPILED, LEAN, PLAIN, STEPPING, sequence_kinds, tree_kinds
+from specdec.models.session_kinds import COMPILED, LEAN, PLAIN, STATES, STEPPING, sequence_kinds, tree_kinds
 from specdec.models.shrink import context_length
 from specdec.models.weights import check_sound, evaluating
 
@@ -30,6 +30,12 @@ CHECKED = 20
 """Tokens that the check on the model itself reaches."""
 TREES = "scores a tree of drafts in one forward, as plain forwards do"
 """Why a model is used for trees, in words."""
+
+SEQUENCES = (
+    "takes single sequences as drafts: it carries a state, which is kept before each forward and restored "
+    "after a rejection"
+)
+"""Why a model with a recurrent or convolution state takes sequences, in words."""
 
 
 def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
@@ -114,18 +120,27 @@ class _Search:
         )
 
     def _best(self) -> PreparedModel:
+        if not getattr(self._model.module, "_is_stateful", False):
+            model = self._without_states()
+            if model is not None:
+                return model
+        sequence, fault = self._first([STATES])
+        if sequence is not None:
+            return _explained(sequence, SEQUENCES)
+        return self._token_by_token(f"scoring several tokens at once, it {fault}")
+
+    def _without_states(self) -> PreparedModel | None:
+        """The model with a cache of ours; None if no such kind of session passes."""
         config = self._model.config
-        if getattr(self._model.module, "_is_stateful", False):
-            return self._token_by_token("it carries a recurrent state, which can't step back")
         tree, tree_fault = self._own_forward(), ""
         if tree is None:
             tree, tree_fault = self._first(tree_kinds(config))
         if tree is not None:
             return _explained(tree, TREES)
-        sequence, fault = self._first(sequence_kinds(config))
-        if sequence is not None:
-            return _explained(sequence, f"takes single sequences as drafts: with a tree mask it {tree_fault}")
-        return self._token_by_token(f"scoring several tokens at once, it {fault}")
+        sequence, _ = self._first(sequence_kinds(config))
+        if sequence is None:
+            return None
+        return _explained(sequence, f"takes single sequences as drafts: with a tree mask it {tree_fault}")
 
     def _own_forward(self) -> PreparedModel | None:
         """The model with one of our own forwards; None if none fits."""

@@ -37,7 +37,7 @@ LIMITS = {
 """Relative errors: the first always passes, above the second nothing passes. Between them an error passes up
 to four times the error of the model's own cached decoding, which is rounding."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask must give at least this many times the error of the right mask, and an error that does not
+"""A wrong mask or state must give at least this many times the error of the right mask, and an error that does not
 pass."""
 
 Line = tuple[int, ...]
@@ -217,17 +217,21 @@ def session_fault(
     """
     try:
         error = max(session_error(model.session(), plain, *script) for script in scripts)
-        if error > limit:
-            return f"gives logits that are off by {error:.2g} of their spread"
-        if model.kind.control is None:
-            return None
-        control = session_error(model.kind.control(model), plain, *scripts[0])
     except Exception as exception:
         reraise_out_of_memory(exception)
         return f"raises {in_words(exception)}"
-    if control <= max(limit, CONTROL_FACTOR * error):
-        return "gives the same logits under a wrong mask"
-    return None
+    if error > limit:
+        return f"gives logits that are off by {error:.2g} of their spread"
+    if model.kind.control is None:
+        return None
+    try:
+        control = session_error(model.kind.control(model), plain, *scripts[0])
+    except Exception as exception:
+        reraise_out_of_memory(exception)
+        return None  # the mistake was noticed
+    if control > max(limit, CONTROL_FACTOR * error):
+        return None
+    return "gives the same logits under a wrong mask or from a wrong state"
 
 
 def in_words(exception: Exception) -> str:

@@ -18,6 +18,7 @@ from specdec.models.sessions import (
     LeanSession,
     PlainSession,
     SequenceSession,
+    StateSession,
     SteppingSession,
     SwitchingSession,
     TreeSession,
@@ -33,6 +34,7 @@ COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
 )
 LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), LeanDecoder)
+STATES = SessionKind("states", "sequence", StateSession, partial(StateSession, restoring=False))
 STEPPING = SessionKind("stepping", "ar", SteppingSession)
 PLAIN = SessionKind("plain", "ar", PlainSession)
 

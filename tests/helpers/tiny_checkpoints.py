@@ -76,6 +76,41 @@ FAMILIES: dict[str, tuple[str, dict]] = {
     ),
     "mpt": ("Mpt", _GPT_LIKE | {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 512}),
     "bloom": ("Bloom", _GPT_LIKE | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "lfm2": (
+        "Lfm2",
+        _LLAMA_LIKE
+        | {
+            "pad_token_id": 0,
+            "block_auto_adjust_ff_dim": False,
+            "layer_types": ["conv", "full_attention", "conv"],
+        },
+    ),
+    "qwen3_next": (
+        "Qwen3Next",
+        _LLAMA_LIKE
+        | {
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 8,
+            "linear_value_head_dim": 8,
+            "num_experts": 0,
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        },
+    ),
+    "mamba2": (
+        "Mamba2",
+        _GPT_LIKE
+        | {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_heads": 8,
+            "head_dim": 8,
+            "n_groups": 2,
+            "state_size": 8,
+            "chunk_size": 16,
+            "pad_token_id": 0,
+        },
+    ),
     "mamba": (
         "Mamba",
         _GPT_LIKE | {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "pad_token_id": 0},

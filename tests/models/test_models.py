@@ -24,6 +24,7 @@ from tests.helpers.tiny_checkpoints import (
 
 TREE = ("llama", "qwen3", "mistral", "phi3", "gemma2", "gemma3", "gpt2", "opt", "gpt_neox")
 SEQUENCE = ("mpt", "bloom", "gpt_neo")
+STATES = ("lfm2", "qwen3_next", "mamba2")
 LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
 # Softmax in float32 whatever the dtype of the model.
 SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
@@ -106,7 +107,7 @@ def model_of(models: dict, family: str, dtype: torch.dtype = torch.float32) -> H
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_self_check_finds_what_each_family_can_do(models, family):
-    expected = "tree" if family in TREE else "sequence" if family in SEQUENCE else "ar"
+    expected = "tree" if family in TREE else "ar" if family == "mamba" else "sequence"
     model = model_of(models, family)
     assert model.capability == expected, model.capability_reason
     assert model.capability_reason.startswith(family)
@@ -167,7 +168,7 @@ def test_sequences_equal_plain_forwards(models, family):
         replay.commit(list(range(kept)))
 
 
-@pytest.mark.parametrize("family", SEQUENCE)
+@pytest.mark.parametrize("family", [*SEQUENCE, *STATES])
 def test_a_tree_on_a_sequence_model_is_refused(models, family):
     session = model_of(models, family).session()
     with pytest.raises(ValueError, match="not the chain"):

@@ -5,6 +5,7 @@ tree       CompiledSession   own cache, own forward as one compiled call on a CP
            TreeSession       own cache, the model's forward, attention masks along the tree
            SwitchingSession  two of them, around a length at which the rotary embedding changes
 sequence   SequenceSession   own cache, the model's own causal attention
+           StateSession      the model's own cache and states, which are copied before each forward
 ar         SteppingSession   the model's own cache or state, one token at a time
            PlainSession      no cache at all: a forward over everything, for each token
 """
@@ -18,6 +19,7 @@ from specdec.models.sessions.cached import (
     inferring,
 )
 from specdec.models.sessions.own_forward import CompiledSession, LeanSession
+from specdec.models.sessions.states import StateSession
 from specdec.models.sessions.stepping import PlainSession, SteppingSession
 from specdec.models.sessions.switching import SwitchingSession
 
@@ -29,6 +31,7 @@ __all__ = [
     "LeanSession",
     "PlainSession",
     "SequenceSession",
+    "StateSession",
     "SteppingSession",
     "SwitchingSession",
     "TreeSession",

@@ -98,7 +98,7 @@ class SteppingSession(PlainSession):
         while self._fed < len(token_ids):
             end = len(token_ids) if self._cache is None else self._fed + 1
             output = self._call(token_ids[self._fed : end], use_cache=True, **(self._cache or {}))
-            self._cache = _own_cache(output)
+            self._cache = own_cache(output)
             self._fed, logits = end, output.logits[0, -1:]
         return logits
 
@@ -107,7 +107,8 @@ class SteppingSession(PlainSession):
         self._cache, self._fed = None, 0
 
 
-def _own_cache(output: ModelOutput) -> dict[str, object]:
+def own_cache(output: ModelOutput) -> dict[str, object]:
+    """The cache that a model hands out, by the name under which it takes it back."""
     for name in OWN_CACHES:
         if output.get(name) is not None:
             return {name: output[name]}

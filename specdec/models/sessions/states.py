@@ -1,0 +1,155 @@
+"""Sequences of a model whose cache holds a state that can't step back: recurrent, convolution or compressed.
+
+Each forward runs on a copy of the states before it. A copy that has read a rejected token is dropped. The
+accepted tokens that the remaining state lacks are put in front of the next forward's rows, so that a round
+stays one forward:
+
+    round 1 reads   root a b c         c is rejected, so the state before the root stays
+    round 2 reads   root a b root d e  e is accepted, so the state after e stays
+    round 3 reads                              root f g
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+from specdec.devices import upload
+from specdec.models.cache import BufferLayer
+from specdec.models.sessions.cached import PREFILL_CHUNK, inferring
+from specdec.models.sessions.stepping import own_cache
+
+if TYPE_CHECKING:
+    from specdec.models.base import PreparedModel
+
+MOST_REPEATED = 32
+"""Accepted tokens that are read again in front of the next rows; more of them get a forward of their own."""
+REPLACED = ("keys", "values")
+"""Tensors of a layer that a forward replaces by longer ones. It may write into all others."""
+
+
+class State(NamedTuple):
+    """A model's cache after the first `read` tokens of a text.
+
+    cache: an argument of the model's forward, by its name; empty before the first forward.
+    """
+
+    read: int
+    cache: dict[str, Any]
+
+
+class StateSession:
+    """Pending tokens form one sequence, on the model's own cache, which is copied before each forward.
+
+    Keys and values of ordinary attention layers are cropped instead. restoring=False keeps the states that
+    have read rejected tokens: the mistake that the self-check has to notice.
+    """
+
+    def __init__(self, model: PreparedModel, restoring: bool = True):
+        self.length = 0
+        self.model = model
+        self._restoring = restoring
+        self._states = [State(0, {})]  # of the committed text, then after each forward over pending tokens
+        self._tokens = upload([], model.device)  # the tokens that the first state has not read
+
+    @inferring
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed prefix."""
+        assert self._end == self.length, "prefill while tokens are pending"
+        self.model.check_room(self.length + len(token_ids) - 1)
+        self._tokens = torch.cat([self._tokens, upload(token_ids, self.model.device)])
+        self.length += len(token_ids)
+        self._catch_up()
+
+    @inferring
+    def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
+        """Add n pending tokens, each the child of the one before; return logits [n, vocabulary]."""
+        first, count = self._end - self.length, len(token_ids)
+        if list(parents) != (chain := list(range(first - 1, first - 1 + count))):
+            raise ValueError(
+                f"parents {list(parents)} are not the chain {chain}. {self.model.capability_reason}"
+            )
+        self.model.check_room(self._end + count - 1)
+        if len(self._tokens) > MOST_REPEATED and not first:
+            self._catch_up()
+        self._tokens = torch.cat([self._tokens, token_ids.to(self.model.device)])
+        output = self._read(self.model.module, self._end)
+        return output.logits[0, -count:].to(self.model.device)
+
+    @inferring
+    def commit(self, nodes: Sequence[int]) -> None:
+        """Commit these pending tokens, the first ones, and drop all others."""
+        assert list(nodes) == list(range(len(nodes))), f"committed nodes {list(nodes)} are not the first ones"
+        assert self.length + len(nodes) <= self._end, f"committed nodes {list(nodes)} are not all pending"
+        self.length += len(nodes)
+        self._tokens = self._tokens[: self.length - self._states[0].read]
+        while self._states[-1].read > self.length:
+            self._states.pop()
+        self._forget_earlier_states()
+
+    @property
+    def _end(self) -> int:
+        """Committed and pending tokens."""
+        return self._states[0].read + len(self._tokens)
+
+    def _forget_earlier_states(self) -> None:
+        self._tokens = self._tokens[self._states[-1].read - self._states[0].read :]
+        del self._states[:-1]
+
+    def _catch_up(self) -> None:
+        """Reads the committed tokens that the state lacks."""
+        while (read := self._states[-1].read) < self.length:
+            # The base model has no head: these logits are not needed.
+            self._read(self.model.module.base_model, min(read + PREFILL_CHUNK, self.length))
+            self._forget_earlier_states()
+
+    def _read(self, module: Any, end: int) -> Any:
+        """Runs a module on the text from the last state to `end`, and adds the new state."""
+        first, (read, cache) = self._states[0].read, self._states[-1]
+        arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
+        for value in arguments.values():
+            _crop(value, read)
+        token_ids = self._tokens[read - first : end - first]
+        output = module(input_ids=token_ids[None], use_cache=True, **arguments)
+        after = own_cache(output)
+        if not cache:
+            _use_buffers(after)
+        self._states.append(State(end, after))
+        return output
+
+
+def copied(value: Any) -> Any:
+    """A copy of a cache with states of its own. Both share the buffers of attention layers."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(copied(each) for each in value)
+    if isinstance(value, BufferLayer) or not type(value).__name__.endswith(("Cache", "Layer")):
+        return value
+    result = copy.copy(value)
+    for name, each in vars(value).items():
+        if name not in REPLACED:
+            setattr(result, name, copied(each))
+    return result
+
+
+def _use_buffers(caches: dict[str, Any]) -> None:
+    """Moves the keys and values of ordinary attention layers to buffers, which can be cropped at no cost."""
+    for cache in caches.values():
+        for number, layer in enumerate(cache.layers if isinstance(cache, Cache) else ()):
+            if type(layer) is DynamicLayer and layer.keys is not None and layer.values is not None:
+                cache.layers[number] = buffer = BufferLayer()
+                buffer.update(layer.keys, layer.values)
+
+
+def _crop(cache: Any, length: int) -> None:
+    for layer in cache.layers if isinstance(cache, Cache) else ():
+        if isinstance(layer, BufferLayer):
+            layer.committed = layer.used = length

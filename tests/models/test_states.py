@@ -1,0 +1,110 @@
+"""Models with a recurrent or convolution state: after any rejections, logits are those of plain forwards."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+
+import specdec
+from specdec.models import HFModel
+from specdec.models.selfcheck import relative_error
+from specdec.models.session_kinds import STATES
+from specdec.models.sessions import StateSession
+from specdec.topology import sequence
+from tests.helpers.tiny_checkpoints import tiny_model
+from tests.models.test_models import STATES as FAMILIES
+from tests.models.test_models import Replay
+
+LIMIT = 2e-5
+
+
+@cache
+def model_of(family: str, seed: int = 0) -> HFModel:
+    return HFModel(tiny_model(family, seed=seed), name=family)
+
+
+def largest_error(replay: Replay, rounds: int, most_accepted: int) -> float:
+    """The largest error of random rounds of one to three forwards each."""
+    errors = []
+    for _ in range(rounds):
+        count = 0
+        for _ in range(replay.rng.randrange(1, 4)):
+            more = replay.rng.randrange(1, 5)
+            errors.append(relative_error(*replay.forward(list(range(count - 1, count - 1 + more)))))
+            count += more
+        replay.commit(list(range(replay.rng.randrange(min(count, most_accepted) + 1))))
+    return max(errors)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("most_accepted", [2, 12], ids=["mostly rejected", "partly accepted"])
+def test_after_any_rejections_logits_are_those_of_plain_forwards(family, most_accepted):
+    """The texts grow beyond 64 tokens, the length of a chunk."""
+    replay = Replay(model_of(family), seed=most_accepted, prefix=11)
+    assert type(replay.session) is StateSession
+    assert largest_error(replay, 60, most_accepted) < LIMIT
+    assert len(replay.committed) > 64
+    replay.session.prefill(tokens := replay._tokens(70))
+    replay.committed += tokens
+    assert largest_error(replay, 2, most_accepted) < LIMIT
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_state_that_is_not_restored_gives_other_logits(family):
+    """Negative control."""
+    replay = Replay(model_of(family), seed=0, prefix=11)
+    replay.session = STATES.control(replay.model._prepared)
+    replay.session.prefill(replay.committed)
+    assert largest_error(replay, 8, 12) > 100 * LIMIT
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_whose_states_are_not_restored_fails_the_check(family, monkeypatch):
+    """Negative control: without copies, the check leaves the family token by token."""
+    monkeypatch.setattr("specdec.models.sessions.states.copied", lambda value: value)
+    monkeypatch.setattr("specdec.models.long_context._verdicts", {})
+    model = HFModel(tiny_model(family))
+    assert model.capability == "ar"
+    assert "off by" in model.capability_reason
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_round_is_one_forward_and_full_acceptance_repeats_nothing(family, monkeypatch):
+    rows, session = [], model_of(family).session()
+    read = StateSession._read
+    monkeypatch.setattr(
+        StateSession,
+        "_read",
+        lambda self, module, end: rows.append(end - self._states[-1].read) or read(self, module, end),
+    )
+    session.prefill(list(range(3, 12)))
+    for accepted in (1, 3, 4, 2, 4):
+        session.forward(torch.arange(20, 24), [-1, 0, 1, 2])
+        session.commit(list(range(accepted)))
+    assert rows == [9, 4, 1 + 4, 1 + 3 + 4, 4, 2 + 4]
+    assert session.length == 9 + 14
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("draft", ["same family", "other family"])
+def test_texts_of_ersd_are_those_of_plain_decoding(family, draft):
+    other = {"lfm2": "qwen3_next", "qwen3_next": "mamba2", "mamba2": "lfm2"}[family]
+    pair = specdec.ModelPair(model_of(family), model_of(family if draft == "same family" else other, 1))
+    for seed in range(3):
+        settings = {"seed": seed, "max_new_tokens": 90}
+        plain = specdec.generate(pair, [5, 6, 7], method="ar", **settings)
+        for k in (1, 2, 5):
+            run = specdec.generate(pair, [5, 6, 7], method="ersd", topology=sequence(k), **settings)
+            assert run.token_ids == plain.token_ids
+
+
+def test_a_run_that_joins_a_batch_and_one_that_leaves_it_write_their_texts_alone():
+    pair = specdec.ModelPair(model_of("qwen3_next"), model_of("lfm2", 1))
+    prompts, seeds, lengths = [[3], [4, 5], [6] * 90], [1, 2, 3], [12, 60, 30]
+    settings = {"method": "gsd", "topology": sequence(3)}
+    many = specdec.generate_many(pair, prompts, seeds=seeds, max_new_tokens=lengths, **settings)
+    for prompt, seed, length, run in zip(prompts, seeds, lengths, many, strict=True):
+        alone = specdec.generate(pair, prompt, seed=seed, max_new_tokens=length, **settings)
+        assert run.token_ids == alone.token_ids
