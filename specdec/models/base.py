@@ -71,9 +71,9 @@ class Model(Protocol):
 class SessionKind:
     """One way to run a model of transformers.
 
-    open: opens a session. control: opens a session with a wrong mask, which a check has to notice; None where
-    there is no mask. decoder: builds the forward of ours that the sessions run on; it raises where it does
-    not fit the module. None where sessions call the module.
+    open: opens a session. control: opens a session that makes a mistake, a wrong mask or a state that is not
+    restored, which a check has to notice; None where there is neither. decoder: builds the forward of ours
+    that the sessions run on; it raises where it does not fit the module. None where sessions call the module.
     """
 
     name: str

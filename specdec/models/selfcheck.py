@@ -2,9 +2,9 @@
 
 Many models accept a tree mask and silently ignore it, so a configuration is never trusted. A session runs a
 script of forwards and commits. Every row of logits that it returns is compared with an ordinary call of the
-model, without a cache, on that row's own line of tokens. A tree session must also *fail* under a wrong mask.
-Where it does not, the model ignores masks, or its logits do not depend on the tokens that it attends to, and
-the comparison has proved nothing.
+model, without a cache, on that row's own line of tokens. A tree session must also *fail* under a wrong mask,
+and a session that restores states must fail when it does not restore them. Where it does not fail, the model
+ignores masks, or its logits do not depend on earlier tokens, and the comparison has proved nothing.
 
 `ShortCheck` runs the model itself over a few tokens. Windows, chunks and rotary embeddings that change with
 the length act on longer texts only: `long_context` checks those on a small copy.
@@ -37,8 +37,8 @@ LIMITS = {
 """Relative errors: the first always passes, above the second nothing passes. Between them an error passes up
 to four times the error of the model's own cached decoding, which is rounding."""
 CONTROL_FACTOR = 4.0
-"""A wrong mask or state must give at least this many times the error of the right mask, and an error that does not
-pass."""
+"""A wrong mask or state must give at least this many times the error of the right one, and an error that does
+not pass."""
 
 Line = tuple[int, ...]
 
