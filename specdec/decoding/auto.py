@@ -25,7 +25,7 @@ from specdec.models import Model
 from specdec.optimal import optimal_topology
 from specdec.race import derived_seed
 from specdec.stats import acceptance_vector, index_counts
-from specdec.theory import expected_tokens
+from specdec.theory import expected_tokens, node_acceptance
 from specdec.topology import Topology, sequence
 from specdec.trace import Method, Round
 
@@ -51,6 +51,8 @@ _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
 _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
+_MOST_REPEATED = 24.0
+"""Most tokens that a target with states reads again."""
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _REMEMBERED = 16
 """Measurements and topologies that a pair keeps, each of a method and a sampling."""
@@ -201,7 +203,24 @@ def _fastest(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[Topolog
         if 1 + k <= most:
             candidates += [optimal_topology(acceptance, k), sequence(k)]
     allowed = [tree for tree in candidates if tree.is_sequence or not _only_sequences(pair)]
-    return max(allowed, key=lambda tree: expected_tokens(acceptance, tree) / costs.seconds(tree))
+    repeats = hasattr(pair.target.session(), "must_catch_up")
+
+    def speed(tree: Topology) -> float:
+        repeated = repeated_tokens(acceptance, tree) if repeats else 0.0
+        return expected_tokens(acceptance, tree) / costs.seconds(tree, repeated)
+
+    return max(allowed, key=speed)
+
+
+def repeated_tokens(acceptance: np.ndarray, tree: Topology) -> float:
+    """Accepted tokens that a target with states reads again in each round, on average.
+
+    A round that rejects a token adds its own tokens to them, and a round that accepts all ends them. So the
+    average is the mean of what rounds add, divided by the probability that all is accepted.
+    """
+    reached = node_acceptance(acceptance, tree)
+    full = reached[-1]
+    return min((sum(reached) - full * len(reached)) / full, _MOST_REPEATED) if full > 0 else _MOST_REPEATED
 
 
 def _trial_topology(pair: ModelPair) -> Topology:

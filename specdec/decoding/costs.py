@@ -34,7 +34,7 @@ class ForwardCost:
         self._counts = sorted(seconds_by_count)
         self._seconds = np.maximum.accumulate([undisturbed(seconds_by_count[n]) for n in self._counts])
 
-    def seconds(self, count: int) -> float:
+    def seconds(self, count: float) -> float:
         """Seconds of a forward over this many tokens."""
         return float(np.interp(count, self._counts, self._seconds))
 
@@ -66,10 +66,12 @@ class RoundCost:
         target, draft = forwards
         return replace(self, target=target, draft=draft, runs=runs)
 
-    def seconds(self, topology: Topology) -> float:
-        """Seconds of a round of all runs on this tree."""
+    def seconds(self, topology: Topology, repeated: float = 0.0) -> float:
+        """Seconds of a round of all runs on this tree, in which the target reads some tokens again."""
         ours = self.level * topology.depth + self.rest
-        forwards = self._draft_forwards(topology) + self.target.seconds(1 + topology.num_draft_tokens)
+        forwards = self._draft_forwards(topology) + self.target.seconds(
+            1 + topology.num_draft_tokens + repeated
+        )
         return forwards + self.runs * ours
 
     def _draft_forwards(self, topology: Topology) -> float:

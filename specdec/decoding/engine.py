@@ -162,8 +162,11 @@ class Engine:
     def _room(self) -> int:
         """The depth of the deepest tree that fits into both contexts.
 
-        A round emits up to depth + 1 tokens, and the draft scores depth - 1.
+        A round emits up to depth + 1 tokens, and the draft scores depth - 1. A target that has many accepted
+        tokens to read again gets no tree, because it can only keep a state that has read no rejected token.
         """
+        if getattr(self.target, "must_catch_up", False):
+            return 0
         length = len(self.text_ids)
         return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)
 

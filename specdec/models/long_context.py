@@ -31,7 +31,12 @@ from specdec.models.shrink import ROOM, SMALL, context_length, lengths, shrunken
 
 STRIDES: dict[Capability, Script] = {
     "tree": (ScriptedForward((-1, 0, 0, 2, 3, 4), (0, 2, 3)), ScriptedForward((-1, 0, 0, 1), (0, 1))),
-    "sequence": (ScriptedForward((-1, 0, 1, 2, 3), (0, 1, 2)), ScriptedForward((-1, 0, 1), (0,))),
+    "sequence": (
+        ScriptedForward((-1, 0, 1, 2, 3), (0, 1, 2)),
+        ScriptedForward((-1, 0, 1), (0,)),
+        ScriptedForward((-1, 0, 1, 2), ()),
+        ScriptedForward((-1, 0, 1), (0, 1, 2)),
+    ),
     "ar": (ScriptedForward((-1,), (0,)),),
 }
 """Forwards that are repeated from the first token on. Their trees are deeper than the part that is committed,

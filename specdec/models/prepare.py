@@ -22,7 +22,16 @@ from specdec.models.kernels.decoder import CompiledDecoder
 from specdec.models.lean import KNOWN
 from specdec.models.long_context import LongContextCheck
 from specdec.models.selfcheck import PlainForwards, ShortCheck, explained, reraise_out_of_memory
-from specdec.models.session_kinds import COMPILED, LEAN, PLAIN, STATES, STEPPING, sequence_kinds, tree_kinds
+from specdec.models.session_kinds import (
+    COMPILED,
+    LEAN,
+    PLAIN,
+    STATES,
+    STATES_AT,
+    STEPPING,
+    sequence_kinds,
+    tree_kinds,
+)
 from specdec.models.shrink import context_length
 from specdec.models.weights import check_sound, evaluating
 
@@ -32,10 +41,12 @@ TREES = "scores a tree of drafts in one forward, as plain forwards do"
 """Why a model is used for trees, in words."""
 
 SEQUENCES = (
-    "takes single sequences as drafts: it carries a state, which is kept before each forward and restored "
-    "after a rejection"
+    "takes single sequences as drafts: its cache also holds states, so each forward runs on a copy, and a "
+    "copy that has read a rejected token is dropped"
 )
-"""Why a model with a recurrent or convolution state takes sequences, in words."""
+"""Why a model with a recurrent, convolution or compressed state takes sequences, in words."""
+SELECTIVE_SCANS = ("falcon_mamba", "jamba", "mamba")
+"""Types whose selective scan over several tokens takes no state, a fault of transformers 5.23."""
 
 
 def prepare(module: PreTrainedModel, name: str, files: str | None = None) -> PreparedModel:
@@ -120,27 +131,33 @@ class _Search:
         )
 
     def _best(self) -> PreparedModel:
+        fault = "raises"
         if not getattr(self._model.module, "_is_stateful", False):
-            model = self._without_states()
+            model, fault = self._on_keys_and_values()
             if model is not None:
                 return model
-        sequence, fault = self._first([STATES])
-        if sequence is not None:
-            return _explained(sequence, SEQUENCES)
+        model, state_fault = self._first([STATES, STATES_AT])
+        if model is not None:
+            return _explained(model, SEQUENCES)
+        if self._model.config.model_type in SELECTIVE_SCANS:
+            state_fault += ", because transformers then starts its selective scan from an empty state"
+        # An error on our cache says less than a wrong result on the model's own.
+        fault = state_fault if fault.startswith("raises") else fault
         return self._token_by_token(f"scoring several tokens at once, it {fault}")
 
-    def _without_states(self) -> PreparedModel | None:
-        """The model with a cache of ours; None if no such kind of session passes."""
+    def _on_keys_and_values(self) -> tuple[PreparedModel | None, str]:
+        """The model with a cache of ours; None, and the fault, if no such kind of session passes."""
         config = self._model.config
         tree, tree_fault = self._own_forward(), ""
         if tree is None:
             tree, tree_fault = self._first(tree_kinds(config))
         if tree is not None:
-            return _explained(tree, TREES)
-        sequence, _ = self._first(sequence_kinds(config))
+            return _explained(tree, TREES), ""
+        sequence, fault = self._first(sequence_kinds(config))
         if sequence is None:
-            return None
-        return _explained(sequence, f"takes single sequences as drafts: with a tree mask it {tree_fault}")
+            return None, fault
+        reason = f"takes single sequences as drafts: with a tree mask it {tree_fault}"
+        return _explained(sequence, reason), ""
 
     def _own_forward(self) -> PreparedModel | None:
         """The model with one of our own forwards; None if none fits."""

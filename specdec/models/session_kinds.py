@@ -34,7 +34,13 @@ COMPILED = SessionKind(
     "compiled", "tree", CompiledSession, partial(CompiledSession, ancestors_only=False), CompiledDecoder
 )
 LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), LeanDecoder)
-STATES = SessionKind("states", "sequence", StateSession, partial(StateSession, restoring=False))
+STATES, STATES_AT = (
+    SessionKind(name, "sequence", open_states, partial(open_states, restoring=False))
+    for name, open_states in (
+        ("states", StateSession),
+        ("states, given positions", partial(StateSession, positions=True)),
+    )
+)
 STEPPING = SessionKind("stepping", "ar", SteppingSession)
 PLAIN = SessionKind("plain", "ar", PlainSession)
 

@@ -42,6 +42,7 @@ MOST_PARAMETERS = 1 << 28
 KINDS = {
     "vocabulary": r"vocab",
     "layers": r"^(n|num)_(\w+_)?(layers?|blocks)$|^decoder_layers$|^encoder_layers$",
+    "index": r"^index(er)?_n_heads$",
     "expert": r"experts$|expert_num$",
     "head": r"heads$|n_head$|heads_per_layer$|query_groups$|o_groups$|n_groups$|ngroups$",
     "length": r"window|chunk|block|context|position|length|seq|index_topk|extent|keep|floor|local",
@@ -52,7 +53,11 @@ KINDS = {
     r"|channels|seed|rotary|section|label|LABEL|period|interval|every|pattern|offset|_start|first_k"
     r"|dense_layers|per_attn",
 }
-"""The kind of an integer by its name: the first pattern that matches, else a length."""
+"""The kind of an integer by its name: the first pattern that matches, else a length.
+
+index: heads that score tokens for sparse attention; they stay, because with few heads many scores are 0, and
+the choice between equal scores depends on the length of a forward.
+"""
 _KIND = {kind: re.compile(pattern) for kind, pattern in KINDS.items()}
 _MLP = re.compile(r"intermediate|d_?ff|ffn|feed_forward|n_inner")
 _TOGETHER = re.compile(r"mamba.*heads|linear_num|^num_heads$")
@@ -272,9 +277,10 @@ def _numbers(values: Sequence[Any]) -> bool:
 
 
 def _period(own: dict[str, Any], count: int) -> int:
-    """The longest period of layer kinds, for a configuration without a list of the kinds."""
-    periods = (v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count)
-    return max(periods, default=1)
+    """The longest period of layer kinds, for a configuration without a list of the kinds of all layers."""
+    periods = [v for k, v in own.items() if _PERIOD.search(k) and type(v) is int and v < count]
+    patterns = [len(v) for k, v in own.items() if k.endswith("_types") and isinstance(v, (list, tuple))]
+    return max(periods + [length for length in patterns if length < count], default=1)
 
 
 def _of_each_kind(lists: Sequence[Sequence[Any]], copies: int) -> list[int]:

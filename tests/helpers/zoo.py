@@ -4,10 +4,10 @@
 
 Each type is built from its own default configuration with everything small in it, and again with windows,
 chunks, kept lengths, long rotary factors and keys that it ignores. What the self-check finds it can do is
-then tried: the texts of ERSD over a sequence, SpecInfer's tree and a bush, and those of autoregressive
-decoding, are compared with texts of the same seeds from plain forwards over all text, without a cache, beyond
-every length that the configuration names. A row is kept as soon as it is there; what is there is not done
-again.
+then tried: texts of ERSD over a sequence, SpecInfer's tree and a bush, behind a drafter that errs in every
+round, and texts of autoregressive decoding are compared with texts of the same seeds from plain forwards over
+all text, without a cache, beyond every length that the configuration names. A row is kept as soon as it is
+there; what is there is not done again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import logging
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,6 +61,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 64, "num_experts_per_tok": 6, "n_shared_experts": 2},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128},
+    "granitemoehybrid": {"layer_types": (["linear_attention"] * 7 + ["full_attention"]) * 4},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 16},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
     "ministral": {"head_dim": 128},
     "nemotron": {"head_dim": 128, "num_key_value_heads": 8},
@@ -165,6 +167,20 @@ class PlainModel:
         return PlainSession(self._model)
 
 
+class Misleading:
+    """A drafter that proposes the right text up to a wrong token: in turn after 0, 1, 2, ... right ones."""
+
+    def __init__(self, text_ids: list[int]):
+        self._text_ids, self._rounds = text_ids, 0
+
+    def propose(self, text_ids: Sequence[int], topology: Topology) -> list[list[int]]:
+        """One continuation of the text, as long as the topology is deep."""
+        right = self._text_ids[len(text_ids) :][: topology.depth]
+        place = self._rounds % (topology.depth + 1)
+        self._rounds += 1
+        return [[*right[:place], *(token ^ 1 for token in right[place:])]]
+
+
 def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any]:
     """Tokens per method, those that differ from plain forward passes, and tokens per target call."""
     context = context_length(pair.target.config)
@@ -174,10 +190,13 @@ def compared(pair: specdec.ModelPair, plain: specdec.ModelPair) -> dict[str, Any
     if pair.target.capability != "ar":
         trees = TREES if pair.target.capability == "tree" else {"sequence(4)": TREES["sequence(4)"]}
         ways |= {name: {"method": "ersd", "topology": tree} for name, tree in trees.items()}
+        ways["rejections"] = {"method": "ersd", "topology": TREES["sequence(4)"]}
     tokens, wrong, calls = 0, Counter(dict.fromkeys(ways, 0)), Counter()
     for seed in SEEDS:
         want = specdec.generate(plain, PROMPT, method="ar", seed=seed, **settings).token_ids
         tokens += len(want)
+        if "rejections" in ways:
+            ways["rejections"]["drafter"] = Misleading([*PROMPT, *want])
         for name, way in ways.items():
             have = specdec.generate(pair, PROMPT, seed=seed, **settings, **way)
             calls[name] += have.num_target_calls

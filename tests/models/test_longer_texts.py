@@ -31,7 +31,12 @@ BEYOND = {
     ("llama4_text", "default"): "sequence",
     ("llama4_text", "chunk of 16"): "sequence",
     ("doge", "kept length"): "ar",
-    ("deepseek_v32", "default"): "ar",
+    ("deepseek_v32", "default"): "sequence",
+    ("falcon_h1", "default"): "sequence",
+    ("minimax", "default"): "sequence",
+    ("bamba", "default"): "sequence",
+    ("granitemoehybrid", "default"): "sequence",
+    ("jamba", "default"): "ar",
     ("llama", "stray sliding_window"): "tree",
     ("granite", "stray sliding_window"): "tree",
     ("olmo2", "stray sliding_window"): "tree",
@@ -73,11 +78,11 @@ def test_texts_beyond_every_length_are_those_of_plain_forwards(model_type, varia
 
 
 def test_where_its_own_cache_differs_the_user_is_told(caplog):
-    model = HFModel(variations("deepseek_v32")["default"].build(), name="sparse")
+    model = HFModel(variations("roberta")["default"].build(), name="roberta")
     assert type(model.session()) is PlainSession
     assert "its own cache gives logits that are off by" in model.capability_reason
     assert "a forward over all text" in model.capability_reason
-    assert "sparse: its own cache" in caplog.text
+    assert "roberta: its own cache" in caplog.text
     assert model.note in run.models(ModelPair(model))[0]["note"], "the page says it, too"
     assert "note" not in run.models(ModelPair(HFModel(tiny_model("llama"))))[0]
 
@@ -89,6 +94,11 @@ def test_a_session_that_forgets_the_switch_fails():
     with torch.inference_mode():
         fault = LongContextCheck(model.module).fault(kind)
     assert "on longer texts" in fault
+
+
+def test_a_model_that_cannot_read_several_tokens_from_a_state_says_why():
+    reason = HFModel(tiny_model("mamba")).capability_reason
+    assert "selective scan from an empty state" in reason
 
 
 @pytest.mark.parametrize("prefix", [3, 17, 23, 24, 25, 60])

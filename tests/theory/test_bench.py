@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from specdec.bench import bandwidth, overhead
+from specdec.bench import bandwidth, overhead, states
 from specdec.bench.command import bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE
@@ -321,3 +321,21 @@ def test_time_in_an_inner_part_is_not_counted_twice(monkeypatch):
 def test_an_option_that_does_not_fit_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         bench(parser().parse_args(["--dtype", "float32", "--device", "cpu", *arguments]))
+
+
+def test_the_speed_of_a_model_with_states_is_a_table(monkeypatch, capsys):
+    sizes = {"layer_types": ["conv", "full_attention"], "intermediate_size": 64}
+    monkeypatch.setattr(states, "FAMILIES", {"lfm2": ("Lfm2", sizes)})
+    monkeypatch.setattr(states, "VOCABULARY", 512)
+    monkeypatch.setattr(states, "_TARGET", states._TARGET | {"vocab_size": 512})
+    monkeypatch.setattr(states, "_SIZES", states._SIZES | {"vocab_size": 512})
+    states.main(["--texts", "2", "--tokens", "6", "--lengths", "2"])
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].startswith("lfm2")
+    assert [row.split("|")[1].strip() for row in rows[3:]] == [
+        "plain",
+        "ersd sequence(2)",
+        "ersd auto",
+        "gsd sequence(2)",
+        "gsd auto",
+    ]

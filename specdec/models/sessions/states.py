@@ -27,9 +27,10 @@ from specdec.models.sessions.stepping import own_cache
 if TYPE_CHECKING:
     from specdec.models.base import PreparedModel
 
-MOST_REPEATED = 32
-"""Accepted tokens that are read again in front of the next rows; more of them get a forward of their own."""
-REPLACED = ("keys", "values")
+MOST_REPEATED = 24
+"""Accepted tokens that are read again in front of drafted ones. A round after more of them drafts nothing
+(`must_catch_up`), so that all that it reads is accepted."""
+REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
 """Tensors of a layer that a forward replaces by longer ones. It may write into all others."""
 
 
@@ -46,16 +47,23 @@ class State(NamedTuple):
 class StateSession:
     """Pending tokens form one sequence, on the model's own cache, which is copied before each forward.
 
-    Keys and values of ordinary attention layers are cropped instead. restoring=False keeps the states that
-    have read rejected tokens: the mistake that the self-check has to notice.
+    Keys and values of ordinary attention layers are cropped instead. positions: whether the model is told the
+    positions of its tokens, because it does not count those in the cache. restoring=False keeps the states
+    that have read rejected tokens: the mistake that the self-check has to notice.
     """
 
-    def __init__(self, model: PreparedModel, restoring: bool = True):
+    def __init__(self, model: PreparedModel, positions: bool = False, restoring: bool = True):
         self.length = 0
         self.model = model
+        self._positions = positions
         self._restoring = restoring
         self._states = [State(0, {})]  # of the committed text, then after each forward over pending tokens
         self._tokens = upload([], model.device)  # the tokens that the first state has not read
+
+    @property
+    def must_catch_up(self) -> bool:
+        """Whether the next round should draft nothing. If it drafts, this takes a forward of its own."""
+        return self.length - self._states[0].read > MOST_REPEATED
 
     @inferring
     def prefill(self, token_ids: Sequence[int]) -> None:
@@ -75,7 +83,7 @@ class StateSession:
                 f"parents {list(parents)} are not the chain {chain}. {self.model.capability_reason}"
             )
         self.model.check_room(self._end + count - 1)
-        if len(self._tokens) > MOST_REPEATED and not first:
+        if self.must_catch_up and not first and count > 1:
             self._catch_up()
         self._tokens = torch.cat([self._tokens, token_ids.to(self.model.device)])
         output = self._read(self.model.module, self._end)
@@ -114,6 +122,8 @@ class StateSession:
         arguments = {name: copied(value) if self._restoring else value for name, value in cache.items()}
         for value in arguments.values():
             _crop(value, read)
+        if self._positions:
+            arguments["position_ids"] = torch.arange(read, end, device=self.model.device)[None]
         token_ids = self._tokens[read - first : end - first]
         output = module(input_ids=token_ids[None], use_cache=True, **arguments)
         after = own_cache(output)

@@ -1,0 +1,213 @@
+"""Speed of a model with a recurrent or convolution state: `python -m specdec.bench.states --family lfm2`.
+
+A target of about 65 M random parameters and a small Llama draft share embedding and head. What the target's
+layers add is scaled until drafted tokens are accepted as often as asked. Plain decoding, ERSD and GSD over
+sequences decode in turns, so that other work on the machine slows all alike.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median, quantiles
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+from specdec.bench.synthetic import SPREAD, STEPS, TEXT
+from specdec.checks import whole
+from specdec.commands import Parser, columns, ended
+from specdec.decoding.run import generate
+from specdec.models import HFModel
+from specdec.models.load import DTYPES
+from specdec.models.sessions import StateSession
+from specdec.models.sessions.states import copied
+from specdec.models.weights import Weights
+from specdec.pair import ModelPair
+from specdec.theory import gsd_acceptance
+from specdec.topology import sequence
+
+WIDTH, DRAFT_WIDTH, VOCABULARY = 640, 320, 16384
+_SIZES = {
+    "vocab_size": VOCABULARY,
+    "num_attention_heads": 10,
+    "tie_word_embeddings": False,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+_TARGET = _SIZES | {"hidden_size": WIDTH, "intermediate_size": 1792, "num_key_value_heads": 5}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "lfm2": (
+        "Lfm2",
+        {"layer_types": ["conv", "conv", "full_attention"] * 3, "block_auto_adjust_ff_dim": False},
+    ),
+    "qwen3_5": (
+        "Qwen3_5Text",
+        {
+            "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2,
+            "head_dim": 64,
+            "linear_num_key_heads": 10,
+            "linear_num_value_heads": 10,
+            "linear_key_head_dim": 64,
+            "linear_value_head_dim": 64,
+        },
+    ),
+    "falcon_h1": (
+        "FalconH1",
+        {
+            "num_hidden_layers": 7,
+            "mamba_d_ssm": 1280,
+            "mamba_n_heads": 20,
+            "mamba_d_head": 64,
+            "mamba_d_state": 64,
+        },
+    ),
+}
+"""Class prefix and sizes of each family."""
+OUTPUTS = ("out_proj", "o_proj", "down_proj", "w2")
+"""Matrices at the end of a layer's parts, which add to the residual stream."""
+
+
+def hybrid_pair(family: str, dtype: torch.dtype, acceptance: float) -> tuple[ModelPair, float]:
+    """A pair with a target of this family, and the acceptance that it reached (GSD's, of the first token)."""
+    torch.manual_seed(0)
+    prefix, entries = FAMILIES[family]
+    entries = _TARGET | {"num_hidden_layers": len(entries.get("layer_types", ()))} | entries
+    target = _random_model(prefix, entries)
+    draft = _random_model(
+        "Llama",
+        _SIZES
+        | {"hidden_size": DRAFT_WIDTH, "intermediate_size": 1024, "num_hidden_layers": 2}
+        | {"head_dim": 32},
+    )
+    with torch.no_grad():
+        for weight in _outputs(draft):
+            weight.mul_(0.1)
+        draft.lm_head.weight.mul_(math.sqrt(SPREAD * math.log(VOCABULARY)))
+        for name in ("get_input_embeddings", "get_output_embeddings"):
+            wide, narrow = getattr(target, name)().weight, getattr(draft, name)().weight
+            wide.zero_()[:, :DRAFT_WIDTH] = narrow
+        # The norm before the head divides by a smaller number in the wider stream, half of which is zeros.
+        target.get_output_embeddings().weight.mul_(math.sqrt(DRAFT_WIDTH / WIDTH))
+    reached = _calibrate(target, draft, acceptance)
+    wrapped = HFModel(target, f"{family}, {target.num_parameters() / 1e6:.0f} M parameters")
+    if wrapped.capability == "ar":
+        raise ValueError(wrapped.capability_reason)
+    # In half precision the check proves nothing: these logits depend little on more than the last token.
+    wrapped.module.to(dtype)  # type: ignore[arg-type]  # transformers' decorator hides a method
+    wrapped._prepared = replace(wrapped._prepared, dtype=dtype)
+    wrapped._weights = Weights.of(wrapped.module)
+    draft.to(dtype)  # type: ignore[arg-type]
+    return ModelPair(wrapped, HFModel(draft, "draft")), reached
+
+
+def measure(pair: ModelPair, lengths: Sequence[int], texts: int, tokens: int) -> list[list[str]]:
+    """A table with a row for each setting.
+
+    Its columns are tokens per second and per call, the speed-up over plain decoding with the range of its
+    middle half, milliseconds of a round, and the share of a round that the copy of the states takes.
+    """
+    settings: dict[str, dict[str, Any]] = {"plain": {"method": "ar"}}
+    for method in ("ersd", "gsd"):
+        settings |= {f"{method} sequence({k})": {"method": method, "topology": sequence(k)} for k in lengths}
+        settings[f"{method} auto"] = {"method": method, "topology": "auto"}
+    for each in settings.values():  # also measures for "auto"
+        generate(pair, [1], max_new_tokens=8, seed=0, **each)
+    seconds: dict[str, list[float]] = {name: [] for name in settings}
+    calls = dict.fromkeys(settings, 0)
+    copies = []
+    for seed in range(texts):
+        for name, each in settings.items():
+            start = time.perf_counter()
+            run = generate(pair, [1 + seed], max_new_tokens=tokens, seed=seed, **each)
+            seconds[name].append(time.perf_counter() - start)
+            calls[name] += run.num_target_calls
+            copies.append(copy_seconds(pair))
+    rows = [["", "tokens/s", "tokens per call", "times plain (middle half)", "ms per round", "copy"]]
+    for name, taken in seconds.items():
+        low, middle, high = quantiles([a / b for a, b in zip(seconds["plain"], taken, strict=True)])
+        round_seconds = median(taken) * texts / calls[name]
+        rows.append(
+            [
+                name,
+                f"{tokens / median(taken):.1f}",
+                f"{texts * tokens / calls[name]:.2f}",
+                f"{middle:.2f} ({low:.2f} to {high:.2f})",
+                f"{1e3 * round_seconds:.1f}",
+                f"{median(copies) / round_seconds:.2%}",
+            ]
+        )
+    return rows
+
+
+@torch.inference_mode()
+def copy_seconds(pair: ModelPair) -> float:
+    """Seconds of one copy of the target's states; to restore them, the copy is dropped."""
+    session = pair.target.session()
+    assert isinstance(session, StateSession), "a target without states"
+    session.prefill(list(range(1, TEXT)))
+    _, cache = session._states[-1]
+    start = time.perf_counter()
+    for _ in range(10):
+        copied(cache)
+    return (time.perf_counter() - start) / 10
+
+
+def _random_model(prefix: str, entries: dict[str, Any]) -> PreTrainedModel:
+    config = getattr(transformers, f"{prefix}Config")(**entries)
+    kind = getattr(transformers, f"{prefix.removesuffix('Text')}ForCausalLM")
+    model = kind._from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2 and "A_log" not in name:
+                parameter.normal_(std=1.0 if "embed" in name else parameter.shape[1] ** -0.5)
+    return model
+
+
+def _outputs(model: PreTrainedModel) -> list[torch.nn.Parameter]:
+    return [weight for name, weight in model.named_parameters() if name.split(".")[-2] in OUTPUTS]
+
+
+@torch.inference_mode()
+def _calibrate(target: PreTrainedModel, draft: PreTrainedModel, acceptance: float) -> float:
+    """Scales what the target's layers add, until drafted tokens are accepted as often as asked."""
+    outputs = _outputs(target)
+    token_ids = torch.randint(1, VOCABULARY, (1, TEXT))
+    q = draft(input_ids=token_ids).logits[0].float().softmax(-1)
+    low, high, factor, reached = math.log(1e-4), math.log(10.0), 1.0, 0.0
+    for _ in range(STEPS):
+        wanted = math.exp((low + high) / 2)
+        for weight in outputs:
+            weight.mul_(wanted / factor)
+        factor = wanted
+        reached = gsd_acceptance(target(input_ids=token_ids).logits[0].float().softmax(-1), q).mean().item()
+        low, high = (math.log(factor), high) if reached > acceptance else (low, math.log(factor))
+    return reached
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures and prints; ValueError is a user's mistake."""
+    parser = Parser(prog="python -m specdec.bench.states", description=__doc__)
+    add = parser.add_argument
+    add("--family", choices=FAMILIES, default="lfm2", help="of the target (default: lfm2)")
+    add("--dtype", choices=DTYPES, default="bfloat16", help="of both models (default: bfloat16)")
+    add("--acceptance", type=float, default=0.75, help="of the first drafted token (default: 0.75)")
+    add("--lengths", type=int, nargs="*", default=[2, 4], help="of the drafted sequences (default: 2 4)")
+    add("--texts", type=int, default=6, help="texts of each setting (default: 6)")
+    add("--tokens", type=int, default=96, help="of each text (default: 96)")
+    add("--threads", type=int, default=1, help="of torch (default: 1)")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(whole("threads", options.threads, 1, 1024))
+    pair, reached = hybrid_pair(options.family, DTYPES[options.dtype], options.acceptance)
+    print(f"{pair.target.name}, {options.dtype}, acceptance {reached:.2f}")
+    print(columns(measure(pair, options.lengths, options.texts, options.tokens), markdown=True))
+
+
+if __name__ == "__main__":
+    with ended():
+        main()
