@@ -11,6 +11,22 @@ export interface Arrival {
   arrival_p: number | null;
 }
 
+/** A tree among which "auto" chose. */
+export interface Candidate {
+  paths: number[][];
+  expected_tokens: number;
+  milliseconds: Milliseconds;
+  tokens_per_second: number;
+  chosen: boolean;
+}
+
+/** Expected milliseconds of a round of all texts. */
+export interface Milliseconds {
+  draft: number;
+  target: number;
+  rest: number;
+}
+
 /** One drafted token, a node of the draft tree. */
 export interface Node {
   path: number[];
@@ -99,4 +115,5 @@ export interface Generation {
   timings: Timing[];
   chat: boolean;
   history: string[];
+  choice: Candidate[] | null;
 }

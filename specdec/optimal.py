@@ -48,7 +48,7 @@ def optimal_topology(acceptance: Acceptance, k: int) -> Topology:
     algorithm = chosen_algorithm(vector, k)
     if algorithm == "dynamic program":
         return dynamic_program_topology(vector, k)
-    return _in_level_order(*pop_order(vector if algorithm == "greedy" else _pooled(vector), k))
+    return _in_level_order(*pop_order(vector if algorithm == "greedy" else pooled(vector), k))
 
 
 def chosen_algorithm(acceptance: Sequence[float] | np.ndarray | Tensor, k: int) -> Algorithm:
@@ -146,8 +146,8 @@ def checked_acceptance(acceptance: Sequence[float] | np.ndarray | Tensor) -> np.
     return np.trim_zeros(vector, "b")
 
 
-def _pooled(acceptance: np.ndarray) -> np.ndarray:
-    """The nearest vector that does not increase: increasing runs are replaced by their means.
+def pooled(acceptance: np.ndarray) -> np.ndarray:
+    """The nearest vector [n] that does not increase: increasing runs are replaced by their means.
 
     The method is known as pool adjacent violators.
     """

@@ -29,7 +29,7 @@ class Pair(Protocol):
     draft: Model | None
     tokenizer: Any | None
     measurements: dict[Any, Any]
-    measured_topologies: dict[Any, Any]
+    choices: dict[Any, Any]
 
     @property
     def arithmetic(self) -> str:
@@ -78,7 +78,8 @@ class ModelPair:
         self.token_texts = TokenTexts(tokenizer)
         # what `auto` measured of this pair, by method and sampling
         self.measurements: dict[Any, Any] = {}
-        self.measured_topologies: dict[Any, Any] = {}
+        self.choices: dict[Any, Any] = {}
+        self.forward_costs: dict[int, Any] = {}  # by the number of texts
 
     @property
     def drafting(self) -> Model:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import Field, TypeAdapter
 
 from specdec.methods import METHODS, Kind
+from specdec.topology import Topology
 
 MOST_CHARACTERS = 50_000_000
 """Longest JSON that is read: ten thousand rounds with all their detail."""
@@ -272,6 +273,39 @@ class Acceptance:
 
 
 @dataclass(frozen=True, slots=True)
+class Milliseconds:
+    """Expected milliseconds of a round of all texts: drafting, the target's forward, and the rest."""
+
+    draft: Duration
+    target: Duration
+    rest: Duration
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of the whole round."""
+        return self.draft + self.target + self.rest
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A tree among which "auto" chose: the best one of its number of drafted tokens.
+
+    paths: the tree of each text. expected_tokens: of a round of one text. tokens_per_second: of all texts.
+    """
+
+    paths: tuple[Path, ...]
+    expected_tokens: Number
+    milliseconds: Milliseconds
+    tokens_per_second: Number
+    chosen: bool = False
+
+    @property
+    def topology(self) -> Topology:
+        """The tree."""
+        return Topology(self.paths)
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """One repeat in which a run and plain decoding were timed in turns.
 
@@ -294,6 +328,7 @@ class Generation:
     baseline: plain decoding of the same prompt and seed; timings: repeats of both. Empty where not measured.
     chat: whether prompt is a question that the chat template formats; prompt_ids are of the formatted text.
     history: the conversation before it, questions and answers in turn.
+    choice: what "auto" chose the tree among; None where the tree was given.
     """
 
     method: Method
@@ -315,6 +350,7 @@ class Generation:
     timings: tuple[Timing, ...] = ()
     chat: bool = False
     history: tuple[str, ...] = ()
+    choice: tuple[Candidate, ...] | None = None
 
     @property
     def token_ids(self) -> list[int]:

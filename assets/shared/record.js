@@ -11,6 +11,18 @@ export const RECORD = {
     arrival_q: {type: "number", minimum: 0, nullable: true},
     arrival_p: {type: "number", minimum: 0, nullable: true},
   },
+  Candidate: {
+    paths: {type: "array", items: {type: "array", items: {type: "integer", minimum: 0}}},
+    expected_tokens: {type: "number", minimum: 0},
+    milliseconds: {record: "Milliseconds"},
+    tokens_per_second: {type: "number", minimum: 0},
+    chosen: {type: "boolean", default: false},
+  },
+  Milliseconds: {
+    draft: {type: "number", minimum: 0, maximum: 1000000000.0},
+    target: {type: "number", minimum: 0, maximum: 1000000000.0},
+    rest: {type: "number", minimum: 0, maximum: 1000000000.0},
+  },
   Node: {
     path: {type: "array", items: {type: "integer", minimum: 0}},
     token_id: {type: "integer", minimum: 0},
@@ -84,5 +96,6 @@ export const RECORD = {
     timings: {type: "array", items: {record: "Timing"}, default: []},
     chat: {type: "boolean", default: false},
     history: {type: "array", items: {type: "string"}, default: []},
+    choice: {type: "array", items: {record: "Candidate"}, nullable: true, default: null},
   },
 };

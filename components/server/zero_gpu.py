@@ -121,7 +121,7 @@ class Ending(NamedTuple):
 
     prefill_seconds: float
     measurements: dict[Any, Any]
-    measured_topologies: dict[Any, Any]
+    choices: dict[Any, Any]
 
 
 class Lender:
@@ -164,7 +164,7 @@ class Lender:
         with closing(run):
             yield Beginning(run.topology, run.prompt_ids, run.seed)
             yield from run
-            yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.measured_topologies)
+            yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.choices)
 
 
 class BorrowedRun(Iterator[specdec.Round]):
@@ -185,7 +185,7 @@ class BorrowedRun(Iterator[specdec.Round]):
             return update
         self.prefill_seconds = update.prefill_seconds
         self.pair.measurements.update(update.measurements)
-        self.pair.measured_topologies.update(update.measured_topologies)
+        self.pair.choices.update(update.choices)
         raise StopIteration
 
     def close(self) -> None:

@@ -120,7 +120,8 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
     if _has_draft(field):
         # Measure again, on the chosen number of threads.
         pair.measurements.clear()
-        pair.measured_topologies.clear()
+        pair.choices.clear()
+        pair.forward_costs.clear()
         for method in DRAFTING:
             trees |= _trees(field, pair, method)
     plain: dict[tuple[str, Method], Any] = {("specdec autoregressive", "ar"): None}

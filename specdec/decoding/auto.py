@@ -1,8 +1,8 @@
 """Topology "auto": measure this pair on this machine, and take the tree with the most tokens per second.
 
-Two measurements, made once per pair, method and sampling: what a forward over n tokens costs each model,
-and how often the child with each index is accepted. Expected tokens over expected seconds then chooses
-among optimal trees and sequences of several sizes, plain decoding (the empty tree) included.
+Two measurements: what a forward over n tokens costs each model, and how often the child with each index is
+accepted. Expected tokens over expected seconds then chooses among optimal trees of several sizes and depths
+(`forest`), plain decoding (the empty tree) included. The `Choice` keeps what it was chosen among.
 
 Both take many small steps, and `measuring` and `choosing` stop between them, so that a server can decode for
 others meanwhile. Acceptance is a function of pair, method and sampling; the cost of a forward is not.
@@ -10,24 +10,32 @@ others meanwhile. Acceptance is a function of pair, method and sampling; the cos
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from specdec.checks import among
-from specdec.decoding.costs import RoundCost, Steps, forward_costs, undisturbed
+from specdec.decoding.costs import (
+    ForwardCost,
+    JointCost,
+    Overhead,
+    RoundCost,
+    Steps,
+    forward_costs,
+    undisturbed,
+)
 from specdec.decoding.engine import Engine, RunSettings
+from specdec.decoding.forest import queue, rounds, tree
 from specdec.methods import METHODS
 from specdec.models import Model
-from specdec.optimal import optimal_topology
 from specdec.race import derived_seed
 from specdec.stats import acceptance_vector, index_counts
-from specdec.theory import expected_tokens, node_acceptance
+from specdec.theory import node_acceptance
 from specdec.topology import Topology, sequence
-from specdec.trace import Method, Round
+from specdec.trace import Candidate, Method, Milliseconds, Round, Seconds
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -53,7 +61,13 @@ _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
 _MOST_REPEATED = 24.0
 """Most tokens that a target with states reads again."""
-_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Numbers of drafted tokens of the candidates."""
+_QUEUE = 64
+"""Nodes among which the candidates are cut: more than the largest, so that shallow trees have wide levels."""
+_SMALL = (Topology([]), sequence(1), sequence(2))
+_TIMED = 32
+"""Tokens that are decoded on small trees, to measure their seconds."""
 _REMEMBERED = 16
 """Measurements and topologies that a pair keeps, each of a method and a sampling."""
 
@@ -83,7 +97,21 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
     return models
 
 
-def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[Topology]:
+class Choice(NamedTuple):
+    """A tree, and what it was chosen among.
+
+    topology: the candidate with the most tokens per second. acceptance: R by child index, and costs: of a
+    round, from which candidates and forests are computed. at_once: the number of texts that it is for.
+    """
+
+    topology: Topology
+    candidates: tuple[Candidate, ...]
+    acceptance: np.ndarray
+    costs: RoundCost
+    at_once: int
+
+
+def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[Choice]:
     """The topology with the most expected tokens per second, chosen on first use.
 
     at_once: runs that are decoded together (`batch`), rounded up to a power of two. More runs make a drafted
@@ -94,25 +122,24 @@ def choosing(pair: ModelPair, settings: RunSettings, at_once: int = 1) -> Steps[
     """
     at_once = 1 << (at_once - 1).bit_length()
     key = (settings.method, settings.sampling, settings.draft_sampling, at_once)
-    topology = pair.measured_topologies.get(key)
-    if topology is None:
+    choice = pair.choices.get(key)
+    if choice is None:
         trial = yield from measuring(pair, settings)
-        topology = yield from _fastest(pair, trial, at_once)
-        _remember(pair.measured_topologies, key, topology)
-    return topology
+        costs = yield from _costs(pair, trial, at_once)
+        choice = chosen(trial.acceptance, costs, at_once)
+        _remember(pair.choices, key, choice)
+    return choice
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """The result of a trial, some hundred rounds on a wide tree, whose half a megabyte is not kept.
+class Measurement(NamedTuple):
+    """The result of a trial, some hundred rounds on a few trees, whose half a megabyte is not kept.
 
-    acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. draft: seconds of
-    drafting in a round. rest: seconds of a round beside its forwards and its drafting.
+    acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. seconds: of a round, by the
+    number of drafted tokens; `rest` are those outside drafting and the target's forward.
     """
 
     acceptance: np.ndarray
-    draft: float
-    rest: float
+    seconds: Mapping[int, Seconds]
 
 
 def measured_as(method: Method) -> Method:
@@ -135,14 +162,18 @@ def measuring(
     settings = settings._replace(method=measured_as(settings.method))
     prompts = fixed_prompts(pair) if prompt_ids is None else (tuple(prompt_ids),)
     key = (settings.method, settings.sampling, prompts, settings.draft_sampling)
-    decoding, rounds, tokens = _trial_rounds(pair, settings, prompts), [], 0
-    while (measurement := pair.measurements.get(key)) is None:  # another run may measure it meanwhile
-        rounds.append(round := next(decoding))
-        tokens += len(round.tokens)
-        if tokens >= _TRIAL_TOKENS:
-            _remember(pair.measurements, key, _measured(rounds, _trial_topology(pair)))
-        yield
-    return measurement
+    wide = _trial_topology(pair)
+    rounds: dict[Topology, list[Round]] = {}
+    for topology, least in (*((small, _TIMED) for small in _SMALL), (wide, _TRIAL_TOKENS)):
+        decoding, rounds[topology] = _trial_rounds(pair, settings, prompts, topology), []
+        tokens = 0
+        while tokens < least and key not in pair.measurements:  # another run may measure it meanwhile
+            rounds[topology].append(round := next(decoding))
+            tokens += len(round.tokens)
+            yield
+    if key not in pair.measurements:
+        _remember(pair.measurements, key, _measured(rounds, wide))
+    return pair.measurements[key]
 
 
 def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
@@ -156,16 +187,19 @@ def fixed_prompts(pair: ModelPair) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(pair.encode(text)) for text in _TRIAL_TEXTS)
 
 
-def _measured(rounds: Sequence[Round], topology: Topology) -> Measurement:
-    counts = index_counts(rounds, topology)
+def _measured(rounds: Mapping[Topology, Sequence[Round]], wide: Topology) -> Measurement:
+    counts = index_counts(rounds[wide], wide)
     acceptance = acceptance_vector(counts.accepted, counts.reached)
     if not acceptance.any():
         acceptance = np.array([_RARE])
-    return Measurement(
-        acceptance=acceptance,
-        draft=undisturbed([round.seconds.draft for round in rounds]),
-        rest=undisturbed([round.seconds.verify + round.seconds.rest for round in rounds]),
-    )
+    seconds = {
+        topology.num_draft_tokens: Seconds(
+            draft=undisturbed([round.seconds.draft for round in some]),
+            rest=undisturbed([round.seconds.verify + round.seconds.rest for round in some]),
+        )
+        for topology, some in rounds.items()
+    }
+    return Measurement(acceptance, seconds)
 
 
 def _remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
@@ -176,11 +210,10 @@ def _remember(entries: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _trial_rounds(
-    pair: ModelPair, settings: RunSettings, prompts: Sequence[Sequence[int]]
+    pair: ModelPair, settings: RunSettings, prompts: Sequence[Sequence[int]], topology: Topology
 ) -> Iterator[Round]:
-    """Endless rounds on the trial's tree, with one text after each prompt in turn."""
+    """Endless rounds on this tree, with one text after each prompt in turn."""
     settings = settings._replace(max_new_tokens=_TRIAL_TOKENS // len(prompts), detail=False)
-    topology = _trial_topology(pair)
     # short enough that the trial tree fits behind it in both contexts
     room = min(pair.target.context_length, pair.drafting.context_length) - _WIDE.depth - 2
     for number, prompt in enumerate(cycle(prompts)):
@@ -189,27 +222,57 @@ def _trial_rounds(
         yield from engine.rounds()
 
 
-def _fastest(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[Topology]:
-    acceptance, models = trial.acceptance, (pair.target, pair.drafting)
+def _costs(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[RoundCost]:
+    """The cost of a round of up to `at_once` texts. Forwards are measured once for each number of texts."""
+    models = (pair.target, pair.drafting)
     # the largest forward that is measured must fit into the contexts of both models
-    most = min(1 + max(_SIZES), *(model.context_length for model in models))
-    alone = yield from forward_costs(models, most)
-    costs = RoundCost.of(trial.draft, trial.rest, alone, _trial_topology(pair))
-    if at_once > 1:
-        most = max(2, min(most, _MOST_ROWS // at_once))
-        costs = costs.together((yield from forward_costs(models, most, at_once)), at_once)
-    candidates = [Topology([])]
-    for k in _SIZES:
-        if 1 + k <= most:
-            candidates += [optimal_topology(acceptance, k), sequence(k)]
-    allowed = [tree for tree in candidates if tree.is_sequence or not _only_sequences(pair)]
+    room = min(1 + max(_SIZES), *(model.context_length for model in models))
+    texts = 1
+    while texts <= at_once:
+        if texts not in pair.forward_costs:
+            most = room if texts == 1 else max(2, min(room, _MOST_ROWS // texts))
+            pair.forward_costs[texts] = yield from forward_costs(models, most, texts)
+        texts *= 2
+    measured = {texts: costs for texts, costs in pair.forward_costs.items() if texts <= at_once}
+    target, draft = (
+        JointCost({texts: costs[model] for texts, costs in measured.items()}) for model in (0, 1)
+    )
     repeats = hasattr(pair.target.session(), "must_catch_up")
+    return RoundCost(target, draft, _overhead(trial, measured[1][1]), repeats)
 
-    def speed(tree: Topology) -> float:
-        repeated = repeated_tokens(acceptance, tree) if repeats else 0.0
-        return expected_tokens(acceptance, tree) / costs.seconds(tree, repeated)
 
-    return max(allowed, key=speed)
+def _overhead(trial: Measurement, draft: ForwardCost) -> Overhead:
+    """The seconds of the trial's rounds outside the forwards. draft: the cost of the draft's forwards."""
+    small, size = trial.seconds, max(trial.seconds)
+    forward = draft.seconds(1)
+    level = max(small[2].draft - small[1].draft - forward, 0.0)
+    return Overhead(
+        empty=small[0].rest,
+        drafting=max(small[1].rest - small[0].rest, 0.0) + max(small[1].draft - forward - level, 0.0),
+        node=max(small[size].rest - small[1].rest, 0.0) / (size - 1),
+        level=level,
+    )
+
+
+def chosen(acceptance: np.ndarray, costs: RoundCost, at_once: int = 1) -> Choice:
+    """The tree for this many texts of equal acceptance [indices], and the best tree of each size."""
+    nodes = queue(acceptance, _QUEUE)
+    best: dict[int, Candidate] = {}
+    for depth in range(max(len(node.path) for node in nodes) + 1):
+        shallow = [node for node in nodes if len(node.path) <= depth]
+        for size, round in enumerate(rounds(shallow[: _SIZES[-1]], costs, at_once, at_once)):
+            if size not in _SIZES:
+                continue
+            topology = tree(tuple(node.path for node in shallow[:size]))
+            if costs.repeats and size:
+                rows = at_once * (1 + size + repeated_tokens(acceptance, topology))
+                round = round._replace(target=costs.target.seconds(at_once, rows))
+            if size not in best or round.rate > best[size].tokens_per_second:
+                milliseconds = Milliseconds(*(1000 * seconds for seconds in round[1:]))
+                best[size] = Candidate(topology.paths, round.tokens / at_once, milliseconds, round.rate)
+    fastest = max(best.values(), key=lambda candidate: candidate.tokens_per_second)
+    candidates = tuple(replace(best[size], chosen=best[size] is fastest) for size in sorted(best))
+    return Choice(tree(fastest.paths), candidates, acceptance, costs, at_once)
 
 
 def repeated_tokens(acceptance: np.ndarray, tree: Topology) -> float:

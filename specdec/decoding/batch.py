@@ -22,6 +22,7 @@ import torch
 
 from specdec.checks import whole
 from specdec.decoding.run import Run, stream
+from specdec.decoding.shared_trees import SharedTrees
 from specdec.devices import one_thread
 from specdec.models.requests import Request
 from specdec.trace import Generation, Round
@@ -52,6 +53,7 @@ class Batch:
     def __init__(self, pair: ModelPair):
         self.pair = pair
         self._members: dict[Run, Member] = {}
+        self._trees = SharedTrees()
 
     def __len__(self) -> int:
         """Number of runs that have not ended."""
@@ -85,12 +87,17 @@ class Batch:
         on.
         """
         called = self._called(self._members if runs is None else runs)
+        for run, topology in self._trees.trees([member.run for member in called]).items():
+            run.changed_tree |= topology != run.topology
+            self._members[run].engine.plant(topology)
         for member in called:
             member.resume()
         while drafting := [member for member in called if member.drafts]:
             _answer(drafting)
         _answer(called)
         for member in called:
+            if member.round is not None:
+                self._trees.learn(member.run, member.round)
             if member.ended:
                 del self._members[member.run]
         return [member for member in called if member.round or member.error]

@@ -1,23 +1,28 @@
-"""The cost of a round on this machine: forwards of one run or of many at once, timed in small steps."""
+"""The cost of a round on this machine: forwards of one text or of many at once, timed in small steps."""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
 import torch
 
+from specdec.devices import one_thread
 from specdec.models import Model, Session
 from specdec.models.requests import Request
-from specdec.topology import Topology
 
 _PREFIX = 32
 """Cached tokens while forwards are timed."""
-REPEATS = 12
-"""Repetitions of each timing; forwards of many runs are timed a third as often."""
+REPEATS, IN_A_ROW = 4, 12
+"""Repetitions of each timing, half as many for many texts, and forwards of one size in a row. Decoding
+repeats a size too, and a small model then finds its weights in the processor's cache."""
+_ROW_SECONDS = 0.02
+"""Seconds after which no further forward of a size is timed in a row."""
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]
@@ -25,72 +30,95 @@ Steps = Generator[None, None, _T]
 
 
 class ForwardCost:
-    """Seconds of a cached forward over n tokens, measured at a few n, linear in between.
+    """Seconds of a cached forward over n tokens, measured at a few n, linear in between and beyond.
 
     They never fall with n: where they seem to, the machine was busy at that moment.
     """
 
     def __init__(self, seconds_by_count: Mapping[int, Sequence[float]]):
         self._counts = sorted(seconds_by_count)
-        self._seconds = np.maximum.accumulate([undisturbed(seconds_by_count[n]) for n in self._counts])
+        lowest = [undisturbed(seconds_by_count[n]) for n in self._counts]
+        self._seconds = list(accumulate(lowest, max))
 
     def seconds(self, count: float) -> float:
         """Seconds of a forward over this many tokens."""
-        return float(np.interp(count, self._counts, self._seconds))
+        counts, seconds = self._counts, self._seconds
+        if len(counts) == 1 or count <= counts[0]:
+            return seconds[0]
+        right = min(bisect_left(counts, count), len(counts) - 1)
+        share = (count - counts[right - 1]) / (counts[right] - counts[right - 1])
+        return seconds[right - 1] + share * (seconds[right] - seconds[right - 1])
+
+
+class JointCost:
+    """Seconds of one forward over rows of several texts, linear between the measured numbers of texts.
+
+    by_texts: for each measured number of texts, the cost of a forward over n rows of each of them.
+    """
+
+    def __init__(self, by_texts: Mapping[int, ForwardCost]):
+        self._texts = sorted(by_texts)
+        self._costs = dict(by_texts)
+        self._known: dict[tuple[int, float], float] = {}
+
+    def seconds(self, texts: int, rows: float) -> float:
+        """Seconds of a forward over this many rows of this many texts; 0 without a text."""
+        if texts == 0:
+            return 0.0
+        known = self._known.get((texts, rows))
+        if known is None:
+            known = self._known[texts, rows] = self._seconds(texts, rows - texts)
+        return known
+
+    def _seconds(self, texts: int, more: float) -> float:
+        """more: the number of rows beyond one of each text."""
+        if len(self._texts) == 1:
+            return self._costs[self._texts[0]].seconds((texts + more) / self._texts[0])
+        right = min(max(bisect_left(self._texts, texts), 1), len(self._texts) - 1)
+        before, after = self._texts[right - 1 : right + 1]
+        low, high = (self._costs[number].seconds(1 + more / number) for number in (before, after))
+        return low + (texts - before) / (after - before) * (high - low)
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Seconds of a text's round outside the forwards, besides those of the texts beside it.
+
+    empty: of a round without drafts. drafting: what the first drafted token adds to it, and node: each
+    further token. level: of racing and choosing at each level of the tree.
+    """
+
+    empty: float
+    drafting: float
+    node: float
+    level: float
 
 
 @dataclass(frozen=True)
 class RoundCost:
-    """Seconds of a round of `runs` runs by topology.
+    """Seconds of a round of several texts, whose target forward and whose draft forwards are shared.
 
-    target, draft: the models' forwards over n tokens of each run. level, rest: seconds outside the forwards
-    for each run, for each level of its tree and for the rest of the round.
+    repeats: whether the target reads accepted tokens again after a rejection.
     """
 
-    target: ForwardCost
-    draft: ForwardCost
-    rest: float
-    level: float = 0.0
-    runs: int = 1
-
-    @classmethod
-    def of(cls, draft: float, rest: float, forwards: Sequence[ForwardCost], tree: Topology) -> RoundCost:
-        """The cost of a run's round, from its seconds for drafting and for the rest on this tree."""
-        of_target, of_draft = forwards
-        cost = cls(of_target, of_draft, rest)
-        # drafting costs more than the draft's forwards: racing and choosing, about the same at each level
-        return replace(cost, level=max(draft - cost._draft_forwards(tree), 0) / tree.depth)
-
-    def together(self, forwards: Sequence[ForwardCost], runs: int) -> RoundCost:
-        """The cost of a round of this many runs at once. forwards: the costs of their common forwards."""
-        target, draft = forwards
-        return replace(self, target=target, draft=draft, runs=runs)
-
-    def seconds(self, topology: Topology, repeated: float = 0.0) -> float:
-        """Seconds of a round of all runs on this tree, in which the target reads some tokens again."""
-        ours = self.level * topology.depth + self.rest
-        forwards = self._draft_forwards(topology) + self.target.seconds(
-            1 + topology.num_draft_tokens + repeated
-        )
-        return forwards + self.runs * ours
-
-    def _draft_forwards(self, topology: Topology) -> float:
-        inner = [sum(bool(topology.children[row]) for row in level) for level in topology.levels]
-        return sum(self.draft.seconds(count) for count in inner if count)
+    target: JointCost
+    draft: JointCost
+    overhead: Overhead
+    repeats: bool = False
 
 
 def forward_costs(models: Sequence[Model], most: int, at_once: int = 1) -> Steps[list[ForwardCost]]:
-    """The costs of each model, up to `most` tokens of each of `at_once` runs.
+    """The costs of each model, up to `most` tokens of each of `at_once` texts.
 
     All sizes take turns, so that a busy moment of the machine falls on all of them alike.
     """
     counts = sorted({min(count, most) for count in (1, 2, 3, 5, 9, 17, most)})
     sessions = [[_prefilled(model, most) for _ in range(at_once)] for model in models]
     seconds: list[dict[int, list[float]]] = [{count: [] for count in counts} for _ in models]
-    for _ in range(REPEATS if at_once == 1 else -(-REPEATS // 3)):
+    for _ in range(REPEATS if at_once == 1 else -(-REPEATS // 2)):
         for model, its_sessions, its_seconds in zip(models, sessions, seconds, strict=True):
             for count in counts:
-                its_seconds[count].append(_forward_seconds(its_sessions, model.device, count))
+                its_seconds[count] += _in_a_row(its_sessions, model.device, count)
         yield
     return [ForwardCost(by_count) for by_count in seconds]
 
@@ -103,6 +131,15 @@ def _prefilled(model: Model, count: int) -> Session:
     return session
 
 
+def _in_a_row(sessions: Sequence[Session], device: torch.device, count: int) -> list[float]:
+    seconds: list[float] = []
+    while len(seconds) < IN_A_ROW and sum(seconds) < _ROW_SECONDS:
+        seconds.append(_forward_seconds(sessions, device, count))
+    return seconds
+
+
+@torch.inference_mode()
+@one_thread()
 def _forward_seconds(sessions: Sequence[Session], device: torch.device, count: int) -> float:
     tokens = torch.zeros(count, dtype=torch.int64, device=device)
     requests = [Request(session, tokens, range(-1, count - 1)) for session in sessions]

@@ -98,6 +98,14 @@ class Engine:
         kind = IndependentDrafter if METHODS[self.settings.method].independent else ModelDrafter
         return kind(self.pair.drafting, size, sampling, topology)
 
+    def plant(self, topology: Topology) -> None:
+        """Sets the tree of the next rounds, which must be one of the draft model's."""
+        if isinstance(self.drafter, ModelDrafter):
+            self.drafter.plant(topology)
+        elif topology.num_draft_tokens:
+            sampling = self.settings.draft_sampling
+            self.drafter = ModelDrafter(self.pair.drafting, self.pair.vocab_size, sampling, topology)
+
     def rounds(self) -> Iterator[Round]:
         """Decodes this run alone. Yields its rounds until the text ends."""
         work = self.work()
@@ -120,11 +128,12 @@ class Engine:
         """Processes the prompt without its last token, which is the root of the first round's tree."""
         clock = Clock(self.pair.target.device)
         prefix = self.text_ids[:-1]
+        drafting = self.drafter.session  # one that is planted later has to begin with the whole text
         while prefix:
             count = most() if most else len(prefix)
             piece, prefix = prefix[:count], prefix[count:]
-            if self.drafter.session is not None:
-                yield Request(self.drafter.session, piece, None)
+            if drafting is not None:
+                yield Request(drafting, piece, None)
             yield Request(self.target, piece, None)
         clock.launched()
         (self.prefill_seconds,) = clock.seconds()

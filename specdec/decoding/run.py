@@ -16,7 +16,7 @@ import numpy as np
 
 from specdec.checks import truth, whole
 from specdec.context import ContextTree
-from specdec.decoding.auto import choosing, drafting_models, finished, measuring
+from specdec.decoding.auto import Choice, choosing, drafting_models, finished, measuring
 from specdec.decoding.engine import Engine, RunSettings, verifier_of
 from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
 from specdec.methods import METHODS
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 
+Shape = Topology | ContextTree | Choice | str | None
+"""The values of `topology`, before they are checked."""
+
+
 def stream(
     pair: ModelPair,
     prompt: str | Sequence[int],
     *,
     method: Method = "ersd",
-    topology: Topology | ContextTree | str | None = None,
+    topology: Shape = None,
     max_new_tokens: int = 64,
     temperature: float = 1.0,
     top_k: int = 0,
@@ -50,10 +54,10 @@ def stream(
 
     prompt: text or token ids.
     method: one of `specdec.methods.METHODS`.
-    topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine; a
-    `ContextTree`; or None for sequence(4). `ar` ignores it. Except under ERSD, the text depends on the tree,
-    and the tree of "auto" depends on timings. To repeat such a text, pass its seed and the tree of its
-    record, `Topology(generation.paths)`.
+    topology: a `Topology`; "auto", which measures and chooses the fastest for this pair and machine, or the
+    `Choice` that it made; a `ContextTree`; or None for sequence(4). `ar` ignores it. Except under ERSD, the
+    text depends on the tree, and the tree of "auto" depends on timings. To repeat such a text, pass its seed
+    and the tree of its record, `Topology(generation.paths)`.
     max_new_tokens: most tokens to generate. The end of the context or an end-of-sequence token stops earlier.
     seed: determines all randomness. None draws a seed and records it.
     detail: whether to collect the probabilities of nodes and the races of every verified position too, which
@@ -76,7 +80,7 @@ def generate(
     prompt: str | Sequence[int],
     *,
     method: Method = "ersd",
-    topology: Topology | ContextTree | str | None = None,
+    topology: Shape = None,
     max_new_tokens: int = 64,
     temperature: float = 1.0,
     top_k: int = 0,
@@ -127,7 +131,8 @@ class Run(Iterator[Round]):
     """One decoding run: an iterator over its rounds, with its settings and its record.
 
     topology, seed: those in use. prompt_ids: the prompt's tokens. generation: the record of all rounds so
-    far. begun: whether a caller advances it. `close()` frees the caches early; so does the end of the run.
+    far. begun: whether a caller advances it. choice: of "auto"; else None. changed_tree: whether it had other
+    trees than `topology` too. `close()` frees the caches early; so does the end of the run.
     """
 
     def __init__(
@@ -135,21 +140,22 @@ class Run(Iterator[Round]):
         pair: ModelPair,
         prompt: str | Sequence[int],
         settings: RunSettings,
-        topology: Topology | ContextTree | str | None,
+        topology: Shape,
         at_once: int = 1,
     ):
         self.pair, self.settings = _checked_pair(pair), _checked(settings)
         self.prompt = prompt if isinstance(prompt, str) else None
         self.prompt_ids = tuple(pair.encode(prompt))
         _check_room(pair, len(self.prompt_ids))
-        self.topology = _chosen_topology(pair, self.settings, topology, whole("at_once", at_once, 1))
+        at_once = whole("at_once", at_once, 1)
+        self.topology, self.choice = _chosen_topology(pair, self.settings, topology, at_once)
         if self.settings.drafter is None:
             _check_draft_room(pair, self.settings, self.topology, len(self.prompt_ids))
         self.seed = secrets.randbits(53) if settings.seed is None else checked_seed(settings.seed)
         self.arithmetic = pair.arithmetic
         self.rounds: list[Round] = []
         self.prefill_seconds = 0.0
-        self.begun = False
+        self.begun = self.changed_tree = False
         self._iterator = self._decode()
 
     def __next__(self) -> Round:
@@ -164,6 +170,12 @@ class Run(Iterator[Round]):
             raise ValueError("the run has begun already, and only one can advance it; start another one")
         self.begun = True
         return Engine(self.pair, self.settings, self.topology, self.prompt_ids, self.seed)
+
+    @property
+    def may_change_tree(self) -> bool:
+        """Whether its tree may change between rounds: it was chosen by "auto", and the text does not depend
+        on it."""
+        return self.choice is not None and METHODS[self.settings.method].drafter_invariant
 
     def close(self) -> None:
         """Ends the run and frees its caches; its record stays."""
@@ -181,7 +193,9 @@ class Run(Iterator[Round]):
             draft = drafter_name(self.settings.drafter)
         return Generation(
             method=method,
-            paths=self.topology.paths if isinstance(self.topology, Topology) else (),
+            paths=self.topology.paths
+            if isinstance(self.topology, Topology) and not self.changed_tree
+            else (),
             prompt=text,
             prompt_ids=self.prompt_ids,
             seed=self.seed,
@@ -195,6 +209,7 @@ class Run(Iterator[Round]):
             rounds=tuple(self.rounds),
             arithmetic=self.arithmetic,
             draft_temperature=self.settings.draft_temperature,
+            choice=None if self.choice is None else self.choice.candidates,
         )
 
     def _decode(self) -> Generator[Round, None, None]:
@@ -230,10 +245,14 @@ def _checked_draft_temperature(settings: RunSettings) -> float | None:
 
 
 def _chosen_topology(
-    pair: ModelPair, settings: RunSettings, topology: Topology | ContextTree | str | None, at_once: int
-) -> Topology | ContextTree:
+    pair: ModelPair,
+    settings: RunSettings,
+    topology: Shape,
+    at_once: int,
+) -> tuple[Topology | ContextTree, Choice | None]:
+    """The tree, and the choice that it comes from; None where it was given."""
     if settings.method == "ar":
-        return Topology([])
+        return Topology([]), None
     models = drafting_models(pair, settings)
     if settings.drafter is not None:
         entry = METHODS[settings.method]
@@ -244,7 +263,9 @@ def _chosen_topology(
         if not isinstance(topology, Topology | None):
             raise ValueError(f"topology = {topology!r:.60} is for draft models; give a drafter a Topology")
     if isinstance(topology, str) and topology == "auto":
-        return finished(choosing(pair, settings, at_once))
+        topology = finished(choosing(pair, settings, at_once))
+    if isinstance(topology, Choice):
+        return topology.topology, topology
     topology = sequence(4) if topology is None else topology
     if not isinstance(topology, Topology | ContextTree):
         raise ValueError(f"topology = {topology!r} is neither a Topology, a ContextTree nor 'auto'")
@@ -256,7 +277,7 @@ def _chosen_topology(
     for model in models:
         if model.capability == "sequence" and not topology.is_sequence:
             raise ValueError(f"topology = {topology}: {model.name} can score sequences only; use sequence(k)")
-    return topology
+    return topology, None
 
 
 def _check_room(pair: ModelPair, prompt_length: int) -> None:

@@ -17,6 +17,9 @@ from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
 from specdec.race import FEW, PositionNoise
 from specdec.topology import Topology
 
+_LAG = 4
+"""Tokens that the draft scores together with the root; more of them are taken in without logits."""
+
 Orders = list[list[int]]
 """Tokens for the children of some rows, in order: maybe more than a row has children, or fewer."""
 
@@ -40,6 +43,9 @@ class DraftSession:
         Returns the logits [1, vocabulary or more] after the root.
         """
         lag = text_ids[self.session.length :]
+        if len(lag) > _LAG:  # it has not drafted for some rounds
+            yield Request(self.session, lag[:-1], None)
+            lag = lag[-1:]
         self._lag = self._scored = len(lag)
         self._numbers = {root: len(lag) - 1}
         logits = yield self._forward(lag, range(-1, len(lag) - 1))
@@ -77,6 +83,10 @@ class ModelDrafter(DraftSession):
     def __init__(self, model: Model, vocab_size: int, sampling: Sampling, topology: Topology):
         super().__init__(model)
         self.vocab_size, self.sampling = vocab_size, sampling
+        self.plant(topology)
+
+    def plant(self, topology: Topology) -> None:
+        """Sets the topology of the next trees."""
         # cutting a topology costs more than the rest of a round's bookkeeping, and few depths occur
         self._limited = cache(topology.limited)
 

@@ -30,6 +30,7 @@ TREES = (
     batch_of(3),
     specinfer(8),
     Topology([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]),
+    "auto",  # under ERSD, its trees change whenever another run joins or leaves
 )
 SAMPLINGS: tuple[dict[str, Any], ...] = (
     {},

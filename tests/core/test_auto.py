@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import specdec
-from specdec import stats, topology
+from specdec import stats, theory, topology
 from specdec.decoding import auto, costs, engine
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
+from specdec.trace import Seconds
 from tests.helpers.laws import random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -36,7 +37,7 @@ def chosen(monkeypatch, draft_seconds: float, target_seconds) -> specdec.Topolog
     """What auto takes of a draft that is always right, at these costs and no others."""
     target = costs.ForwardCost({n: [target_seconds(n)] for n in COUNTS})
     draft = costs.ForwardCost({n: [draft_seconds] for n in COUNTS})
-    monkeypatch.setattr(auto, "forward_costs", lambda models, most: at_once([target, draft]))
+    monkeypatch.setattr(auto, "forward_costs", lambda *_: at_once([target, draft]))
     generation = specdec.generate(
         pair_of_twins(), [0], method="ersd", topology="auto", max_new_tokens=2, seed=0
     )
@@ -59,26 +60,57 @@ def test_the_tree_follows_the_costs(monkeypatch, draft_seconds, target_seconds, 
 def test_the_tree_shrinks_as_more_runs_share_a_forward(monkeypatch):
     """Up to eight rows cost the same, and each further one an eighth of that."""
 
-    def forward_costs(models, most, at_once=1):
-        target = costs.ForwardCost({n: [1e3 * max(1.0, n * at_once / 8)] for n in range(1, most + 1)})
+    def forward_costs(models, most, texts):
+        target = costs.ForwardCost({n: [1e3 * max(1.0, n * texts / 8)] for n in range(1, most + 1)})
         return steps([target, FREE])
 
     steps = at_once
     monkeypatch.setattr(auto, "forward_costs", forward_costs)
     pair = specdec.ModelPair(*(MarkovModel(random_table(6, 1, seed)) for seed in (1, 2)))
     settings = engine.RunSettings("ersd", 8, Sampling(), 0, False)
-    sizes = [auto.finished(auto.choosing(pair, settings, runs)).num_draft_tokens for runs in (1, 2, 3, 4, 8)]
+    choices = [auto.finished(auto.choosing(pair, settings, runs)) for runs in (1, 2, 3, 4, 8)]
+    sizes = [choice.topology.num_draft_tokens for choice in choices]
     assert sizes[0] > sizes[1] > sizes[3] == 1
     assert sizes[4] == 0
     assert sizes[2] == sizes[3]  # one measurement up to a power of two
-    assert len(pair.measured_topologies) == 4
+    assert len(pair.choices) == 4
 
 
 def test_busy_moments_do_not_count_and_more_tokens_never_cost_less():
     busy = costs.ForwardCost({1: [1.0] * 6 + [50.0] * 2, 5: [2.0] * 6 + [1e3] * 2})
     falling = costs.ForwardCost({1: [1.0], 2: [3.0], 5: [2.0]})
-    assert [busy.seconds(n) for n in (1, 3, 5)] == [1.0, 1.5, 2.0]
+    assert [busy.seconds(n) for n in (1, 3, 5, 9)] == [1.0, 1.5, 2.0, 3.0]  # beyond, as between the last two
     assert [falling.seconds(n) for n in (1, 2, 3, 5)] == [1.0, 3.0, 3.0, 3.0]
+
+
+def test_the_record_says_among_what_the_tree_was_chosen():
+    pair = pair_of_twins()
+    g = specdec.generate(pair, [0], topology="auto", max_new_tokens=4, seed=0)
+    acceptance = specdec.measure_acceptance(pair)
+    assert g.choice[0].paths == ()
+    for candidate in g.choice:
+        expected = theory.expected_tokens(acceptance, candidate.topology) if candidate.paths else 1.0
+        assert candidate.expected_tokens == pytest.approx(expected)
+        assert candidate.tokens_per_second == pytest.approx(1000 * expected / candidate.milliseconds.total)
+    best = max(g.choice, key=lambda candidate: candidate.tokens_per_second)
+    assert [candidate.chosen for candidate in g.choice] == [candidate is best for candidate in g.choice]
+    assert best.paths == g.paths
+    assert specdec.Generation.from_json(g.to_json()) == g
+    assert specdec.generate(pair, [0], max_new_tokens=4, seed=0).choice is None
+
+
+def test_no_draft_is_charged_no_draft():
+    """The rest of a round of plain decoding is that of the empty tree, whatever wide trees cost."""
+    seconds = {k: Seconds(draft=k, rest=rest) for k, rest in ((0, 1.0), (1, 3.0), (2, 4.0), (24, 26.0))}
+    free = costs.JointCost({1: FREE})
+    trial = auto.Measurement(np.array([0.5, 0.2]), seconds)
+    cost = costs.RoundCost(free, free, auto._overhead(trial, FREE))
+    found = {len(each.paths): each for each in auto.chosen(trial.acceptance, cost).candidates}
+    assert found[0].milliseconds.total == pytest.approx(1e3)
+    assert found[1].milliseconds.total == pytest.approx(4e3, rel=1e-6)
+    wide = found[24]
+    assert wide.milliseconds.rest == pytest.approx(26e3)
+    assert wide.milliseconds.draft == pytest.approx(1e3 * wide.topology.depth, rel=1e-6)
 
 
 def test_a_server_that_is_asked_for_many_temperatures_forgets_the_oldest(monkeypatch):
@@ -134,7 +166,7 @@ def test_a_child_that_is_accepted_where_the_first_never_is(monkeypatch):
     pair = specdec.ModelPair(MarkovModel(p), MarkovModel(q))
     for method in ("gsd", "ersd"):
         assert specdec.measure_acceptance(pair, method=method).tolist()[:2] == [0.0, 1.0]
-        monkeypatch.setattr(auto, "forward_costs", lambda models, most: at_once([ONE_SECOND, FREE]))
+        monkeypatch.setattr(auto, "forward_costs", lambda *_: at_once([ONE_SECOND, FREE]))
         g = specdec.generate(pair, [0], method=method, topology="auto", max_new_tokens=20, seed=0)
         assert g.block_efficiency >= 2.0
         assert g.paths[:2] == ((0,), (1,))

@@ -338,7 +338,7 @@ def test_auto_measures_chooses_and_says_what_it_chose(method):
     g = specdec.generate(pair, [1, 2], method=method, topology="auto", max_new_tokens=20, seed=0)
     again = specdec.generate(pair, [1, 2], method=method, topology="auto", max_new_tokens=20, seed=0)
     assert (again.paths, again.token_ids) == (g.paths, g.token_ids)
-    assert len(pair.measured_topologies) == 1
+    assert len(pair.choices) == 1
     plain = specdec.generate(pair, [1, 2], method="ar", max_new_tokens=20, seed=0)
     assert method == "gsd" or g.token_ids == plain.token_ids
 

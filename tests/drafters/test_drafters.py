@@ -151,7 +151,7 @@ def test_auto_measures_each_draft_temperature():
     pair = markov_pair(8, seed=3)
     for temperature in (None, 0.5, None):
         generated("ersd", None, "auto", pair, tokens=5, draft_temperature=temperature)
-    assert len(pair.measured_topologies) == 2
+    assert len(pair.choices) == 2
 
 
 # ---------------------------------------------------------------- what drafters know of the text

@@ -537,7 +537,7 @@ def test_prompt_lookup_drafts_from_the_text(pair, changes):
     assert torch.equal(found.sequences, target.generate(PROMPT, **settings))
     (row,) = found.acceptance
     assert row.num_drafted > 0
-    assert len(row.by_depth) <= 3
+    assert len(row.rate_by_position) <= 3
 
 
 def test_processors_with_a_memory_are_refused(pair):

@@ -9,6 +9,7 @@ from specdec.context.acceptance import STAGES, Hazards
 from specdec.context.features import WIDTH
 from specdec.decoding import auto, costs, run
 from specdec.decoding.batch import PIECE, Batch
+from specdec.decoding.shared_trees import SharedTrees
 from specdec.exactness.batched import compared, plans
 from specdec.methods import METHODS
 from specdec.models import HFModel, MarkovModel, attention, batching
@@ -269,10 +270,11 @@ def test_auto_is_chosen_for_as_many_runs_as_there_are(pair, monkeypatch):
 
     def choosing(pair, settings, at_once):
         asked.append(at_once)
-        return sequence(1)
+        return auto.Choice(sequence(1), (), None, None, 1)
         yield
 
     monkeypatch.setattr(run, "choosing", choosing)
+    monkeypatch.setattr(SharedTrees, "trees", lambda *_: {})
     settings = {"topology": "auto", "max_new_tokens": 4}
     specdec.generate_many(pair, [[3], [4], [5]], **settings)
     specdec.generate_many(pair, [[3], [4], [5]], at_once=2, **settings)

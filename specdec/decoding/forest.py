@@ -1,0 +1,115 @@
+"""Trees for texts that share their forwards: Algorithm 3's queue over the forest of all texts.
+
+A node's key is its chance to be accepted, under its own text's acceptance. The queue gives the nodes of all
+texts in the order of their keys, and the first n of them are the forest of n nodes with the most expected
+tokens. Of these forests, and of those that are cut at each depth, the one with the most expected tokens per
+second is taken, at measured costs. docs/trees.md says what is optimal about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from specdec.decoding.costs import RoundCost
+from specdec.optimal import pooled, pop_order
+from specdec.topology import Path, Topology
+
+
+class Node(NamedTuple):
+    """A drafted token.
+
+    reach: its chance to be accepted. key: the chance by which it is ordered, which differs where acceptance
+    increases with the index. deepens: whether it is the first of its depth in its text. text: the text's
+    number.
+    """
+
+    path: Path
+    reach: float
+    key: float
+    deepens: bool
+    text: int = 0
+
+
+class Round(NamedTuple):
+    """Expected tokens of a round of all texts, and seconds of drafting, of the target and of the rest."""
+
+    tokens: float
+    draft: float
+    target: float
+    rest: float
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second."""
+        return self.tokens / (self.draft + self.target + self.rest)
+
+
+def queue(acceptance: np.ndarray, k: int, text: int = 0) -> list[Node]:
+    """The first k nodes of one text by Algorithm 3. acceptance: by child index, with a value above 0."""
+    vector = np.trim_zeros(acceptance, "b")
+    in_order = pooled(vector)
+    parents, child_indices = pop_order(in_order, k)
+    reach, keys = vector.tolist(), in_order.tolist()
+    nodes, deepest = [Node((), 1.0, 1.0, False)], 0
+    for parent, child in zip(parents[1:], child_indices[1:], strict=True):
+        above = nodes[parent]
+        path = (*above.path, child)
+        nodes.append(
+            Node(path, above.reach * reach[child], above.key * keys[child], len(path) > deepest, text)
+        )
+        deepest = max(deepest, len(path))
+    return nodes[1:]
+
+
+def rounds(nodes: Iterable[Node], costs: RoundCost, texts: int, copies: int = 1) -> Iterator[Round]:
+    """The round on the forest of the first 0, 1, 2, ... of these nodes.
+
+    texts: the number of texts that share the forwards. copies: the number of texts that have each node. A
+    level costs one draft forward over the nodes above it, whatever texts they belong to.
+    """
+    over = costs.overhead
+    tokens, rows, draft, rest = float(texts), texts, 0.0, texts * over.empty
+    parents, drafting = Counter[int](), Counter[int]()  # of each depth: nodes to draw from, and their texts
+    yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
+    for node in nodes:
+        depth = len(node.path)
+        tokens += copies * node.reach
+        rows += copies
+        rest += copies * (over.drafting if node.deepens and depth == 1 else over.node)
+        if node.path[-1] == 0:
+            before = costs.draft.seconds(drafting[depth], parents[depth])
+            parents[depth] += copies
+            drafting[depth] += copies * node.deepens
+            draft += costs.draft.seconds(drafting[depth], parents[depth]) - before
+            draft += copies * node.deepens * over.level
+        yield Round(tokens, draft, costs.target.seconds(texts, rows), rest)
+
+
+def forest(queues: Sequence[Sequence[Node]], costs: RoundCost, most: int, texts: int) -> list[Topology]:
+    """The tree of each queue's text, at most `most` nodes together, with the most expected tokens per second.
+
+    texts: the number of texts that share the forwards; those without a queue draft nothing here.
+    """
+    merged = sorted((node for each in queues for node in each), key=attrgetter("key"), reverse=True)[:most]
+    best, taken = 0.0, list[Node]()
+    for depth in range(max((len(node.path) for node in merged), default=0) + 1):
+        shallow = [node for node in merged if len(node.path) <= depth]
+        rates = [round.rate for round in rounds(shallow, costs, texts)]
+        if (rate := max(rates)) > best:
+            best, taken = rate, shallow[: rates.index(rate)]
+    paths: list[list[Path]] = [[] for _ in queues]
+    for node in taken:
+        paths[node.text].append(node.path)
+    return [tree(tuple(each)) for each in paths]
+
+
+@lru_cache(4096)
+def tree(paths: tuple[Path, ...]) -> Topology:
+    """The topology of these paths; equal ones are one object, which keeps what it has computed."""
+    return Topology(paths)

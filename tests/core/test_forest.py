@@ -1,0 +1,195 @@
+"""Laws of one budget of rows for several texts: what is optimal about it, and whose tree may change."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec.decoding import costs, forest, run
+from specdec.decoding.auto import Choice
+from specdec.decoding.batch import Batch
+from specdec.decoding.shared_trees import OwnAcceptance, SharedTrees
+from specdec.models import MarkovModel
+from specdec.theory import expected_tokens
+from specdec.topology import Topology, batch, sequence
+from tests.helpers.laws import random_table
+
+
+def joint(seconds):
+    """The cost of a forward by its rows, whatever texts they belong to."""
+    return costs.JointCost({1: costs.ForwardCost({n: [seconds(n)] for n in range(1, 40)})})
+
+
+NOTHING = costs.Overhead(empty=0.0, drafting=0.0, node=0.0, level=0.0)
+FREE = joint(lambda rows: 1e-12 * rows)
+
+
+@cache
+def all_trees(k: int, indices: int) -> list[Topology]:
+    """All trees of at most k nodes."""
+    found, new = {Topology([])}, {Topology([])}
+    for _ in range(k):
+        grown = set()
+        for tree in new:
+            for path in [(), *tree.paths]:
+                child = sum(other[:-1] == path for other in tree.paths)
+                if child < indices:
+                    grown.add(Topology([*tree.paths, (*path, child)]))
+        new = grown
+        found |= new
+    return list(found)
+
+
+def rate(acceptances, trees, cost):
+    """Tokens per second of these trees, counted tree by tree."""
+    tokens = sum(
+        expected_tokens(r, tree) if tree.paths else 1 for r, tree in zip(acceptances, trees, strict=True)
+    )
+    rows = len(trees) + sum(tree.num_draft_tokens for tree in trees)
+    seconds = cost.target.seconds(len(trees), rows)
+    for depth in range(max(tree.depth for tree in trees)):
+        above = [len(tree.inner_levels[depth]) if depth < tree.depth else 0 for tree in trees]
+        seconds += cost.draft.seconds(sum(map(bool, above)), sum(above))
+    return tokens / seconds
+
+
+def grown(acceptances, cost, most=12):
+    queues = [forest.queue(r, most, number) for number, r in enumerate(acceptances)]
+    return forest.forest(queues, cost, most, len(acceptances))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_forest_is_faster_where_a_row_s_cost_does_not_depend_on_its_text(seed):
+    """Against all pairs of trees of up to three nodes; the target's rows and the draft's levels cost time."""
+    random = Random(seed)
+    acceptances = []
+    for _ in range(2):
+        first = random.uniform(0.2, 0.9)
+        acceptances.append(np.array([first, random.uniform(0, min(first, 1 - first))]))
+    slope, level = random.uniform(0.05, 0.4), random.choice([0.0, 0.1, 0.3])
+    cost = costs.RoundCost(joint(lambda n: 1 + slope * n), joint(lambda n: level + 1e-9 * n), NOTHING)
+    best = max(rate(acceptances, trees, cost) for trees in product(all_trees(3, 2), repeat=2))
+    assert rate(acceptances, grown(acceptances, cost, 6), cost) >= best * (1 - 1e-6)
+
+
+def test_it_is_not_optimal_where_a_node_to_draw_from_costs_more_than_a_node():
+    """docs/trees.md: two nodes of nearly the same chance, of which the likelier one costs a draft's row."""
+    r = np.array([0.5, 0.24])
+    cost = costs.RoundCost(joint(lambda n: 1 + 0.05 * n), joint(lambda n: 1e-3 + 0.5 * (n - 1)), NOTHING)
+    both = [r, r]
+    assert rate(both, grown(both, cost), cost) < max(
+        rate(both, trees, cost) for trees in product(all_trees(3, 2), repeat=2)
+    )
+
+
+def test_a_text_of_higher_acceptance_gets_more_of_the_budget():
+    cost = costs.RoundCost(joint(lambda n: max(8.0, n)), FREE, NOTHING)
+    good, bad = grown([np.array([0.9]), np.array([0.1])], cost)
+    assert (good.num_draft_tokens, bad.num_draft_tokens) == (6, 0)
+    equal = grown([np.array([0.5]), np.array([0.5])], cost)
+    assert [tree.num_draft_tokens for tree in equal] == [3, 3]
+
+
+def test_rows_of_several_texts_cost_what_was_measured_in_between():
+    by_texts = {1: costs.ForwardCost({1: [1.0], 3: [3.0]}), 4: costs.ForwardCost({1: [4.0], 3: [6.0]})}
+    cost = costs.JointCost(by_texts)
+    assert [cost.seconds(0, 0), cost.seconds(1, 3), cost.seconds(4, 4), cost.seconds(4, 12)] == [0, 3, 4, 6]
+    assert cost.seconds(2, 2) == pytest.approx(2.0)
+    assert cost.seconds(4, 20) == pytest.approx(8.0)
+
+
+def test_a_text_s_own_rounds_correct_the_acceptance_of_its_settings():
+    pair = specdec.ModelPair(MarkovModel(random_table(8, 0, 3)), MarkovModel(random_table(8, 0, 3)))
+    own = OwnAcceptance(np.array([0.2, 0.1]))
+    assert own.vector() == pytest.approx([0.2, 0.1])
+    for round in specdec.generate(pair, [0], topology=batch(2), max_new_tokens=100, seed=0).rounds:
+        own.add(round)
+    assert own.vector()[0] > 0.8
+
+
+# ---------------------------------------------------------------- in a batch
+
+
+def twins(seed=3):
+    """A pair whose draft is its target: it is always right unless its cache is wrong."""
+    table = random_table(8, 1, seed)
+    return specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+
+
+@pytest.fixture
+def changing(monkeypatch):
+    """Trees of a batch's runs that change with every step."""
+    shapes = [Topology([]), sequence(3), batch(2), Topology([]), Topology([]), specdec.topology.specinfer(6)]
+
+    def trees(self, runs):
+        self.step = getattr(self, "step", -1) + 1
+        return {
+            each: shapes[(self.step + n) % len(shapes)] for n, each in enumerate(runs) if each.may_change_tree
+        }
+
+    monkeypatch.setattr(SharedTrees, "trees", trees)
+
+
+def auto_runs(pair, monkeypatch, **settings):
+    """Six runs of "auto", whose choice is to draft nothing."""
+
+    def choosing(*_):
+        return Choice(Topology([]), (), np.array([0.5]), None, 1)
+        yield
+
+    monkeypatch.setattr(run, "choosing", choosing)
+    return [specdec.stream(pair, [n], topology="auto", seed=n, **settings) for n in range(6)]
+
+
+def decoded(pair, runs):
+    """Decodes the runs; one more joins after each step, and the second one leaves."""
+    together, waiting = Batch(pair), list(runs)
+    while together or waiting:
+        if waiting:
+            together.add(waiting.pop(0))
+        together.step()
+        if len(runs[1].rounds) == 5 and runs[1] in together:
+            together.remove(runs[1])
+
+
+def test_ersd_s_text_depends_on_no_tree_that_a_batch_chooses(changing, monkeypatch):
+    pair = specdec.ModelPair(*(MarkovModel(random_table(8, 1, seed)) for seed in (3, 4)))
+    runs = auto_runs(pair, monkeypatch, method="ersd", max_new_tokens=60, detail=False)
+    decoded(pair, runs)
+    for number, each in enumerate(runs):
+        plain = specdec.generate(pair, [number], method="ar", max_new_tokens=60, seed=number)
+        assert each.generation.token_ids == plain.token_ids[: len(each.generation.token_ids)]
+        assert len({round.nodes[-1].path if round.nodes else () for round in each.rounds}) > 2
+        assert each.generation.paths == ()
+    gsd = auto_runs(pair, monkeypatch, method="gsd", max_new_tokens=60, detail=False)
+    decoded(pair, gsd)
+    assert not any(round.nodes for each in gsd for round in each.rounds)  # the tree of its choice, to the end
+
+
+def test_a_draft_that_paused_goes_on_from_the_whole_text(changing, monkeypatch):
+    pair = twins()
+    runs = auto_runs(pair, monkeypatch, method="ersd", max_new_tokens=60, detail=True)
+    decoded(pair, runs)
+    nodes = [node for each in runs for round in each.rounds for node in round.nodes]
+    assert len(nodes) > 50
+    assert all(node.q == pytest.approx(node.p, abs=1e-6) for node in nodes if node.p is not None)
+
+
+def test_a_batch_of_auto_drafts_more_for_the_text_that_accepts_more():
+    """Behind token 0 the draft is always right, behind token 1 never."""
+    p = np.eye(3)
+    q = np.array([[1.0, 0, 0], [0, 0, 1], [0, 0, 1]])
+    pair = specdec.ModelPair(*(MarkovModel(torch.tensor(table)) for table in (p, q)))
+    pair.forward_costs.update(
+        {n: [costs.ForwardCost({1: [1e3], 9: [1e3 + 100.0]}), costs.ForwardCost({1: [1.0]})] for n in (1, 2)}
+    )
+    g = specdec.generate_many(pair, [[0], [1]], topology="auto", max_new_tokens=200, seeds=[1, 2])
+    drafted = [sum(len(round.nodes) for round in each.rounds[-4:-2]) for each in g]
+    assert drafted[0] > drafted[1]
+    assert [set(each.token_ids) for each in g] == [{0}, {1}]
