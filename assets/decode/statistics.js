@@ -124,7 +124,7 @@ function described(model) {
 function usedTopology(setup) {
   if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
   if (setup.num_draft_tokens === 0)
-    return ["topology: auto found that drafting does not pay here, so nothing is drafted"];
+    return ["topology: auto found that drafting does not pay here"];
   const name = setup.topology ? `${setup.topology}, ` : "";
   if (setup.topology === "context")
     return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree each round`];

@@ -21,7 +21,14 @@ SERVING = ASSETS / "results" / "serving.json"
 
 Summary = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
-_LOOKS = (("circle", "solid"), ("square", "dash"), ("diamond", "dot"), ("cross", "dashdot"))
+_LOOKS = (
+    ("circle", "solid"),
+    ("triangle-up", "longdash"),
+    ("square", "dash"),
+    ("x", "longdashdot"),
+    ("diamond", "dot"),
+    ("cross", "dashdot"),
+)
 """Marks and line styles, from the fewest texts to the most."""
 _AUTO, _PLAIN = "auto", "0"
 _TICKS = sorted(start * 2**i for start in (100, 150) for i in range(8))
@@ -44,8 +51,9 @@ def view(summary: Summary) -> dict[str, Any]:
         "place": "Beside the paper: python -m specdec.experiments.serving",
         "sentence": sentence(summary),
         "key": f"Marks: medians of {summary['repeats']} repeats, with the lowest and the highest. ERSD on "
-        "the optimal tree of k tokens; k = 0 drafts nothing; all points write the same texts. Stars: the "
-        f"trees that auto chose. One core, processor time: {about['processor']}, {about['date']}.",
+        "the optimal tree of k tokens, equal for all texts; k = 0 drafts nothing; all points write the same "
+        "texts. Stars: auto, which divides one budget of rows among the texts, at its mean k. "
+        f"One core, processor time: {about['processor']}, {about['date']}.",
         "figure": skeleton(figure(summary)),
         "table": as_table(summary),
     }
@@ -57,10 +65,10 @@ def figure(summary: Summary) -> go.Figure:
     for (mark, dash), at_once in zip(_LOOKS, _sizes(summary), strict=False):
         rows = _curve(summary, at_once)
         look = Look(_texts(at_once), colour("ersd"), mark, dash)
-        drawn.add_trace(measured(look, [row["k"][0] for row in rows], rows, positive=True, lines=True))
+        drawn.add_trace(measured(look, [row["k"] for row in rows], rows, positive=True, lines=True))
     chosen = [row for row in summary["points"] if row["tree"] == _AUTO]
-    stars = marks("chosen by auto", INK, "star").update(
-        x=[row["k"][0] for row in chosen],
+    stars = marks("auto: one budget for all", INK, "star").update(
+        x=[row["k"] for row in chosen],
         y=[row["value"] for row in chosen],
         hovertext=[f"auto, {_texts(row['at_once'])}: {row['value']:.0f}" for row in chosen],
         marker={"size": 13},
@@ -75,7 +83,7 @@ def sentence(summary: Summary) -> str:
     lines = [f"{at_once}: {_told(row)}" for at_once, row in best.items()]
     few, many = best[min(best)], best[max(best)]
     ends = ""
-    if many["k"][0] < few["k"][0] and many["gain"]["value"] < FULL < few["gain"]["value"]:
+    if many["k"] < few["k"] and many["gain"]["value"] < FULL < few["gain"]["value"]:
         ends = (
             " Alone, guesses fill rows of a forward that would be idle; in a full batch each row is "
             "somebody's token already: a server drafts the less, the more it has to do."
@@ -93,7 +101,7 @@ def _told(row: Mapping[str, Any]) -> str:
     rate = f"{row['value']:,.0f}"
     if row["tree"] == _PLAIN:
         return f"k = 0 ({rate})"
-    return f"k = {row['k'][0]} ({rate}, {number(row['gain']['value'])})"
+    return f"k = {row['k']} ({rate}, {number(row['gain']['value'])})"
 
 
 def as_table(summary: Summary) -> dict[str, Any]:
@@ -101,7 +109,7 @@ def as_table(summary: Summary) -> dict[str, Any]:
     rows = [
         [
             f"{row['at_once']}",
-            f"auto: {listed([*map(str, row['k'])])}" if row["tree"] == _AUTO else row["tree"],
+            f"auto: {row['k']} on average" if row["tree"] == _AUTO else row["tree"],
             f"{row['value']:,.0f}",
             f"{row['low']:,.0f} to {row['high']:,.0f}",
             number(row["gain"]["value"]),

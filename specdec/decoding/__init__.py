@@ -5,5 +5,8 @@ batch        `generate_many`, and runs that join and leave: many in one forward
 engine       one round
 detail       the nodes and races of a round's record
 auto         the tree that is fastest on this machine, measured
+costs        the measured cost of a round
+forest       the best trees of several texts, at these costs
+shared_trees one budget of rows for the runs of a batch
 clock        seconds of each part of a round
 """

@@ -173,9 +173,14 @@ class Run(Iterator[Round]):
 
     @property
     def may_change_tree(self) -> bool:
-        """Whether its tree may change between rounds: it was chosen by "auto", and the text does not depend
-        on it."""
-        return self.choice is not None and METHODS[self.settings.method].drafter_invariant
+        """Whether its tree may change between rounds: "auto" chose it, and the text does not depend on it."""
+        choice = self.choice
+        # a target that reads tokens again costs more than the rows of a round
+        return (
+            choice is not None
+            and METHODS[self.settings.method].drafter_invariant
+            and not choice.costs.repeats
+        )
 
     def close(self) -> None:
         """Ends the run and frees its caches; its record stays."""

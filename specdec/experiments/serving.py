@@ -1,21 +1,23 @@
-"""The best tree shrinks as the batch grows: tokens per second against k, of 1, 4, 16 and 40 texts at once.
+"""The best tree shrinks as the batch grows: tokens per second against k, of 1 to 40 texts at once.
 
-    python -m specdec.experiments.serving           # the embedded pair, three minutes on a quiet CPU
+    python -m specdec.experiments.serving           # the embedded pair, five minutes on a quiet CPU
+    python -m specdec.experiments.serving --temperatures 0.3 1.5    # texts that differ in acceptance
     python -m specdec.experiments.serving --smoke   # every stage, in seconds
 
-ERSD decodes on the optimal trees of k tokens, grown from its own acceptance on this pair. k = 0 drafts
-nothing, and `auto` chooses a tree for the number of texts. All points of a repeat write the same texts,
-prefills included; a text that ends makes room for the next. Every text must equal that of plain decoding.
-Seconds are processor time of one thread, which equals the clock's time on an idle machine. Medians of the
-repeats stand with the lowest and the highest. Runs are appended to a JSON-lines file: a stopped experiment
-goes on where it was.
+ERSD decodes on the optimal trees of k tokens, grown from its own acceptance on this pair; all texts have the
+same tree. k = 0 drafts nothing. `auto` divides one budget of rows among the texts. All points of a repeat
+write the same texts, prefills included; a text that ends makes room for the next. Every text must equal that
+of plain decoding. Seconds are processor time of one thread, which equals the clock's time on an idle machine.
+Medians of the repeats stand with the lowest and the highest. Runs are appended to a JSON-lines file: a
+stopped experiment goes on where it was.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterable, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from tqdm import tqdm
@@ -30,11 +32,11 @@ from specdec.pair import ModelPair
 from specdec.topology import Topology
 from specdec.trace import Generation
 
-AT_ONCE = (1, 4, 16, 40)
+AT_ONCE = (1, 2, 4, 8, 16, 40)
 """Numbers of texts that are decoded together."""
-KS = (0, 1, 2, 3, 4, 6, 8, 12, 16)
+KS = (0, 1, 2, 3, 4, 6, 8)
 PLAIN, AUTO = "0", "auto"
-"""Names of the empty tree and of the tree that `auto` chooses."""
+"""Names of the empty tree and of the trees that `auto` chooses."""
 TEXTS = 16
 """The least number of texts of a point in a repeat."""
 
@@ -48,6 +50,22 @@ class Serving(Comparison):
     seed = 0x73657276
     repeats = 5
     length = 48
+    temperatures: Sequence[float] = (1.0,)
+
+    def parser(self) -> argparse.ArgumentParser:
+        """The options of the command."""
+        parser = super().parser()
+        parser.add_argument(
+            "--temperatures", type=float, nargs="+", default=[1.0], help="of the texts, in turn"
+        )
+        return parser
+
+    def prepared(
+        self, pair: ModelPair, prompts: Sequence[Prompt], options: argparse.Namespace
+    ) -> tuple[Sequence[Prompt], Trees]:
+        """The prompts, and the trees; also takes the temperatures from the options."""
+        self.temperatures = options.temperatures
+        return super().prepared(pair, prompts, options)
 
     def trees(self, pair: ModelPair) -> dict[str, Topology]:
         """The optimal tree of each k, named by its k."""
@@ -75,16 +93,20 @@ class Serving(Comparison):
         for repeat in tqdm(range(repeats), unit="repeat"):
             missing = [point for point in self.points(list(trees)) if (*point, repeat) not in done]
             # this also runs the first, slow forwards of each size before anything is timed
-            texts = _decoded(pair, prompts, repeat, length, max(AT_ONCE), method="ar") if missing else []
+            common: dict[str, Any] = {"temperatures": self.temperatures}
+            plain = common | {"method": "ar"}
+            texts = _decoded(pair, prompts, repeat, length, max(AT_ONCE), **plain) if missing else []
             for at_once, tree in missing:
-                settings = {"method": "ersd", "topology": trees.get(tree, AUTO)}
+                settings = common | {"method": "ersd", "topology": trees.get(tree, AUTO)}
                 _decoded(pair, prompts, repeat, 1, at_once, **settings)  # `auto` measures here
                 start = time.process_time()
                 generations = _decoded(pair, prompts, repeat, length, at_once, **settings)
                 seconds = time.process_time() - start
                 same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
                 assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
-                run = {"at_once": at_once, "tree": tree, "repeat": repeat, "k": len(generations[0].paths)}
+                rounds = [round for g in generations for round in g.rounds]
+                k = fmean(len(round.nodes) for round in rounds) if tree == AUTO else int(tree)
+                run = {"at_once": at_once, "tree": tree, "repeat": repeat, "k": k}
                 tokens = sum(len(g.token_ids) for g in generations)
                 store.append(run | {"tokens": tokens, "seconds": seconds})
 
@@ -95,9 +117,10 @@ class Serving(Comparison):
         rows = []
         for at_once, tree in dict.fromkeys(key[:2] for key in rates):
             own = {key[2]: rate for key, rate in rates.items() if key[:2] == (at_once, tree)}
-            ks = sorted({run["k"] for run in runs if _key(run)[:2] == (at_once, tree)})
+            drafted = [run["k"] for run in runs if _key(run)[:2] == (at_once, tree)]
+            k = round(fmean(drafted), 1) if tree == AUTO else drafted[0]
             gain = _median_and_ends(rate / rates[at_once, PLAIN, repeat] for repeat, rate in own.items())
-            row = {"at_once": at_once, "tree": tree, "k": ks}
+            row = {"at_once": at_once, "tree": tree, "k": k}
             rows.append(row | _median_and_ends(own.values()) | {"gain": gain})
         about = {name: header[name] for name in ("settings", "pair", "machine")}
         return about | {"repeats": len({run["repeat"] for run in runs}), "points": rows}
@@ -106,15 +129,24 @@ class Serving(Comparison):
         """One line for each number of texts: tokens per second by k, and with the tree of `auto`."""
         points = {(row["at_once"], row["tree"]): row for row in summary["points"]}
         names = list(dict.fromkeys(tree for _, tree in points))
-        rows = [["at once", *names, f"k of {AUTO}"]]
+        rows = [["at once", *names, f"mean k of {AUTO}", f"{AUTO} / best k"]]
         for at_once in dict.fromkeys(at_once for at_once, _ in points):
-            chosen = " or ".join(map(str, points[at_once, AUTO]["k"]))
-            rows.append([f"{at_once}", *(f"{points[at_once, name]['value']:.0f}" for name in names), chosen])
+            chosen = f"{points[at_once, AUTO]['k']:.1f}"
+            values = {name: points[at_once, name]["value"] for name in names}
+            best = max(value for name, value in values.items() if name != AUTO)
+            told = [*(f"{value:.0f}" for value in values.values()), chosen, f"{values[AUTO] / best:.2f}"]
+            rows.append([f"{at_once}", *told])
         return columns(rows)
 
 
 def _decoded(
-    pair: ModelPair, prompts: Sequence[Prompt], repeat: int, length: int, at_once: int, **settings: Any
+    pair: ModelPair,
+    prompts: Sequence[Prompt],
+    repeat: int,
+    length: int,
+    at_once: int,
+    temperatures: Sequence[float],
+    **settings: Any,
 ) -> list[Generation]:
     numbers = range(max(at_once, TEXTS))
     return generate_many(
@@ -123,6 +155,7 @@ def _decoded(
         seeds=seeds(Serving.seed, repeat, numbers),
         at_once=at_once,
         max_new_tokens=length,
+        temperature=[temperatures[number % len(temperatures)] for number in numbers],
         **settings,
     )
 

@@ -25,7 +25,7 @@ from specdec.pair import ModelPair
 from specdec.probs import Sampling
 from specdec.race import checked_seed
 from specdec.terminal.decoding import chosen, compared, measured, named
-from specdec.terminal.printing import in_colours, legend, painted
+from specdec.terminal.printing import explained, in_colours, legend, painted
 from specdec.waiting import Waiting
 
 COMMANDS = {
@@ -76,7 +76,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--dtype", default="auto")
     result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
     result.add_argument("--compare", action="store_true", help="all methods in columns of numbers")
-    result.add_argument("--explain", action="store_true", help="say first what the draft can propose")
+    result.add_argument(
+        "--explain", action="store_true", help="what the draft can propose, why auto chose its tree"
+    )
     result.add_argument("--json", action="store_true", help="the record and the numbers as one line of JSON")
     return result
 
@@ -98,8 +100,10 @@ def decode(options: argparse.Namespace) -> None:
     if options.method != "ar" or options.compare:
         with Waiting("measuring acceptance"):
             settings["topology"] = chosen(pair, options.topology, settings)
-    show = _compare if options.compare else _decode
-    show(pair, prompt, settings, options.json)
+    if options.compare:
+        _compare(pair, prompt, settings, options.json)
+    else:
+        _decode(pair, prompt, settings, options.json, options.explain)
 
 
 def _loaded(options: argparse.Namespace) -> ModelPair:
@@ -128,10 +132,14 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _decode(pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool) -> None:
+def _decode(
+    pair: ModelPair, prompt: str | list[int], settings: dict[str, Any], as_json: bool, explain: bool
+) -> None:
     colours = in_colours(sys.stdout)
     with Waiting("choosing a tree"):
         rounds = stream(pair, prompt, detail=False, **settings)
+    if explain and rounds.choice is not None:
+        print(explained(rounds.choice.candidates), file=sys.stderr)
     for round in rounds:
         if not as_json:
             print("".join(painted(token, colours) for token in round.tokens), end="", flush=True)

@@ -7,7 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TextIO
 
-from specdec.trace import Token
+from specdec.commands import columns
+from specdec.trace import Candidate, Token
 
 _COLOURS = {
     "accepted": "\033[38;5;214m",
@@ -49,6 +50,19 @@ def legend(tokens: Iterable[Token], colours: bool) -> str:
     """Explains the colours or marks of these tokens; empty if all were sampled without a draft."""
     there = {token.kind for token in tokens} - {"sampled"}
     return ", ".join(painted(Token(0, kind, kind), colours) for kind in _COLOURS if kind in there)
+
+
+def explained(candidates: Iterable[Candidate]) -> str:
+    """The table that "auto" chose from, with a mark at its tree."""
+    head = ["drafted", "depth", "expected tokens", "draft ms", "target ms", "rest ms", "tokens/s", ""]
+    rows = []
+    for each in candidates:
+        spent = each.milliseconds
+        times = [f"{value:.2f}" for value in (each.expected_tokens, spent.draft, spent.target, spent.rest)]
+        depth = max(map(len, each.paths), default=0)
+        mark = "chosen" if each.chosen else ""
+        rows.append([str(len(each.paths)), str(depth), *times, f"{each.tokens_per_second:.0f}", mark])
+    return columns([head, *rows])
 
 
 def harmless(text: str) -> str:

@@ -15,11 +15,11 @@ def point(at_once, tree, k, value, gain):
 def summary():
     rates = {1: (300, 450, 400), 16: (1300, 1200, 900)}
     points = [
-        point(at_once, str(k), [k], rate, rate / row[0])
+        point(at_once, str(k), k, rate, rate / row[0])
         for at_once, row in rates.items()
         for k, rate in zip((0, 2, 8), row, strict=True)
     ]
-    points += [point(1, "auto", [2, 3], 440, 440 / 300), point(16, "auto", [0], 1290, 0.99)]
+    points += [point(1, "auto", 2.5, 440, 440 / 300), point(16, "auto", 0.0, 1290, 0.99)]
     about = {"settings": {}, "pair": {}, "machine": {"processor": "some", "date": "today"}, "repeats": 5}
     return about | {"points": points}
 
@@ -46,8 +46,8 @@ def test_the_figure_has_a_curve_for_each_number_of_texts_and_stars_for_auto(summ
     assert [curve["name"] for curve in curves] == ["1 text alone", "16 texts at once"]
     assert [curve["x"] for curve in curves] == [[0, 2, 8]] * 2
     assert len({(curve["marker"]["symbol"], curve["line"]["dash"]) for curve in curves}) == 2
-    assert (stars["x"], stars["y"]) == ([2, 0], [440, 1290])
+    assert (stars["x"], stars["y"]) == ([2.5, 0.0], [440, 1290])
     rows = view["table"]["rows"]
     assert len(rows) == len(summary["points"])
     assert {len(row) for row in rows} == {len(view["table"]["columns"])}
-    assert rows[-2][1] == "auto: 2 and 3"
+    assert rows[-2][1] == "auto: 2.5 on average"

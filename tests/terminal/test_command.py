@@ -82,6 +82,17 @@ def test_methods_in_columns(decoded):
     assert [each["method"] for each in found if each["same_text"]][:2] == ["ar", "ersd"]
 
 
+def test_the_choice_of_a_tree_is_explained(decoded, capsys):
+    decoded("--topology", "auto", "--explain")
+    main([PROMPT, "--tokens", "4", "--topology", "auto", "--explain"])
+    head, *rows = capsys.readouterr().err.splitlines()[-12:]
+    assert head.split()[:3] == ["drafted", "depth", "expected"]
+    rates = [float(row.split()[6]) for row in rows]
+    (chosen,) = (row for row in rows if row.endswith("chosen"))
+    assert float(chosen.split()[6]) == max(rates)
+    assert rows[0].split()[:3] == ["0", "0", "1.00"]
+
+
 @pytest.mark.parametrize("name", ["auto", "simple", "batch(2)", "specinfer(4)", "optimal(3)"])
 def test_topologies_have_names(decoded, name):
     assert "target calls" in decoded("--topology", name)
