@@ -50,8 +50,8 @@ def custom_generate(
 ) -> SpeculativeOutput | Tensor:
     """Decode inside `generate`. Its arguments mean what they mean there, or are refused by name.
 
-    assistant_model: the draft. draft: the same, but it allows `num_return_sequences` above 1, which
-    transformers refuses beside `assistant_model`. tokenizer: needed for stop strings, and if draft and target
+    assistant_model: the draft. draft: the same; transformers refuses `num_return_sequences` above 1 and
+    targets with a recurrent state beside `assistant_model`, but not beside `draft`. tokenizer: needed for stop strings, and if draft and target
     score different numbers of tokens. method, topology: as in `specdec.stream`. seed: keys all randomness;
     seeds of further rows are derived from it, or a list gives one for each row. None draws seeds from torch's
     generator, so that `transformers.set_seed` applies.

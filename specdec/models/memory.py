@@ -2,13 +2,15 @@
 
 weights    every parameter once, in its dtype
 packed     on a CPU, the second copy of the matrices that `lean` packs for oneDNN
-cache      keys and values of `TOKENS` tokens, twice: a buffer that grows is copied
+cache      keys and values of `TOKENS` tokens, twice: a buffer that grows is copied. Recurrent and
+           convolution states, twice: a forward runs on a copy of them
 round      logits, probabilities and noise of one target call over `ROWS` tokens
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,10 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import psutil
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from specdec.models import lean
 from specdec.models.kernels import CompiledDecoder
+from specdec.models.sessions.states import state_tensors
+from specdec.models.sessions.stepping import own_cache
 
 if TYPE_CHECKING:
     from specdec.models.hf import HFModel
@@ -30,6 +34,8 @@ ROWS = 65
 """The most rows of a target call of the page: the root and 64 drafted tokens."""
 BYTES_PER_LOGIT = 36
 """Logits in the model's dtype and in float32, probabilities, and races in float64 (measured: 36)."""
+ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Types of layers whose caches hold keys and values alone."""
 _CGROUPS = (
     (".", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -39,10 +45,11 @@ gives back on demand: cgroups of version 2 and version 1."""
 
 
 class Sizes(NamedTuple):
-    """The sizes of an architecture that its memory depends on. All but the last two count numbers.
+    """The sizes of an architecture that its memory depends on. The first three count numbers.
 
     parameters: shared ones count once. matrices: parameters that are packed on a CPU, 0 for a model without a
-    forward of ours. cached: keys and values of a token in all layers.
+    forward of ours. cached: keys and values of a token in all layers. states: bytes of a run's recurrent and
+    convolution states.
     """
 
     parameters: int
@@ -50,6 +57,7 @@ class Sizes(NamedTuple):
     cached: int
     vocab_size: int
     context_length: int
+    states: int = 0
 
 
 class Need(NamedTuple):
@@ -103,6 +111,7 @@ def shape_of(config: PreTrainedConfig) -> Sizes:
         cached=cached,
         vocab_size=vocab_size,
         context_length=max(getattr(text, "max_position_embeddings", None) or 0, 0) or TOKENS,
+        states=_state_bytes(model),
     )
 
 
@@ -110,7 +119,7 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
     """Bytes that a model of this shape takes in this dtype, by its name."""
     size = getattr(torch, dtype).itemsize
     weights = shape.parameters * size
-    cache, round = _of_run(shape.cached, shape.vocab_size, shape.context_length, size)
+    cache, round = _of_run(shape.cached, shape.states, shape.vocab_size, shape.context_length, size)
     packs = on_cpu and dtype in lean.PACKED_DTYPES and weights <= lean.LARGEST_PACKED
     return Need(
         weights=weights,
@@ -123,13 +132,39 @@ def need_of(shape: Sizes, dtype: str, on_cpu: bool) -> Need:
 def need_of_run(model: HFModel, vocab_size: int) -> int:
     """Bytes that one more run of a loaded model needs: its cache and its rounds."""
     cached = _cached_per_token(model.module.config.get_text_config(decoder=True))
+    states = 0
+    if model.capability == "sequence":
+        with suppress(ValueError):  # a class of the user's own
+            states = shape_of(model.module.config).states
     size = torch.float32.itemsize if isinstance(model.decoder, CompiledDecoder) else model.dtype.itemsize
-    return sum(_of_run(cached, vocab_size, model.context_length, size))
+    return sum(_of_run(cached, states, vocab_size, model.context_length, size))
 
 
-def _of_run(cached: int, vocab_size: int, context_length: int, size: int) -> tuple[int, int]:
-    """Bytes of a run's cache, and of its rounds. cached: numbers for each token, size: bytes of one."""
-    return 2 * min(TOKENS, context_length) * cached * size, ROWS * vocab_size * BYTES_PER_LOGIT
+def _of_run(cached: int, states: int, vocab_size: int, context_length: int, size: int) -> tuple[int, int]:
+    """Bytes of a run's cache, and of its rounds.
+
+    cached: numbers for each token, size: bytes of one. states: bytes of the states.
+    """
+    cache = 2 * min(TOKENS, context_length) * cached * size + 2 * states
+    return cache, ROWS * vocab_size * BYTES_PER_LOGIT
+
+
+def _state_bytes(model: PreTrainedModel) -> int:
+    """Bytes of a run's states, of a model on the device "meta"; 0 if it has none or can't be run there.
+
+    It is an upper bound: every number of a state counts four bytes.
+    """
+    layer_types = getattr(model.config.get_text_config(decoder=True), "layer_types", None) or ()
+    if not getattr(model, "_is_stateful", False) and ATTENTION.issuperset(layer_types):
+        return 0
+    try:
+        with torch.inference_mode():
+            model = model.eval().to(torch.bfloat16)  # experts are multiplied in no other dtype there
+            token_ids = torch.zeros(1, 2, dtype=torch.int64, device="meta")
+            cache = own_cache(model(input_ids=token_ids, use_cache=True))
+    except Exception:  # each architecture fails in its own way
+        return 0
+    return sum(state.numel() * torch.float32.itemsize for state in state_tensors(cache))
 
 
 def stored_dtype(config: PreTrainedConfig) -> str:

@@ -80,7 +80,7 @@ def test_seeing_another_run_s_cache_would_be_noticed(pair, monkeypatch):
     assert [g.token_ids for g in many] != [g.token_ids for g in alone]
 
 
-@pytest.mark.parametrize("family", ["gpt2", "gemma2", "mpt", "mamba"])
+@pytest.mark.parametrize("family", ["gpt2", "gemma2", "mpt", "mamba", "qwen3_next"])
 def test_models_without_a_lean_forward_answer_one_by_one(family):
     model = HFModel(tiny_model(family))
     pair = specdec.ModelPair(model, None if model.capability == "ar" else model)

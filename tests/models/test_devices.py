@@ -11,7 +11,7 @@ from specdec.models import HFModel
 from tests.helpers.tiny_checkpoints import tiny_model
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "qwen3", "mpt", "mamba"])
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "qwen3", "mpt", "mamba", "lfm2"])
 def test_a_session_makes_its_tensors_on_the_model_s_device(family):
     """Prefill, two forwards and a commit, for each kind of session that the self-check chose."""
     model = HFModel(tiny_model(family)).to("meta")

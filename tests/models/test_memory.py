@@ -13,8 +13,10 @@ from components.server import known_pairs
 from specdec.models import HFModel, memory
 from specdec.models.load import checked_device
 from specdec.models.memory import Placement, Sizes, need_of, shape_of
+from specdec.models.sessions.states import state_tensors
 from tests.helpers.tiny_checkpoints import FAMILIES, save_checkpoint, tiny_config, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
+from tests.models.test_models import STATES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHAPE = Sizes(parameters=1_000_000, matrices=800_000, cached=100, vocab_size=50, context_length=512)
@@ -40,6 +42,17 @@ def test_the_cache_of_a_session_has_the_size_that_was_counted(family):
     else:
         per_token = sum(2 * layer.keys.shape[1] * layer.keys.shape[3] for layer in cache.layers)
     assert per_token == shape_of(tiny_config(family)).cached
+
+
+@pytest.mark.parametrize("family", STATES)
+def test_the_states_of_a_session_have_the_size_that_was_counted(family):
+    session = HFModel(tiny_model(family)).session()
+    session.prefill(list(range(3, 23)))
+    held = sum(state.nbytes for state in state_tensors(session._states[-1].cache))
+    shape = shape_of(tiny_config(family))
+    assert held == shape.states > 0
+    without = need_of(shape._replace(states=0), "float32", on_cpu=True)
+    assert need_of(shape, "float32", on_cpu=True).cache == without.cache + 2 * held
 
 
 def test_what_a_cpu_packs_counts_twice():

@@ -79,7 +79,7 @@ def test_a_change_of_the_weights_is_followed(change):
     assert model.decoder is not None
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba"])
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2", "mpt", "mamba", "lfm2"])
 def test_another_dtype_is_taken_over(family):
     model = HFModel(tiny_model(family))
     kind = model.capability
@@ -136,7 +136,7 @@ def in_training(family):
     return module
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "mpt", "mamba"])
+@pytest.mark.parametrize("family", ["llama", "gpt2", "mpt", "mamba", "mamba2"])
 def test_the_mode_stays_as_it_was_found_and_nothing_is_dropped(family):
     module = in_training(family)
     modes = [part.training for part in module.modules()]

@@ -30,7 +30,7 @@ from tests.helpers.tokenizers import byte_level_tokenizer
 
 TOKENIZER = byte_level_tokenizer()
 SIZE = len(TOKENIZER)
-FAMILIES = ("llama", "gpt2", "qwen3", "gemma3")
+FAMILIES = ("llama", "gpt2", "qwen3", "gemma3", "lfm2")
 FILE = "{repo_id}/resolve/{revision}/{filename}"
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
 

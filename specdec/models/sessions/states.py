@@ -12,7 +12,7 @@ stays one forward:
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -148,6 +148,19 @@ def copied(value: Any) -> Any:
         if name not in REPLACED:
             setattr(result, name, copied(each))
     return result
+
+
+def state_tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of a cache that `copied` copies."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from state_tensors(each)
+    elif isinstance(value, dict):
+        yield from state_tensors([each for name, each in value.items() if name not in REPLACED])
+    elif not isinstance(value, BufferLayer) and type(value).__name__.endswith(("Cache", "Layer")):
+        yield from state_tensors(vars(value))
 
 
 def _use_buffers(caches: dict[str, Any]) -> None:
