@@ -51,10 +51,10 @@ def custom_generate(
     """Decode inside `generate`. Its arguments mean what they mean there, or are refused by name.
 
     assistant_model: the draft. draft: the same; transformers refuses `num_return_sequences` above 1 and
-    targets with a recurrent state beside `assistant_model`, but not beside `draft`. tokenizer: needed for stop strings, and if draft and target
-    score different numbers of tokens. method, topology: as in `specdec.stream`. seed: keys all randomness;
-    seeds of further rows are derived from it, or a list gives one for each row. None draws seeds from torch's
-    generator, so that `transformers.set_seed` applies.
+    targets with a recurrent state beside `assistant_model`, but not beside `draft`. tokenizer: needed for
+    stop strings, and if draft and target score different numbers of tokens. method, topology: as in
+    `specdec.stream`. seed: keys all randomness; seeds of further rows are derived from it, or a list gives
+    one for each row. None draws seeds from torch's generator, so that `transformers.set_seed` applies.
 
     Each row of a batch is decoded as if it were alone. Returns the ids [rows, n], padded on the right, or
     with `return_dict_in_generate` a `SpeculativeOutput`. A ValueError names an argument that is not
