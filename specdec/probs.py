@@ -77,9 +77,9 @@ def log_probs(logits: Tensor, sampling: Sampling, vocab_size: int | None = None)
     _check_finite(result)
     if 0 < sampling.top_k < result.shape[-1]:
         cutoff = result.topk(sampling.top_k, -1).values[..., -1:]
-        result = _kept(result, cutoff)
+        result = _cut(result, cutoff)
     if sampling.top_p < 1:
-        result = _kept(result, _nucleus_cutoff(result, sampling.top_p))
+        result = _cut(result, _nucleus_cutoff(result, sampling.top_p))
     return result
 
 
@@ -131,19 +131,6 @@ class LazyLogProbs(Sequence[Any]):
         return len(self._logits)
 
 
-def residual(p: Tensor, q: Tensor) -> Tensor:
-    """normalise(max(p - q, 0)) over the last dimension; p itself if that is zero everywhere.
-
-    This is the target's distribution for GSD after a rejection (Section 2 of the paper).
-    """
-    excess = (p - q).clamp_min_(0)
-    mass = excess.sum(-1, keepdim=True)
-    has_mass = mass > 0
-    if has_mass.all():
-        return excess.div_(mass)
-    return torch.where(has_mass, excess / mass.clamp_min(torch.finfo(mass.dtype).tiny), p)
-
-
 def _shared(logits: Tensor, vocab_size: int | None) -> Tensor:
     if vocab_size is not None and logits.shape[-1] > vocab_size:
         logits = logits[..., :vocab_size]
@@ -183,5 +170,5 @@ def _most_probable(log_p: Tensor, top_p: float) -> Tensor:
     return log_p.sort(-1, descending=True).values
 
 
-def _kept(log_p: Tensor, cutoff: Tensor) -> Tensor:
+def _cut(log_p: Tensor, cutoff: Tensor) -> Tensor:
     return torch.log_softmax(log_p.masked_fill(log_p < cutoff, -math.inf), -1)

@@ -267,7 +267,7 @@ export function mount(element, props, server) {
     element
       .querySelector(".part")
       .replaceChildren(
-        make("p", "", "No sentences are recorded in this copy: run python -m components.codecs.record."),
+        make("p", "", "No sentences are recorded in this copy: run python -m components.codecs.record_sentences."),
       );
     return;
   }

@@ -20,8 +20,8 @@ export const spread = (p, n) => (n > 0 ? 2 * Math.sqrt((p * (1 - p)) / n) : 0);
 export const beyond = (p, count, n) => n > 0 && Math.abs(count / n - p) > spread(p, n);
 
 // The largest share on the axis. It is fixed unless a bar is longer.
-function ceiling(law, counts, n) {
-  const most = Math.max(...law.map((p, i) => Math.max(p * 1.3, n > 200 ? (counts[i] / n) * 1.05 : 0)));
+function ceiling(distribution, counts, n) {
+  const most = Math.max(...distribution.map((p, i) => Math.max(p * 1.3, n > 200 ? (counts[i] / n) * 1.05 : 0)));
   return (
     [0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((end) => end >= most) ?? 1
   );
@@ -63,7 +63,7 @@ function barElement() {
     svg("rect", { class: "reach" }),
     svg("rect", { class: "band" }),
     svg("rect", { class: "bar" }),
-    svg("path", { class: "law" }),
+    svg("path", { class: "expected" }),
   );
   return group;
 }
@@ -85,16 +85,16 @@ export class Bars {
   }
 
   // length: tokens of an outcome; lit: the outcome under inspection. Returns the number of levels with labels.
-  draw({ law, counts, decodes, length }, [width, height], lit) {
+  draw({ distribution, counts, decodes, length }, [width, height], lit) {
     const inner = width - MARGIN.left - MARGIN.right;
     const { planned, height: below } = levels(this.tokens, length, inner);
     this.tall = Math.max(LEAST, height - MARGIN.top - below);
     for (const level of planned) level.y += MARGIN.top + this.tall;
-    const end = ceiling(law, counts, decodes);
+    const end = ceiling(distribution, counts, decodes);
     const y = (value) => MARGIN.top + this.tall * (1 - Math.min(1, value / end));
     setAll(this.svg, { width, height });
     this.drawGrid(end, y, width);
-    this.drawOutcomes(law, counts, decodes, inner / law.length, y, lit);
+    this.drawOutcomes(distribution, counts, decodes, inner / distribution.length, y, lit);
     this.drawLabels(planned, inner, height);
     return planned.length;
   }
@@ -108,11 +108,11 @@ export class Bars {
     drawAxis(this.grid, ticks(end, 5), place, (value) => `${(100 * value).toFixed(digits)}%`);
   }
 
-  drawOutcomes(law, counts, n, step, y, lit) {
+  drawOutcomes(distribution, counts, n, step, y, lit) {
     // the bar is narrower than the band behind it, so that both ends stay visible
     const [gap, inset] = [Math.min(8, step * 0.15), Math.min(40, step * 0.2)];
     const base = y(0);
-    fillRows(this.outcomes, law, barElement, (group, p, i) => {
+    fillRows(this.outcomes, distribution, barElement, (group, p, i) => {
       const x = MARGIN.left + i * step + gap / 2;
       const width = Math.max(1, step - gap);
       const observed = n > 0 ? counts[i] / n : 0;

@@ -107,18 +107,18 @@ class Lossless {
   }
 
   drawBars(width, height) {
-    const { law, decodes, setup } = state;
-    const counts = state.counts.length === law.length ? state.counts : law.map(() => 0);
-    this.levels = this.bars.draw({ law, counts, decodes, length: setup.tokens }, [width, height], this.lit);
+    const { distribution, decodes, setup } = state;
+    const counts = state.counts.length === distribution.length ? state.counts : distribution.map(() => 0);
+    this.levels = this.bars.draw({ distribution, counts, decodes, length: setup.tokens }, [width, height], this.lit);
   }
 
   writeSpread() {
-    const { law, counts, decodes, setup } = state;
-    const outside = decodes > 0 ? law.filter((p, i) => beyond(p, counts[i], decodes)).length : 0;
+    const { distribution, counts, decodes, setup } = state;
+    const outside = decodes > 0 ? distribution.filter((p, i) => beyond(p, counts[i], decodes)).length : 0;
     const seen =
       decodes > 0
-        ? `Beyond ± 2 standard errors: ${outside} of ${law.length} bars; by chance, about ${(0.05 * law.length).toFixed(1)}.`
-        : `${law.length} possible continuations.`;
+        ? `Beyond ± 2 standard errors: ${outside} of ${distribution.length} bars; by chance, about ${(0.05 * distribution.length).toFixed(1)}.`
+        : `${distribution.length} possible continuations.`;
     const order = setup.tokens > 1 ? " Below a bar are its tokens, the first one at the bottom." : "";
     const missing =
       this.levels < setup.tokens ? ` In each group the last token goes ${this.props.tokens.join(", ")}.` : "";
@@ -133,9 +133,9 @@ class Lossless {
 
   writeInspected() {
     const element = this.find(".inspected");
-    const { law, counts, decodes } = state;
-    if (this.lit === null || this.lit >= law.length) return setText(element, element.dataset.hint);
-    const p = law[this.lit];
+    const { distribution, counts, decodes } = state;
+    if (this.lit === null || this.lit >= distribution.length) return setText(element, element.dataset.hint);
+    const p = distribution[this.lit];
     const observed =
       decodes > 0
         ? `${share(counts[this.lit] / decodes)} of ${count(decodes)} decodes (${count(counts[this.lit])}); `
@@ -150,8 +150,8 @@ class Lossless {
     const details = this.find(".outcome-table");
     // A closed table is not updated, and an open one waits for the end of the check, because it would flicker.
     if (!details.open || isActive()) return;
-    const { law, counts, decodes: n } = state;
-    const rows = law.map((p, i) => {
+    const { distribution, counts, decodes: n } = state;
+    const rows = distribution.map((p, i) => {
       if (n === 0) return [this.nameOf(i), share(p), "–", "–", "–"];
       const error = (spread(p, n) * n) / 2;
       const off = (counts[i] - n * p) / error;

@@ -14,7 +14,7 @@ const empty = () => ({
   setup: null,
   tree: null, // { k, levels }
   tables: null, // probabilities of target and draft, by row
-  law: [], // probability of each outcome, in counting order
+  distribution: [], // probability of each outcome, in counting order
   counts: [],
   path: [], // [decodes, p-value]
   decodes: 0,
@@ -38,8 +38,8 @@ export function showRecorded(check, again = false) {
 
 export function begin() {
   live.begin();
-  const { setup, tree, tables, law } = state;
-  Object.assign(state, empty(), { phase: "waiting", setup, tree, tables, law });
+  const { setup, tree, tables, distribution } = state;
+  Object.assign(state, empty(), { phase: "waiting", setup, tree, tables, distribution });
   notify();
 }
 

@@ -14,7 +14,7 @@ const STEP = 1.1; // an arrow key multiplies or divides e by this
 // than one that ends soon after both winners, the longer bars are cut.
 function axisEnd(tokens) {
   const times = tokens.flatMap(({ e, p, q }) => [arrival(e, p), arrival(e, q)]).filter(Number.isFinite);
-  const last = Math.max(...["p", "q"].map((law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])))));
+  const last = Math.max(...["p", "q"].map((side) => Math.min(...tokens.map((token) => arrival(token.e, token[side])))));
   const longest = Math.max(...times);
   const enough = Math.max(2 * last, 1.1 * Math.max(...tokens.map(({ e }) => e)));
   return longest <= 2.5 * enough ? 1.02 * longest : enough;
@@ -28,7 +28,7 @@ function measures(element, count) {
 
 function lane() {
   const group = svg("g", { class: "lane" });
-  const bar = (law) => svg("rect", { class: `bar-${law}`, rx: 2 });
+  const bar = (side) => svg("rect", { class: `bar-${side}`, rx: 2 });
   const text = (name) => svg("text", { class: name });
   const handle = svg("g", {
     class: "handle",
@@ -155,15 +155,15 @@ export class Lanes {
     const characters = [...token.name];
     setText(part(".name"), characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : token.name);
     setAll(part(".name"), { x: this.left - 8, y: middle + 5, "text-anchor": "end" });
-    ["q", "p"].forEach((law, row) =>
-      this.drawBar(part, law, token, middle - bar - 2 + row * (bar + 4), winners[law] === i),
+    ["q", "p"].forEach((side, row) =>
+      this.drawBar(part, side, token, middle - bar - 2 + row * (bar + 4), winners[side] === i),
     );
     const x = this.x(token.e);
     setAll(part(".shared"), { x1: x, x2: x, y1: middle - bar - 6, y2: middle + bar + 6 });
     const said = { e: `e = ${digits(token.e)}`, q: "", p: "" };
     // a lesson's question may hide the arrivals, because it asks for them
     if (!document.body.hasAttribute("data-veil"))
-      for (const law of ["q", "p"]) said[law] = `, e / ${law} = ${digits(finite(arrival(token.e, token[law])))}`;
+      for (const side of ["q", "p"]) said[side] = `, e / ${side} = ${digits(finite(arrival(token.e, token[side])))}`;
     setAll(part(".handle"), {
       transform: `translate(${x.toFixed(2)} ${middle.toFixed(1)})`,
       "aria-label": `e of ${token.name}`,
@@ -173,23 +173,23 @@ export class Lanes {
     });
   }
 
-  drawBar(part, law, token, y, wins) {
-    const time = arrival(token.e, token[law]);
+  drawBar(part, side, token, y, wins) {
+    const time = arrival(token.e, token[side]);
     const cut = time > this.end;
     const x = this.x(time);
-    setAll(part(`.bar-${law}`), {
+    setAll(part(`.bar-${side}`), {
       x: this.left,
       y,
       height: this.measures.bar,
       width: Math.max(x - this.left, 1),
-      class: `bar-${law}${Number.isFinite(time) ? "" : " never"}`,
+      class: `bar-${side}${Number.isFinite(time) ? "" : " never"}`,
     });
-    const mark = wins ? (law === "q" ? "◆ " : "★ ") : "";
-    setText(part(`.time-${law}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
-    setAll(part(`.time-${law}`), {
+    const mark = wins ? (side === "q" ? "◆ " : "★ ") : "";
+    setText(part(`.time-${side}`), `${mark}${digits(finite(time))}${cut ? " ›" : ""}`);
+    setAll(part(`.time-${side}`), {
       x: x + 6,
       y: y + this.measures.bar / 2 + 4.5,
-      class: `time-${law}${wins ? " wins" : ""}`,
+      class: `time-${side}${wins ? " wins" : ""}`,
     });
   }
 

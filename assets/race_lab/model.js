@@ -30,10 +30,10 @@ export function exponentials(seed, count) {
 // Index of the first arrival under "p" or "q".
 /**
  * @param {{ p?: number, q?: number, e: number }[]} tokens
- * @param {"p" | "q"} law
+ * @param {"p" | "q"} side
  */
-export function first(tokens, law) {
-  const times = tokens.map((token) => arrival(token.e, token[law]));
+export function first(tokens, side) {
+  const times = tokens.map((token) => arrival(token.e, token[side]));
   return times.indexOf(Math.min(...times));
 }
 
@@ -85,8 +85,8 @@ export function fromStep(step, visible) {
 
 // The other tokens arrive after both winners, as in the run, with an exponential from there on.
 function rest(tokens) {
-  const left = (law) => Math.max(0, 1 - tokens.reduce((sum, token) => sum + token[law], 0));
+  const left = (side) => Math.max(0, 1 - tokens.reduce((sum, token) => sum + token[side], 0));
   const [p, q] = [left("p"), left("q")];
-  const earliest = (law) => Math.min(...tokens.map((token) => arrival(token.e, token[law])));
+  const earliest = (side) => Math.min(...tokens.map((token) => arrival(token.e, token[side])));
   return { name: "other", p, q, e: Math.max(p * earliest("p"), q * earliest("q")) + exponential() };
 }

@@ -24,7 +24,7 @@ import { setupOf } from "./setup.js";
 const [FEWEST, MOST] = [2, 8];
 const START_U = 0.5;
 const FIRST_SEED = 1; // seed of the 10,000 races when the laboratory opens
-const LAWS = { p: "target P", q: "draft Q" };
+const SIDES = { p: "target P", q: "draft Q" };
 
 function tokenRow() {
   const row = make("div", "token-row");
@@ -32,16 +32,16 @@ function tokenRow() {
   Object.assign(name, { type: "text", maxLength: 24 });
   const remove = make("button", "remove", "×");
   remove.type = "button";
-  row.append(name, ...Object.keys(LAWS).map(lawSlider), remove);
+  row.append(name, ...Object.keys(SIDES).map(probabilitySlider), remove);
   return row;
 }
 
-function lawSlider(law) {
-  const label = make("label", `law ${law}`);
+function probabilitySlider(side) {
+  const label = make("label", `probability ${side}`);
   const slider = make("input");
   Object.assign(slider, { type: "range", min: 0, max: 1, step: "any" });
-  slider.dataset.law = law;
-  label.append(make("span", "", law), slider, make("output"));
+  slider.dataset.side = side;
+  label.append(make("span", "", side), slider, make("output"));
   return label;
 }
 
@@ -105,15 +105,15 @@ class RaceLab {
     const index = (event) => [...rows.children].indexOf(event.target.closest(".token-row"));
     rows.addEventListener("input", (event) => {
       const i = index(event);
-      const { law } = event.target.dataset;
-      if (law) this.setProbability(i, law, Number(event.target.value));
+      const { side } = event.target.dataset;
+      if (side) this.setProbability(i, side, Number(event.target.value));
       else this.tokens[i].name = visible(event.target.value);
       this.own();
     });
     // The other tokens keep their proportions over one whole drag, even through 1.
     rows.addEventListener("pointerdown", (event) => {
-      const { law } = event.target.dataset;
-      this.base = law ? this.tokens.map((token) => token[law]) : null;
+      const { side } = event.target.dataset;
+      this.base = side ? this.tokens.map((token) => token[side]) : null;
     });
     rows.addEventListener("change", () => (this.base = null));
     rows.addEventListener("click", (event) => {
@@ -161,23 +161,23 @@ class RaceLab {
     this.changed();
   }
 
-  setProbability(i, law, value) {
-    const base = this.base ?? this.tokens.map((token) => token[law]);
-    withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][law] = entry));
+  setProbability(i, side, value) {
+    const base = this.base ?? this.tokens.map((token) => token[side]);
+    withEntry(base, i, Math.round(1000 * value) / 1000).forEach((entry, j) => (this.tokens[j][side] = entry));
   }
 
   add() {
     const names = new Set(this.tokens.map(({ name }) => name));
     const name = [..."abcdefghij"].find((letter) => !names.has(letter));
     this.tokens.push({ name, p: 0, q: 0, e: exponential() });
-    for (const law of Object.keys(LAWS)) this.setProbability(this.tokens.length - 1, law, 0.1);
+    for (const side of Object.keys(SIDES)) this.setProbability(this.tokens.length - 1, side, 0.1);
     this.own();
   }
 
   // The other tokens take over the removed token's probability in proportion to their own.
   remove(i) {
     if (this.tokens.length <= FEWEST) return;
-    for (const law of Object.keys(LAWS)) this.setProbability(i, law, 0);
+    for (const side of Object.keys(SIDES)) this.setProbability(i, side, 0);
     this.tokens.splice(i, 1);
     this.lanes.drop();
     this.own();
@@ -229,10 +229,10 @@ class RaceLab {
       const name = row.querySelector(".token-name");
       if (name !== document.activeElement) name.value = token.name;
       name.setAttribute("aria-label", "Name of the token");
-      for (const slider of row.querySelectorAll("[data-law]")) {
-        const value = token[slider.dataset.law];
+      for (const slider of row.querySelectorAll("[data-side]")) {
+        const value = token[slider.dataset.side];
         if (Number(slider.value) !== value) slider.value = value;
-        slider.setAttribute("aria-label", `${LAWS[slider.dataset.law]} of ${token.name}`);
+        slider.setAttribute("aria-label", `${SIDES[slider.dataset.side]} of ${token.name}`);
         slider.setAttribute("aria-valuetext", `${(100 * value).toFixed(1)}%`);
         setText(slider.nextElementSibling, value.toFixed(3));
       }
@@ -250,7 +250,7 @@ class RaceLab {
       ? `${quoted(ofDraft.name)} arrives first in both races: same winner, accepted.`
       : `${quoted(ofDraft.name)} arrives first under the draft, ${quoted(ofTarget.name)} under the target: different winners, so the draft is rejected and the target's winner replaces it.`;
     this.verdict(this.race, same, text);
-    const time = (e, law) => digits(Number.isFinite(arrival(e, law)) ? arrival(e, law) : null);
+    const time = (e, side) => digits(Number.isFinite(arrival(e, side)) ? arrival(e, side) : null);
     const row = ({ name, p, q, e }) => [name, digits(p), digits(q), digits(e), time(e, q), time(e, p)];
     fillTable(this.race.querySelector("tbody"), this.tokens.map(row));
   }

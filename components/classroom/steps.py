@@ -9,8 +9,8 @@ from typing import Any
 from components.classroom.rooms import Place
 from components.lessons import panel as lessons
 
-_ASKED = ("choices", "range", "percent", "points")
-_TOLD = ("answer", "close", "why")
+_QUESTION = ("choices", "range", "percent", "points")
+_ANSWER = ("answer", "close", "why")
 
 
 @cache
@@ -48,7 +48,7 @@ def check_answer(place: Place, value: float) -> float:
     return round(least + round(steps) * step, 9)
 
 
-def told(place: Place) -> dict[str, Any]:
+def content(place: Place) -> dict[str, Any]:
     """The step's title, words and question. The answer is included only if it is shown."""
     lesson = _lessons()[place.lesson]
     question = _question(place)
@@ -62,7 +62,7 @@ def told(place: Place) -> dict[str, Any]:
     said = {"title": lesson["title"], "of": len(lesson["questions"]) + 2, "words": words}
     if question is None:
         return said
-    names = _ASKED + _TOLD * place.shown
+    names = _QUESTION + _ANSWER * place.shown
     return said | {"question": {name: question[name] for name in names if name in question}}
 
 

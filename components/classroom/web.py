@@ -24,7 +24,7 @@ from pydantic import Field
 from components.be_draft.questions import story_models
 from components.classroom import drafting, steps
 from components.classroom.rooms import Place, Room, Rooms
-from components.classroom.seen import seen
+from components.classroom.views import view_of
 from components.classroom.waiting import Waiting
 from components.guard import addresses, routes
 from components.guard.bodies import Refused
@@ -136,22 +136,22 @@ class Hall:
     async def _step(self, asked: _Step, token: _Token = "") -> _Said:
         room = self._led(token, asked.room)
         room.lead(steps.checked(Place(asked.lesson, asked.step, asked.shown)))
-        return seen(room, token)
+        return view_of(room, token)
 
     async def _again(self, asked: _InRoom, token: _Token = "") -> _Said:
         room = self._led(token, asked.room)
         room.ask_again()
-        return seen(room, token)
+        return view_of(room, token)
 
     async def _clear(self, asked: _InRoom, token: _Token = "") -> _Said:
         room = self._led(token, asked.room)
         room.clear()
-        return seen(room, token)
+        return view_of(room, token)
 
     async def _draft(self, asked: _Draft, token: _Token = "") -> _Said:
         room = self._led(token, asked.room)
         room.draft(await self._in_thread(self._begun, asked.prompt))
-        return seen(room, token)
+        return view_of(room, token)
 
     async def _check(self, asked: _InRoom, token: _Token = "") -> _Said:
         room = self._led(token, asked.room)
@@ -168,13 +168,13 @@ class Hall:
         finally:
             text.checking = False
             room.changed()
-        return seen(room, token)
+        return view_of(room, token)
 
     async def _next(self, asked: _InRoom, token: _Token = "") -> _Said:
         room = self._led(token, asked.room)
         _drafting(room).go_on()
         room.changed()
-        return seen(room, token)
+        return view_of(room, token)
 
     async def _close(self, asked: _InRoom, token: _Token = "") -> _Said:
         self.rooms.close(self._led(token, asked.room))
@@ -219,7 +219,7 @@ class Hall:
         await self._looks.wait(token, 1)
         if since == str(here.heard if leads else here.version):
             await self._waiting.news(here, token, LOOK if leads else WAIT)
-        return seen(here, token)
+        return view_of(here, token)
 
 
 def _drafting(room: Room) -> drafting.Drafting:

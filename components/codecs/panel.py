@@ -11,7 +11,7 @@ import gradio as gr
 
 from components.codecs.catalogue import NAMES, RELATIVES
 from components.codecs.distributions import distributions
-from components.codecs.record import RECORDED
+from components.codecs.record_sentences import RECORDED
 from components.codecs.sentence import recorded, sent
 from components.codecs.tunstall import tunstall
 from components.page import assets, frame, paper

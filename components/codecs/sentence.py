@@ -14,7 +14,7 @@ from pydantic import Field
 
 from components.codecs import figures
 from components.codecs.catalogue import BOUNDS, RELATIVES
-from components.codecs.record import RECORDED
+from components.codecs.record_sentences import RECORDED
 from components.page.questions import Answer, Question, answers
 from specdec import channel, theory
 from specdec.figures.looks import skeleton

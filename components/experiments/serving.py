@@ -80,7 +80,7 @@ def figure(summary: Summary) -> go.Figure:
 def sentence(summary: Summary) -> str:
     """The fastest k for each number of texts, its gain, and the consequence for serving."""
     best = {at_once: fastest(_curve(summary, at_once)) for at_once in _sizes(summary)}
-    lines = [f"{at_once}: {_told(row)}" for at_once, row in best.items()]
+    lines = [f"{at_once}: {_in_words(row)}" for at_once, row in best.items()]
     few, many = best[min(best)], best[max(best)]
     ends = ""
     if many["k"] < few["k"] and many["gain"]["value"] < FULL < few["gain"]["value"]:
@@ -97,7 +97,7 @@ def fastest(rows: Rows) -> Mapping[str, Any]:
     return max(rows, key=lambda row: row["value"])
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _in_words(row: Mapping[str, Any]) -> str:
     rate = f"{row['value']:,.0f}"
     if row["tree"] == _PLAIN:
         return f"k = 0 ({rate})"

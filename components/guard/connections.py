@@ -195,14 +195,14 @@ class _Errors:
     """A handler for errors of the event loop: without file handles, asyncio logs 2,000 errors a second."""
 
     def __init__(self) -> None:
-        self._told = float("-inf")
+        self._last_logged = float("-inf")
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an error; log missing file handles in one line, at most every ten seconds."""
         if getattr(context.get("exception"), "errno", None) not in _NO_HANDLES:
             loop.default_exception_handler(context)
-        elif time.monotonic() - self._told > 10:
-            self._told = time.monotonic()
+        elif time.monotonic() - self._last_logged > 10:
+            self._last_logged = time.monotonic()
             logging.getLogger(__name__).error("no new connection: %s", context["exception"])
 
 

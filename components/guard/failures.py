@@ -18,7 +18,7 @@ import gradio.queueing
 
 _LONGEST = 200
 """Characters of a line."""
-_told: ContextVar[bool] = ContextVar("told", default=False)
+_logged: ContextVar[bool] = ContextVar("logged", default=False)
 
 
 def brief(error: BaseException) -> str:
@@ -37,7 +37,7 @@ def shorten_gradios() -> None:
 
 
 def _tell() -> None:
-    _told.set(True)
+    _logged.set(True)
     error = sys.exc_info()[1]
     log = logging.getLogger(__name__)
     log.error("%s", brief(error) if error else "an event failed")
@@ -46,6 +46,6 @@ def _tell() -> None:
 
 def logged() -> bool:
     """Whether the running event has added a line to the log since the last call."""
-    told = _told.get()
-    _told.set(False)
-    return told
+    has_logged = _logged.get()
+    _logged.set(False)
+    return has_logged

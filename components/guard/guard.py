@@ -27,10 +27,10 @@ from components.guard.addresses import address
 from components.guard.bodies import Arriving, Bounds, Refused, again, check_values, collected
 from components.guard.events import check_open, check_owner, session_of
 from components.guard.failures import brief
-from components.guard.kept import Kept
 from components.guard.line import Line, Place
 from components.guard.pace import FAILED, REFUSED, SECOND, UNIT_BYTES, Purses
 from components.guard.sessions import Sessions
+from components.guard.stored import StoredAnswers
 
 AT_ONCE = 1
 """Questions of the laboratories that are computed at once. They share the machine with the decoder, so the
@@ -68,7 +68,7 @@ class Guard:
 
     def __init__(self, app: Any, framed_by: str = ""):
         self.app, self.framed_by = app, framed_by
-        self.kept = Kept(app)
+        self.stored = StoredAnswers(app)
         self.arriving = Arriving()
         self.questions = Line(AT_ONCE)
         self.purses = Purses()
@@ -120,10 +120,10 @@ class Guard:
         if b"range" in headers and not _RANGE.fullmatch(headers[b"range"]):
             raise Refused(416, "at most one range of bytes can be requested")
         # HTTP allows a server to answer a range request with the whole file
-        kept = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
-        scope = scope | {"headers": kept}  # an app that answers may change its copy
-        if route.kept:
-            await self.kept.serve(scope, send, route)
+        whole = [header for header in scope["headers"] if header[0] not in (b"range", b"if-range")]
+        scope = scope | {"headers": whole}  # an app that answers may change its copy
+        if route.stored:
+            await self.stored.serve(scope, send, route)
         elif route.body:
             await self._posted(route, scope, receive, send, visitor)
         else:
@@ -252,7 +252,7 @@ def _check_sender(scope: Any) -> None:
 def _route(scope: Any) -> routes.Route:
     if len(scope["path"]) > routes.LONGEST_PATH:
         raise Refused(414, f"the address is longer than {routes.LONGEST_PATH:,} characters")
-    route = routes.found(scope["method"], scope["path"])
+    route = routes.matching(scope["method"], scope["path"])
     if route is not None:
         return route
     allowed = routes.methods(scope["path"])

@@ -31,8 +31,8 @@ FILES = "/files"
 class Route:
     """One route.
 
-    methods: the allowed methods; path: a pattern for the whole path. kept: the answer is the same for all
-    visitors and is stored (`kept`): "page" if it contains the server's address, otherwise "file". body:
+    methods: the allowed methods; path: a pattern for the whole path. stored: the answer is the same for all
+    visitors and is stored: "page" if it contains the server's address, otherwise "file". body:
     "json" if the route takes a body. asks: it computes something and waits for its turn (`line`). answers: an
     ASGI app that replaces Gradio's. price: its cost, if it differs from the usual one. within: decides
     whether a request comes from within a room. changed: gives a value of a path that changes whenever the
@@ -42,7 +42,7 @@ class Route:
 
     methods: tuple[str, ...]
     path: re.Pattern[str]
-    kept: str = ""
+    stored: str = ""
     body: str = ""
     asks: bool = False
     answers: Any = None
@@ -55,11 +55,11 @@ class Route:
     @property
     def cost(self) -> int:
         """The cost in units of `pace`, each about a tenth of a millisecond."""
-        return self.price or {"page": 200, "file": 1}.get(self.kept, 5)
+        return self.price or {"page": 200, "file": 1}.get(self.stored, 5)
 
 
-def _get(path: str, kept: str = "", listens: bool = False) -> Route:
-    return Route(("GET", "HEAD"), re.compile(path), kept, listens=listens)
+def _get(path: str, stored: str = "", listens: bool = False) -> Route:
+    return Route(("GET", "HEAD"), re.compile(path), stored, listens=listens)
 
 
 def _post(path: str, body: str = "json", asks: bool = False) -> Route:
@@ -67,12 +67,12 @@ def _post(path: str, body: str = "json", asks: bool = False) -> Route:
 
 
 ROUTES = [
-    _get("/", kept="page"),
-    _get("/config/?", kept="page"),
-    _get(f"{API}/info/?", kept="page"),
-    _get(r"/(assets|static)/.+", kept="file"),
-    _get(rf"({API})?/theme\.css", kept="file"),
-    _get(r"/(manifest\.json|favicon\.ico|robots\.txt)", kept="file"),
+    _get("/", stored="page"),
+    _get("/config/?", stored="page"),
+    _get(f"{API}/info/?", stored="page"),
+    _get(r"/(assets|static)/.+", stored="file"),
+    _get(rf"({API})?/theme\.css", stored="file"),
+    _get(r"/(manifest\.json|favicon\.ico|robots\.txt)", stored="file"),
     _get(f"{API}/(startup-events|app_id|queue/status)"),
     _get(f"{API}/queue/data", listens=True),
     _get(f"{API}/heartbeat/{SESSION}"),
@@ -97,7 +97,7 @@ def add(
     answers: Any,
     price: int = 0,
     within: Callable[[Any], bool] | None = None,
-    kept: str = "",
+    stored: str = "",
     framed: bool = False,
 ) -> None:
     """Answer one more path with an ASGI app: by POST, or by GET if `body` is empty. A second call replaces
@@ -105,7 +105,9 @@ def add(
     ROUTES[:] = [route for route in ROUTES if not (route.answers and route.path.fullmatch(path))]
     method = "POST" if body else "GET"
     pattern = re.compile(re.escape(path))
-    route = Route((method,), pattern, kept, body, answers=answers, price=price, within=within, framed=framed)
+    route = Route(
+        (method,), pattern, stored, body, answers=answers, price=price, within=within, framed=framed
+    )
     ROUTES.append(route)
 
 
@@ -130,7 +132,7 @@ def with_additions(page: bytes) -> bytes:
     return page
 
 
-def found(method: str, path: str) -> Route | None:
+def matching(method: str, path: str) -> Route | None:
     """The route of a request. None if there is none or the path is written in an unusual way."""
     if posixpath.normpath(path) != (path.rstrip("/") or "/") or not path.isprintable():
         return None

@@ -167,16 +167,16 @@ def lossless() -> Facts:
 
     After a rejection GSD samples the residual. The wrong verifier samples the target's P instead.
     """
-    kept = [min(a, b) for a, b in zip(P, Q, strict=True)]
-    rejected = 1 - math.fsum(kept)
+    accepted = [min(a, b) for a, b in zip(P, Q, strict=True)]
+    rejected = 1 - math.fsum(accepted)
     left = residual_of(P, Q)
     return rejecting() | {
         "ratio_a": P[0] / Q[0],
-        "kept_a": kept[0],
+        "kept_a": accepted[0],
         "residual_a": left[0],
         "rejected": rejected,
-        "written_a": kept[0] + rejected * left[0],
-        "wrong_a": kept[0] + rejected * P[0],
+        "written_a": accepted[0] + rejected * left[0],
+        "wrong_a": accepted[0] + rejected * P[0],
         "added_a": rejected * P[0],
         "one_in": 1 / P[0],
         "decodes": lossless_run.CheckSettings().decodes,
@@ -226,11 +226,11 @@ def traversal() -> Facts:
     both = min(1.0, after_a * ratios[1])
     first = [min(1.0, ratio) for ratio in ratios]
     second = [[min(1.0, weight * ratio) for ratio in ratios] for weight in first]
-    # a prefix is kept with the weight of its path: Sun et al., 2024
-    kept = math.fsum(q[i] * first[i] for i in (0, 1))
-    kept_two = math.fsum(q[i] * q[j] * second[i][j] for i in (0, 1) for j in (0, 1))
+    # a prefix is accepted with the weight of its path: Sun et al., 2024
+    accepted = math.fsum(q[i] * first[i] for i in (0, 1))
+    accepted_two = math.fsum(q[i] * q[j] * second[i][j] for i in (0, 1) for j in (0, 1))
     gsd = float(theory.gsd_acceptance(p, q))
-    yields = {"gsd": 1 + gsd + gsd * gsd, "traversal": 1 + kept + kept_two}
+    yields = {"gsd": 1 + gsd + gsd * gsd, "traversal": 1 + accepted + accepted_two}
     return distributions(p, q) | {
         "ratio": ratios[0],
         "ratio_b": ratios[1],

@@ -56,7 +56,7 @@ class Forwards:
         for seconds in self._seconds.values():
             seconds.clear()
 
-    def found(self) -> list[list[float]]:
+    def fastest(self) -> list[list[float]]:
         """[rows, milliseconds] of the fastest pass, because other work on the machine only slows passes
         down."""
         return [[count, round(1000 * min(seconds), 4)] for count, seconds in self._seconds.items()]
@@ -69,7 +69,7 @@ class Forwards:
 
 def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
     """One measurement of this visitor's as JSON updates: places in line, then "done" with `rows` as
-    `Forwards.found`, or "error" with a message."""
+    `Forwards.fastest`, or "error" with a message."""
     log = feed.Log(feed.INTERVAL)
     try:
         if zero_gpu.here():
@@ -83,7 +83,7 @@ def updates(pair: Pair, visitor: turns.Visitor = turns.NOBODY) -> Iterator[str]:
                 forwards.one_pass()
                 forwards.forget()
             passes = _passes(pair, forwards, seat)
-            yield log.flush("done", rows=forwards.found(), passes=passes, model=model.name)
+            yield log.flush("done", rows=forwards.fastest(), passes=passes, model=model.name)
     except Exception as error:
         yield log.flush("error", message=feed.error_message(error))
 

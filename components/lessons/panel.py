@@ -92,12 +92,12 @@ def panel(pair: Pair) -> gr.HTML:
 
 def lessons() -> list[dict[str, Any]]:
     """All lessons with their numbers in place, as `assets/lessons/panel.js` shows them."""
-    return [_filled(lesson, lesson_facts.LESSONS[lesson["id"]]()) for lesson in json.loads(TEXTS.read_text())]
+    return [_lesson(lesson, lesson_facts.LESSONS[lesson["id"]]()) for lesson in json.loads(TEXTS.read_text())]
 
 
-def _filled(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
+def _lesson(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
     questions = [_question(question, facts) for question in lesson["questions"]]
-    return _told({name: value for name, value in lesson.items() if name != "questions"}, facts) | {
+    return _filled({name: value for name, value in lesson.items() if name != "questions"}, facts) | {
         "questions": questions
     }
 
@@ -105,15 +105,15 @@ def _filled(lesson: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]
 def _question(question: dict[str, Any], facts: lesson_facts.Facts) -> dict[str, Any]:
     """A question whose answer is a number: the index of a choice, or a value in the unit of its range."""
     scale = 100 if question.get("percent") else 1
-    return _told(question, facts) | {"answer": scale * facts[question["answer"]]}
+    return _filled(question, facts) | {"answer": scale * facts[question["answer"]]}
 
 
-def _told(value: Any, facts: lesson_facts.Facts) -> Any:
+def _filled(value: Any, facts: lesson_facts.Facts) -> Any:
     """The value with the facts written into all its texts."""
     if isinstance(value, str):
         return value.format(**facts)
     if isinstance(value, dict):
-        return {name: _told(part, facts) for name, part in value.items()}
+        return {name: _filled(part, facts) for name, part in value.items()}
     if isinstance(value, list):
-        return [_told(part, facts) for part in value]
+        return [_filled(part, facts) for part in value]
     return value

@@ -88,14 +88,14 @@ def yourself() -> Facts:
     """A round of "You draft" whose first words are right. The tests play it."""
     typed, target = "She loved to dance", "She loved to play with her toys"
     pairs = zip(typed.split(), target.split(), strict=False)
-    kept = next(i for i, (a, b) in enumerate(pairs) if a != b)
+    equal = next(i for i, (a, b) in enumerate(pairs) if a != b)
     return {
         "opening": "4",  # the one about Lily
         "typed": typed,
         "target_text": target,
-        "own": target.split()[kept],
-        "kept_words": ("No words", "One word", "two words", "three words")[kept],
-        "yielded": kept + 1,
+        "own": target.split()[equal],
+        "kept_words": ("No words", "One word", "two words", "three words")[equal],
+        "yielded": equal + 1,
         "wrong_first": 1,
         "same_story": 2,
     }

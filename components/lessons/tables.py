@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import torch
+import numpy as np
 
 from components.decode import traces
 from components.tree_lab import panel as tree_lab
-from specdec import Generation
-from specdec.probs import residual
+from specdec import Generation, algorithms
 
 Facts = dict[str, Any]
 Distribution = Sequence[float]
@@ -48,7 +47,7 @@ def distributions(p: Distribution, q: Distribution) -> Facts:
 
 def residual_of(p: Distribution, q: Distribution) -> list[float]:
     """max(p - q, 0), scaled to add up to 1."""
-    return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+    return algorithms.residual(np.array(p), np.array(q)).tolist()
 
 
 def rejecting() -> Facts:

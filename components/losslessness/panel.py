@@ -16,7 +16,7 @@ import gradio as gr
 from components.losslessness import models
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
-from components.losslessness.record import RECORDED, SHOWN
+from components.losslessness.record_checks import RECORDED, SHOWN
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
 from components.page import frame
 from components.page.catalogue import method_menu, topology_menu

@@ -116,7 +116,7 @@ def opening(settings: CheckSettings, check: Check) -> dict[str, Any]:
         "setup": asdict(settings),
         "tree": {"k": tree.num_draft_tokens, "levels": [len(level) for level in tree.levels[1:]]},
         "tables": models.tables(settings.draft),
-        "law": list(check.distribution.values()),
+        "distribution": list(check.distribution.values()),
     }
 
 

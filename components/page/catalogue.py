@@ -72,14 +72,14 @@ def script() -> str:
     lines += [
         "// One sentence about each method, by its short name.",
         "export const METHOD_SENTENCES = {",
-        *(_told(entry) for entry in METHODS.values()),
+        *(_in_words(entry) for entry in METHODS.values()),
         "};",
     ]
     comment = "// Methods whose text for a seed does not depend on the draft."
     return "\n".join([*lines, comment, f"export const INVARIANT = {json.dumps(invariant)};", ""])
 
 
-def _told(entry: Entry) -> str:
+def _in_words(entry: Entry) -> str:
     long_name, sentence = entry.long_name, entry.sentence
     words = json.dumps(f"{long_name[0].upper()}{long_name[1:]}: {sentence[0].lower()}{sentence[1:]}")
     row = f"  {entry.name}: {words},"

@@ -69,9 +69,9 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
             return _sendable(function(adapter.validate_python(question)))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            return _told(f"{_in_words(first['loc'])}{_wrong(first)}")
+            return _error(f"{_in_words(first['loc'])}{_wrong(first)}")
         except ValueError as error:
-            return _told(str(error))
+            return _error(str(error))
         except Exception:
             logging.getLogger(__name__).exception("%s failed", function.__name__)
             return {"error": _FAILED}
@@ -79,7 +79,7 @@ def answers(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     return answer
 
 
-def _told(error: str) -> Answer:
+def _error(error: str) -> Answer:
     """An error as an answer. Half a surrogate pair can't be sent, so its number is shown."""
     return {"error": error.encode(errors="backslashreplace").decode()}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specdec.probs import residual
 from specdec.theory.divergences import Distribution, checked_pair
 
 
@@ -44,12 +43,15 @@ def gsd_tests(p: Tensor, q: Tensor, drafted: Tensor, uniforms: Tensor) -> Tensor
     p, q: [races, n], a position each. drafted: tokens [races, m] in order of arrival. uniforms: [races, m or
     more]. The loop of Algorithm 4 at one node.
     """
-    most = drafted.shape[-1]
+    most, tiny = drafted.shape[-1], torch.finfo(q.dtype).tiny
     accepted = torch.full((len(drafted),), most)
     for child_index in range(most):
         token = drafted[:, child_index, None]
         passed = (uniforms[:, child_index, None] * q.gather(-1, token) < p.gather(-1, token))[:, 0]
         accepted = torch.where(passed & (accepted == most), child_index, accepted)
-        p, q = residual(p, q), q.scatter(-1, token, 0.0)
-        q = q / q.sum(-1, keepdim=True).clamp_min(torch.finfo(q.dtype).tiny)
+        excess = (p - q).clamp_min(0)
+        mass = excess.sum(-1, keepdim=True)
+        p = torch.where(mass > 0, excess / mass.clamp_min(tiny), p)  # rounding may leave no residual
+        q = q.scatter(-1, token, 0.0)
+        q = q / q.sum(-1, keepdim=True).clamp_min(tiny)
     return accepted

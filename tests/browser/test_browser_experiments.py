@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from specdec.experiments import Store, run
 from tests.conftest import ready, shows
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 from tests.stress.visitors import serving
 from tests.theory.test_experiments import SMALL
 

@@ -26,8 +26,8 @@ def tree_lab(blank, url):
     return blank
 
 
-def probabilities(page, law):
-    texts = page.locator(f"#race_lab .law.{law} output").all_inner_texts()
+def probabilities(page, side):
+    texts = page.locator(f"#race_lab .probability.{side} output").all_inner_texts()
     return [float(text) for text in texts]
 
 
@@ -67,7 +67,7 @@ def test_a_laboratory_keeps_its_state_behind_another_tab(race_lab):
 def test_sliders_keep_each_sum_at_one_and_the_others_proportions(race_lab):
     slider = race_lab.get_by_role("slider", name="target P of mat")
     slider.fill("0.7")
-    shows(race_lab, "#race_lab .law.p output", "0.069")  # floor: .15 of the .65 beside mat, of .3 now
+    shows(race_lab, "#race_lab .probability.p output", "0.069")  # floor: .15 of the .65 beside mat, of .3 now
     assert probabilities(race_lab, "p") == pytest.approx([0.069, 0.7, 0.092, 0.092, 0.046], abs=0.0011)
     assert probabilities(race_lab, "q") == [0.182, 0.408, 0.124, 0.164, 0.122]
     expect(race_lab.locator("#race_lab select")).to_have_value("own")
@@ -139,8 +139,8 @@ def test_a_moment_of_a_run_becomes_a_race_with_the_same_winners(page, url):
     verdict = "same winner" if step["winner_q"] == step["winner_p"] else "different winners"
     shows(page, "#race_lab .preset-note", f"Position {step['position']}")
     shows(page, "#race_lab .verdict", verdict)
-    for law in ("p", "q"):
-        assert sum(probabilities(page, law)) == pytest.approx(1, abs=0.005)
+    for side in ("p", "q"):
+        assert sum(probabilities(page, side)) == pytest.approx(1, abs=0.005)
     page.get_by_role("tab", name="Tree lab").click()
     page.wait_for_selector("#tree_lab .node")
     page.locator("#tree_lab .from-run").click()

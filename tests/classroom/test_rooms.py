@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from components.classroom import seen, steps, web
+from components.classroom import steps, views, web
 from components.classroom.drafting import Drafting
 from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Rooms
 from components.classroom.waiting import MOST, Waiting
@@ -110,7 +110,7 @@ def test_of_rooms_without_students_one_without_its_lecturer_is_closed_first(hall
     bounds(rooms_per_address=2)
     led, left = hall.open(HOME), hall.open(HOME)
     clock.now += 1
-    seen.seen(led, led.key)
+    views.view_of(led, led.key)
     hall.open(HOME)
     assert (led.closed, left.closed) == (False, True)
 
@@ -132,8 +132,8 @@ def test_where_all_rooms_are_taken_one_that_everybody_left_makes_way(hall, bound
     token = attended.join()
     clock.now += LEFT - 1
     refused(429, hall.open, "192.0.2.4")
-    seen.seen(led, led.key)
-    seen.seen(attended, token)
+    views.view_of(led, led.key)
+    views.view_of(attended, token)
     clock.now += 1
     hall.open("192.0.2.4")
     assert (led.closed, attended.closed, left.closed) == (False, False, True)
@@ -148,11 +148,11 @@ def test_a_room_ends_after_two_quiet_hours_and_looking_on_is_quiet(hall, clock):
         room.lead(FIRST)  # heard of, so it goes on
     for _ in range(10):
         clock.now += QUIET / 10 - 1
-        seen.seen(room, token)
+        views.view_of(room, token)
     clock.now += 10
     refused(404, hall.known, room.code, token)
     assert (len(hall), room.closed) == (0, True)
-    assert "room is closed" in refused(410, seen.seen, room, token)
+    assert "room is closed" in refused(410, views.view_of, room, token)
 
 
 # ---------------------------------------------------------------- leading and answering
@@ -259,7 +259,7 @@ def test_a_lecturer_clears_a_room_whose_places_are_held(hall, bounds):
     assert (room.here, room.counts(FIRST[:2])) == (0, [])
     for token in held:
         assert "not in this room any more" in refused(404, hall.known, room.code, token)
-        assert "not in this room any more" in refused(403, seen.seen, room, token)
+        assert "not in this room any more" in refused(403, views.view_of, room, token)
     room.answer(room.join(), FIRST[:2], 1.0)
     assert room.counts(FIRST[:2]) == [(1.0, 1)]
 
@@ -282,12 +282,12 @@ def test_students_are_told_no_answer_before_it_is_shown(hall, place, question):
     right = question["answer"]
     closest = right if "choices" in question else _step_near(question, right)
     room.answer(token, place[:2], steps.check_answer(place, closest))
-    told = seen.seen(room, token)
+    told = views.view_of(room, token)
     assert told["question"].keys() <= {"choices", "range", "percent", "points"}
     assert "counts" not in told
     assert question["why"] not in str(told)
     room.lead(place._replace(shown=True))
-    told = seen.seen(room, token)
+    told = views.view_of(room, token)
     assert told["question"]["answer"] == right
     assert told["counts"] == [(told["mine"], 1)]
 

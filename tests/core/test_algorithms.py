@@ -16,7 +16,7 @@ from specdec.models import MarkovModel
 from specdec.race import Stream, log_exponentials, uniform
 from specdec.topology import Topology, batch, sequence, simple, specinfer
 from specdec.verify import verify_ersd, verify_gsd
-from tests.helpers.laws import adversarial, distance, enumerate_law, random_table
+from tests.helpers.distributions import adversarial, distance, enumerate_distribution, random_table
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 WIDE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (1, 0, 1)])
@@ -28,7 +28,7 @@ def tau_of(topology):
     return {(), *topology.paths}
 
 
-# ---------------------------------------------------------------- the law, in rationals
+# ---------------------------------------------------------------- the distribution, in rationals
 
 
 def rational_table(weights):
@@ -91,8 +91,8 @@ class Undecided:
         return below
 
 
-def round_law(decode, topology, monkeypatch):
-    """The law of one round's tokens after (0,); decode(x, tau, e, U, u)."""
+def round_distribution(decode, topology, monkeypatch):
+    """The distribution of one round's tokens after (0,); decode(x, tau, e, U, u)."""
     most = max(map(len, topology.children))
 
     def run(choose):
@@ -103,13 +103,13 @@ def round_law(decode, topology, monkeypatch):
         y = decode((0,), tau_of(topology), e, U, [Undecided(chances) for _ in e])
         return y, chances.weight
 
-    return enumerate_law(run)
+    return enumerate_distribution(run)
 
 
-def completed(law, P, length):
-    """A law of texts, those that are too short going on with P, as exact rounds to follow would."""
+def completed(distribution, P, length):
+    """A distribution of texts, those that are too short going on with P, as exact rounds to follow would."""
     whole = defaultdict(int)
-    for y, mass in law.items():
+    for y, mass in distribution.items():
         for rest in itertools.product(range(P.shape[-1]), repeat=max(length - len(y), 0)):
             text = (0, *y, *rest)
             steps = (algorithms.given(P, text[:n])[text[n]] for n in range(1 + len(y), len(text)))
@@ -122,18 +122,18 @@ def completed(law, P, length):
 def test_algorithm_4_has_the_targets_law_exactly(topology, tables, monkeypatch):
     """Algorithm 1 is its case of one drafted token; a test below holds both to the same decisions."""
     P, Q = TABLES[tables]
-    law = round_law(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), topology, monkeypatch)
+    distribution = round_distribution(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), topology, monkeypatch)
     length = topology.depth + 1
-    assert sum(law.values()) == 1
-    assert completed(law, P, length) == completed({(): Fraction(1)}, P, length)
+    assert sum(distribution.values()) == 1
+    assert completed(distribution, P, length) == completed({(): Fraction(1)}, P, length)
 
 
 @pytest.mark.parametrize("rule", ["residual", "without"])
 def test_enumeration_catches_an_algorithm_without_one_of_its_rules(rule, monkeypatch):
     P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
     monkeypatch.setattr(algorithms, rule, lambda P, _: P)
-    law = round_law(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), batch(2), monkeypatch)
-    assert distance(completed(law, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
+    distribution = round_distribution(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), batch(2), monkeypatch)
+    assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
 
 
 def random_pair(seed, vocab_size=6, order=1):
@@ -152,7 +152,7 @@ def random_pair(seed, vocab_size=6, order=1):
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=str)
 def test_algorithm_5_is_decoding_token_by_token_on_the_same_races(topology):
-    """A winner is a sample of P (Section 3): so the text has the target's law, whatever was drafted."""
+    """A winner is a sample of P (Section 3), so the text has the target's distribution."""
     rng = np.random.default_rng(topology.num_draft_tokens)
     for seed in range(40):
         P, Q = random_pair(seed)

@@ -15,7 +15,7 @@ from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.trace import Seconds
-from tests.helpers.laws import random_table
+from tests.helpers.distributions import random_table
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 COUNTS = (1, 2, 3, 5, 9, 17, 33)

@@ -1,4 +1,4 @@
-"""Trees grown with what the draft shows: the text keeps the target's law, and the budget is kept."""
+"""Trees grown with what the draft shows: the text keeps the target's distribution, and the budget is kept."""
 
 import math
 
@@ -16,7 +16,7 @@ from specdec.exactness.losslessness import joint_distribution
 from specdec.experiments import context as experiment
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
-from tests.helpers.laws import (
+from tests.helpers.distributions import (
     FALSE_ALARM,
     adversarial,
     chi_square_p_value,
@@ -61,7 +61,7 @@ def first_tokens(pair, tree, seed, length):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "seed"), [(2, 1), (4, 2), (6, 3)])
-def test_gsd_on_grown_trees_has_the_targets_law(k, seed):
+def test_gsd_on_grown_trees_has_the_targets_distribution(k, seed):
     """χ² over the first two tokens, 2,000 runs; false alarm 1e-6 a tree."""
     pair, tree = narrow_pair(), ContextTree(capricious("gsd", seed), k)
     runs = [first_tokens(pair, tree, s, 2) for s in range(2000)]
@@ -224,8 +224,8 @@ def log_losses(acceptance, samples):
     """Nats per position that are left about which child is accepted: on average, and by what is known."""
     rates = torch.tensor(acceptance.average)
     none = torch.cat([samples.accepted.double(), 1 - samples.accepted.double().sum(-1, keepdim=True)], -1)
-    law = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)
-    losses = {"average": float(-(none * law.log()).sum(-1).mean())}
+    distribution = torch.cat([rates, 1 - rates.sum(-1, keepdim=True)]).clamp_min(1e-12)
+    losses = {"average": float(-(none * distribution.log()).sum(-1).mean())}
     earlier = samples.accepted.cumsum(-1) - samples.accepted.long()
     at_risk = samples.offered & (earlier == 0)
     for name, seen in samples.stages.items():

@@ -12,7 +12,7 @@ from specdec import methods
 from specdec.models import MarkovModel
 from specdec.topology import Topology, batch, sequence, specinfer
 from specdec.trace import Kind
-from tests.helpers.laws import markov_pair, random_table
+from tests.helpers.distributions import markov_pair, random_table
 from tests.helpers.tiny_checkpoints import tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 

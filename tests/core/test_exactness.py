@@ -1,4 +1,4 @@
-"""The law of the text is the target's own: by exhaustive enumeration, by identity, and by χ²."""
+"""The distribution of the text is the target's own: by exhaustive enumeration, by identity, and by χ²."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specdec.models import MarkovModel
 from specdec.race import Stream, log_exponentials, noise, race_of, races, uniform
 from specdec.race import sparse as sparse_race
 from specdec.topology import Topology, batch, sequence, simple, specinfer
-from tests.helpers.laws import (
+from tests.helpers.distributions import (
     FALSE_ALARM,
     OTHER_RULES,
     adversarial,
@@ -72,8 +72,8 @@ def test_decoding_on_sparse_races_gives_the_same_text(method, topology, monkeypa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ar", "ersd"])
-def test_first_tokens_race_has_the_targets_law(method):
-    """χ², false alarm 1e-6; the control is the law of the draft."""
+def test_first_tokens_race_has_the_targets_distribution(method):
+    """χ², false alarm 1e-6; the control is the distribution of the draft."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, sequence(2), seed) for seed in range(4000)]
     assert chi_square_p_value(runs, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
@@ -95,7 +95,7 @@ def first_tokens(pair, method, topology, seed, length=2):
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", [simple(), sequence(2), batch(4), TREE], ids=str)
 @pytest.mark.parametrize("method", ["gsd", *OTHER_RULES])
-def test_a_rule_end_to_end_has_the_targets_law(method, topology):
+def test_a_rule_end_to_end_has_the_targets_distribution(method, topology):
     """χ² over the first two tokens, 16 tokens, q ∝ 1/p; false alarm 1e-6 a topology."""
     pair = adversarial_pair()
     runs = [first_tokens(pair, method, topology, seed) for seed in range(3000)]
@@ -185,8 +185,8 @@ def test_gsd_keeps_the_law_where_nearly_nothing_but_noise_decides(temperature):
     pair = specdec.ModelPair(MarkovModel(p.expand(3, 3)), MarkovModel(q.expand(3, 3)))
     settings = {"method": "gsd", "topology": batch(2), "temperature": temperature, "max_new_tokens": 2}
     runs = [tuple(specdec.generate(pair, [0], seed=s, **settings).token_ids) for s in range(1500)]
-    law = {(a, b): 0.25 for a in (1, 2) for b in (1, 2)}
-    assert chi_square_p_value(runs, law) > FALSE_ALARM
+    distribution = {(a, b): 0.25 for a in (1, 2) for b in (1, 2)}
+    assert chi_square_p_value(runs, distribution) > FALSE_ALARM
 
 
 @pytest.mark.slow

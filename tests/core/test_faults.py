@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import specdec
-from components.decode import record
+from components.decode import record_runs
 from components.server import feed, run, turns
 from components.server.settings import VisitorSettings
 from specdec.experiments.store import Store
@@ -149,14 +149,14 @@ def test_an_experiment_on_a_full_disk_keeps_its_runs_and_goes_on_later(tmp_path)
 
 
 def test_a_recording_on_a_full_disk_keeps_the_one_before(pair, tmp_path):
-    [story] = [wanted for wanted in record.WANTED if wanted.name == "story"]
+    [story] = [wanted for wanted in record_runs.WANTED if wanted.name == "story"]
     wanted = replace(story, max_new_tokens=8)
-    generation = record.record(pair, "Once upon a time", "ersd", wanted, 0)
-    moment, runs = record.Moment(0, 0, 1.0), [(generation, record.timed(pair, wanted, generation))]
-    record.write(wanted, moment, runs, tmp_path)
+    generation = record_runs.record(pair, "Once upon a time", "ersd", wanted, 0)
+    moment, runs = record_runs.Moment(0, 0, 1.0), [(generation, record_runs.timed(pair, wanted, generation))]
+    record_runs.write(wanted, moment, runs, tmp_path)
     path = tmp_path / f"{wanted.name}.json"
     before = path.read_text()
     with full_disk(1000), pytest.raises(ValueError, match=r"could not be written: .* What was there is kept"):
-        record.write(wanted, moment, runs, tmp_path)
+        record_runs.write(wanted, moment, runs, tmp_path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -18,7 +18,7 @@ from specdec.decoding.shared_trees import OwnAcceptance, SharedTrees
 from specdec.models import MarkovModel
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.laws import random_table
+from tests.helpers.distributions import random_table
 
 
 def joint(seconds):

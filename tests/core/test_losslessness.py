@@ -1,4 +1,4 @@
-"""The losslessness check: its law, its statistic, and that it finds every fault it knows of."""
+"""The losslessness check: its distribution, its statistic, and that it finds every fault it knows of."""
 
 import itertools
 import json
@@ -15,14 +15,14 @@ from components.losslessness import models as lossless_models
 from components.losslessness import panel as losslessness
 from components.losslessness import run as lossless_run
 from components.losslessness.faults import FAULT_WORDS
-from components.losslessness.record import SHOWN, shows_after
+from components.losslessness.record_checks import SHOWN, shows_after
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_distribution
 from specdec.methods import DRAFTING, METHODS
 from specdec.models import MarkovModel
 from specdec.race import derived_seed
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.laws import FALSE_ALARM, distance, markov_pair, random_table
+from tests.helpers.distributions import FALSE_ALARM, distance, markov_pair, random_table
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 BEYOND_DOUBT = 1e-12
@@ -40,7 +40,7 @@ def run(check, decodes):
     return check
 
 
-# ---------------------------------------------------------------- the law and the statistic
+# ---------------------------------------------------------------- the distribution and the statistic
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -53,15 +53,15 @@ def test_the_law_is_the_product_of_the_tables_rows(order, length):
         for n in range(len(prefix), len(text)):
             mass *= float(table[(*text[n - order : n], text[n])])
         product[outcome] = mass
-    law = joint_distribution(MarkovModel(table), prefix, length)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
-    assert distance(law, product) < 1e-12
+    distribution = joint_distribution(MarkovModel(table), prefix, length)
+    assert sum(distribution.values()) == pytest.approx(1, abs=1e-12)
+    assert distance(distribution, product) < 1e-12
 
 
 def test_the_statistic_is_pearson_s():
-    law = {(i,): mass for i, mass in enumerate([0.5, 0.3, 0.15, 0.05])}
+    distribution = {(i,): mass for i, mass in enumerate([0.5, 0.3, 0.15, 0.05])}
     counts = Counter({(0,): 61, (1,): 25, (2,): 10, (3,): 4})
-    ours = chi_square(counts, law)
+    ours = chi_square(counts, distribution)
     scipy = stats.chisquare([61, 25, 10, 4], [50, 30, 15, 5])
     assert ours.statistic == pytest.approx(scipy.statistic)
     assert ours.p_value == pytest.approx(scipy.pvalue, rel=1e-9)
@@ -69,15 +69,15 @@ def test_the_statistic_is_pearson_s():
 
 
 @pytest.mark.parametrize(("dof", "statistic"), [(1, 0.3), (15, 14.0), (15, 90.0), (63, 400.0)])
-def test_tail_probabilities_are_those_of_the_chi_square_law(dof, statistic):
+def test_tail_probabilities_are_those_of_the_chi_square_distribution(dof, statistic):
     cells = dof + 1
-    law = {(i,): 1 / cells for i in range(cells)}
-    counts, total = Counter(dict.fromkeys(law, 1000)), 1000 * cells
+    distribution = {(i,): 1 / cells for i in range(cells)}
+    counts, total = Counter(dict.fromkeys(distribution, 1000)), 1000 * cells
     shift = (statistic * 500) ** 0.5  # two cells that are off by this give the statistic
     counts[(0,)] += shift
     counts[(1,)] -= shift
     assert sum(counts.values()) == total
-    assert chi_square(counts, law).p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
+    assert chi_square(counts, distribution).p_value == pytest.approx(stats.chi2.sf(statistic, dof), rel=1e-9)
 
 
 @pytest.mark.parametrize(("each", "cells", "most"), [(5, 15, (8, 50)), (5, 36, (8, 50)), (14, 36, (2, 4))])
@@ -87,17 +87,19 @@ def test_a_small_p_value_is_as_rare_as_the_docstring_says(each, cells, most):
     x = np.arange(each + 60)
     one = np.zeros((each * 512, 1 << (2 * count).bit_length()))  # [sum of squares, sum of counts]
     one[np.minimum((x - each) ** 2, len(one) - 1), x] = stats.poisson.pmf(x, each)
-    law = np.fft.irfft2(np.fft.rfft2(one) ** cells, s=one.shape)[:, count] / stats.poisson.pmf(count, count)
+    distribution = np.fft.irfft2(np.fft.rfft2(one) ** cells, s=one.shape)[:, count] / stats.poisson.pmf(
+        count, count
+    )
     for level, times in zip((2e-7, 1e-9), most, strict=True):
         first = math.ceil(stats.chi2.isf(level, cells - 1) * each)
-        assert 1 < law[first:].sum() / level < times
+        assert 1 < distribution[first:].sum() / level < times
 
 
 def test_small_cells_are_pooled_by_what_is_expected_of_them():
-    law = {(0,): 0.9, (1,): 0.04, (2,): 0.03, (3,): 0.03}
-    apart = chi_square(Counter({(0,): 900, (1,): 40, (2,): 30, (3,): 30}), law)
+    distribution = {(0,): 0.9, (1,): 0.04, (2,): 0.03, (3,): 0.03}
+    apart = chi_square(Counter({(0,): 900, (1,): 40, (2,): 30, (3,): 30}), distribution)
     assert apart.degrees_of_freedom == 3
-    together = chi_square(Counter({(0,): 80, (1,): 9, (2,): 6, (3,): 5}), law)
+    together = chi_square(Counter({(0,): 80, (1,): 9, (2,): 6, (3,): 5}), distribution)
     expected = stats.chisquare([80, 20], [90, 10])
     assert together.degrees_of_freedom == 1
     assert together.p_value == pytest.approx(expected.pvalue)
@@ -107,10 +109,10 @@ def test_small_cells_are_pooled_by_what_is_expected_of_them():
 
 
 def test_too_few_decodes_say_nothing_and_an_outcome_without_probability_says_all():
-    law = {(0,): 0.5, (1,): 0.5, (2,): 0.0}
-    assert chi_square(Counter(), law) == (0.0, 0, 1.0)
-    assert chi_square(Counter({(0,): 5}), law).p_value == 1
-    assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), law).p_value == 0
+    distribution = {(0,): 0.5, (1,): 0.5, (2,): 0.0}
+    assert chi_square(Counter(), distribution) == (0.0, 0, 1.0)
+    assert chi_square(Counter({(0,): 5}), distribution).p_value == 1
+    assert chi_square(Counter({(0,): 50, (1,): 50, (2,): 1}), distribution).p_value == 0
 
 
 # ---------------------------------------------------------------- decodes
@@ -238,16 +240,16 @@ def test_the_small_models_are_laws_over_the_named_tokens(draft):
     pair = lossless_models.pair(draft)
     assert pair.vocab_size == len(lossless_models.TOKENS)
     assert len(pair.target.log_table.unique(dim=0)) == pair.vocab_size
-    law = joint_distribution(pair.target, [lossless_models.TODAY], 3)
-    assert min(law.values()) > 0
-    assert sum(law.values()) == pytest.approx(1)
+    distribution = joint_distribution(pair.target, [lossless_models.TODAY], 3)
+    assert min(distribution.values()) > 0
+    assert sum(distribution.values()) == pytest.approx(1)
 
 
 def test_updates_tell_the_law_the_counts_and_the_path():
     first, *_, last = updates = told(decodes=300, tokens=1, method="ersd", seed=4)
     assert [update["seq"] for update in updates] == list(range(len(updates)))
     assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]
-    assert first["law"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
+    assert first["distribution"] == pytest.approx([0.35, 0.3, 0.25, 0.1])
     again = run(lossless_run.new_check(lossless_run.CheckSettings(**first["setup"])), 300)
     assert last["counts"] == [again.counts[(token,)] for token in range(4)]
     assert tuple(last["chi_square"]) == again.chi_square()

@@ -142,9 +142,9 @@ def tokenizer_with_gaps(ids=LETTERS, end=9, **special):
 
 def ending_at(token_id, size):
     """A model whose texts end with this token half of the time."""
-    law = torch.full((size,), 0.5 / (size - 1))
-    law[token_id] = 0.5
-    return MarkovModel(law)
+    distribution = torch.full((size,), 0.5 / (size - 1))
+    distribution[token_id] = 0.5
+    return MarkovModel(distribution)
 
 
 @pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from specdec.probs import Sampling, log_probs, log_weights, residual
+from specdec.probs import Sampling, log_probs, log_weights
 
 
 def probs(logits, vocab_size=None, **settings):
@@ -94,12 +94,6 @@ def test_one_broken_logit_of_many_is_noticed_wherever_it_is(dtype, place, bad, t
 def test_settings_out_of_range_are_named(settings, named):
     with pytest.raises(ValueError, match=named):
         Sampling(**settings)
-
-
-def test_residual_is_the_normalised_excess_or_the_distribution_itself():
-    p, q = torch.tensor([0.1, 0.5, 0.4]), torch.tensor([0.6, 0.3, 0.1])
-    assert torch.allclose(residual(p, q), torch.tensor([0.0, 0.4, 0.6]))
-    assert torch.equal(residual(p, p), p)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -21,7 +21,7 @@ from specdec.race import sparse as sparse_race
 from specdec.race.keys import key_of
 from specdec.race.races import DeviceRace, HostRace, RaceOfEach
 from specdec.race.sparse import SparseRace
-from tests.helpers.laws import FALSE_ALARM
+from tests.helpers.distributions import FALSE_ALARM
 
 
 def splitmix64(state, count):
@@ -127,10 +127,10 @@ def test_first_arrivals_are_a_sample_without_replacement():
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     each = map(race_of, log_exponentials(5, range(20_000), 3))
     pairs = [tuple(race.arrivals(q.log()[None], 2)[0]) for race in each]
-    law = {(i, j): float(q[i] * q[j] / (1 - q[i])) for i in range(3) for j in range(3) if i != j}
-    observed = [pairs.count(key) for key in law]
-    assert stats.chisquare(observed, [20_000 * mass for mass in law.values()]).pvalue > FALSE_ALARM
-    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in law]  # as if drawn with replacement
+    distribution = {(i, j): float(q[i] * q[j] / (1 - q[i])) for i in range(3) for j in range(3) if i != j}
+    observed = [pairs.count(key) for key in distribution]
+    assert stats.chisquare(observed, [20_000 * mass for mass in distribution.values()]).pvalue > FALSE_ALARM
+    control = [20_000 * float(q[i] * q[j]) / 0.54 for i, j in distribution]  # as if drawn with replacement
     assert stats.chisquare(observed, control).pvalue < FALSE_ALARM
 
 

@@ -6,11 +6,11 @@ from statistics import median
 import pytest
 
 import specdec
-from components.decode import record, traces
+from components.decode import record_runs, traces
 from components.server import timing
 from tests.conftest import ours, same_arithmetic
 
-NAMES = [name for wanted in record.WANTED for name in wanted.names()]
+NAMES = [name for wanted in record_runs.WANTED for name in wanted.names()]
 ENTRIES = {entry["name"]: entry for entry in traces.entries()}
 
 
@@ -29,7 +29,7 @@ def tokens_of(rounds):
     return [token for round in rounds for token in round.tokens]
 
 
-WANTED = {name: wanted for wanted in record.WANTED for name in wanted.names()}
+WANTED = {name: wanted for wanted in record_runs.WANTED for name in wanted.names()}
 
 
 def decoded(name, method, **options):
@@ -69,10 +69,10 @@ def test_a_run_is_what_the_decoder_decodes_beside_plain_decoding_of_its_prompt_a
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_is_small_timed_and_says_where_to_look_but_not_where_it_was_recorded(name):
     run, entry = load(name), ENTRIES[name]
-    assert (traces.FOLDER / f"{name}.json").stat().st_size < record.MOST_BYTES
+    assert (traces.FOLDER / f"{name}.json").stat().st_size < record_runs.MOST_BYTES
     assert 0 < len(entry["look"]) < 120
     assert len(entry["title"]) < 80
-    assert (run.target, run.draft) == record.NAMES[WANTED[name].pair]
+    assert (run.target, run.draft) == record_runs.NAMES[WANTED[name].pair]
     assert all(timing.decoding_seconds(round) > 0 for round in run.baseline)
     assert len(run.timings) >= timing.LEAST
     for repeat in run.timings:
@@ -123,7 +123,7 @@ def test_gsd_and_ersd_differ_on_the_same_prompt_seed_and_draft():
     assert (gsd.prompt, gsd.seed, gsd.paths) == (ersd.prompt, ersd.seed, ersd.paths)
     assert one.number == other.number
     assert one.position == other.position
-    assert record.drafted(one) == record.drafted(other)
+    assert record_runs.drafted(one) == record_runs.drafted(other)
     at = ENTRIES["parting-gsd"]["step"]
     assert [token.id for token in one.tokens[:at]] == [token.id for token in other.tokens[:at]]
     assert gsd_step.token_id != ersd_step.token_id
@@ -161,13 +161,13 @@ def test_nobody_drafted_the_correction():
 
 def test_a_finder_says_no_where_there_is_nothing_to_see():
     calm = load("long-run")
-    assert record.early_rejection(calm) is None
-    assert record.undrafted(load("early-rejection")) is None
-    assert record.long_run(load("nobody-drafted")) is None
+    assert record_runs.early_rejection(calm) is None
+    assert record_runs.undrafted(load("early-rejection")) is None
+    assert record_runs.long_run(load("nobody-drafted")) is None
 
 
 def test_what_is_recorded_is_what_the_index_points_at():
-    for wanted in record.WANTED:
+    for wanted in record_runs.WANTED:
         found = wanted.find(*[load(name) for name in wanted.names()])
         for name in wanted.names():
             assert (ENTRIES[name]["round"], ENTRIES[name]["step"]) == (found.round, found.step)
@@ -176,9 +176,9 @@ def test_what_is_recorded_is_what_the_index_points_at():
 def test_runs_are_written_with_their_entries_and_their_measured_baselines(monkeypatch, tmp_path):
     monkeypatch.setattr(timing, "MOST", timing.LEAST)
     wanted, pair = WANTED["story"], ours("stories")
-    moment, runs = record.again(pair, wanted)
-    repeats = [record.timed(pair, wanted, run) for run in runs]
-    entries = record.write(wanted, moment, list(zip(runs, repeats, strict=True)), tmp_path)
+    moment, runs = record_runs.again(pair, wanted)
+    repeats = [record_runs.timed(pair, wanted, run) for run in runs]
+    entries = record_runs.write(wanted, moment, list(zip(runs, repeats, strict=True)), tmp_path)
     assert [entry["name"] for entry in entries] == wanted.names()
     assert {path.stem for path in tmp_path.glob("*.json")} == set(wanted.names())
     for name, run, measured in zip(wanted.names(), runs, repeats, strict=True):

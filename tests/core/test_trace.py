@@ -10,7 +10,7 @@ import specdec
 from specdec.methods import METHODS
 from specdec.topology import batch, specinfer
 from specdec.trace import Generation, Round
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 from tests.helpers.spoiled import WRONG, spoiled
 
 

@@ -83,7 +83,7 @@ def test_gsd_conditions_the_draft_where_almost_nothing_is_left():
     assert [attempt.p for attempt in attempts] == pytest.approx([0.1, 1 / 9, 1 / 8])
 
 
-def laws(vocab_size):
+def distributions(vocab_size):
     generator = torch.Generator().manual_seed(vocab_size)
     return [
         torch.log_softmax(3 * torch.randn(vocab_size, generator=generator).double(), -1) for _ in range(2)
@@ -93,7 +93,7 @@ def laws(vocab_size):
 @pytest.mark.parametrize("vocab_size", [3, 1000, 40_000])  # the last in three parts
 @pytest.mark.parametrize("rejections", [0, 1, 2])
 def test_a_sample_is_the_token_whose_share_holds_the_uniform(vocab_size, rejections):
-    log_p, log_q = laws(vocab_size)
+    log_p, log_q = distributions(vocab_size)
     tokens = (log_p - log_q).argsort()[:rejections].tolist()  # p/q lowest: sure to be rejected
     weights, covered = log_p.exp().numpy(), log_q.exp().numpy()
     for token in tokens:

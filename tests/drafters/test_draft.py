@@ -9,7 +9,7 @@ from specdec.drafters.model import ModelDrafter
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise, Races
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 SAMPLINGS = [
     Sampling(),

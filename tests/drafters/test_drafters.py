@@ -17,7 +17,7 @@ from specdec.methods import Residual, gsd
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.laws import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
+from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value, markov_pair, random_table
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TARGET = MarkovModel(random_table(8, 1, seed=3), "target")

@@ -1,4 +1,4 @@
-"""transformers' `generate` with our decoding is transformers' own: texts, laws, streams, batches, scores."""
+"""transformers' `generate` with our decoding: the same texts, distributions, streams, batches and scores."""
 
 import copy
 import gc
@@ -152,7 +152,7 @@ def test_warpers_keep_their_own_settings(small, warper):
 
 
 SAMPLED = {"num_return_sequences": 500, "method": "ersd", "topology": sequence(1), "seed": 0}
-LAWS = [
+DISTRIBUTIONS = [
     {"temperature": 0.7, "top_k": 4},
     {"temperature": 1.3, "top_k": 0, "top_p": 0.9},
     {"top_k": 0, "repetition_penalty": 1.8, "min_p": 0.05},
@@ -161,10 +161,10 @@ LAWS = [
 ]
 
 
-def law_of(target, prompt, settings):
-    """The law of the next two tokens by transformers' own scores."""
+def distribution_of(target, prompt, settings):
+    """The distribution of the next two tokens by transformers' own scores."""
 
-    def next_law(ids):
+    def next_distribution(ids):
         once = {
             "do_sample": True,
             "return_dict_in_generate": True,
@@ -173,15 +173,17 @@ def law_of(target, prompt, settings):
         }
         return target.generate(ids, **once, **settings).scores[0][0].softmax(-1).double()
 
-    first, law = next_law(prompt), {}
+    first, distribution = next_distribution(prompt), {}
     for token_id in first.nonzero().flatten().tolist():
-        second = next_law(torch.cat([prompt, torch.tensor([[token_id]])], 1))
-        law |= {(token_id, other): float(first[token_id] * p) for other, p in enumerate(second) if p > 0}
-    return law
+        second = next_distribution(torch.cat([prompt, torch.tensor([[token_id]])], 1))
+        distribution |= {
+            (token_id, other): float(first[token_id] * p) for other, p in enumerate(second) if p > 0
+        }
+    return distribution
 
 
-def p_value(target, draft, law, settings, method):
-    from tests.helpers.laws import chi_square_p_value
+def p_value(target, draft, distribution, settings, method):
+    from tests.helpers.distributions import chi_square_p_value
 
     found = target.generate(
         PROMPT % 6,
@@ -192,7 +194,7 @@ def p_value(target, draft, law, settings, method):
         draft=draft,
         **SAMPLED | {"method": method},
     )
-    return chi_square_p_value(map(tuple, found[:, -2:].tolist()), law)
+    return chi_square_p_value(map(tuple, found[:, -2:].tolist()), distribution)
 
 
 @pytest.fixture(scope="module")
@@ -205,25 +207,25 @@ def small():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
-@pytest.mark.parametrize("settings", LAWS, ids=lambda settings: "-".join(settings))
+@pytest.mark.parametrize("settings", DISTRIBUTIONS, ids=lambda settings: "-".join(settings))
 def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
     """Each of the ten fails on correct code with probability 1e-6; seeds are fixed."""
-    law = law_of(small[0], PROMPT % 6, settings)
-    assert p_value(*small, law, settings, method) > 1e-6
+    distribution = distribution_of(small[0], PROMPT % 6, settings)
+    assert p_value(*small, distribution, settings, method) > 1e-6
 
 
 @pytest.mark.slow
 def test_another_law_would_be_noticed(small, monkeypatch):
     """Negative control: processors that are shown the text without what was drafted."""
     settings = {"top_k": 0, "sequence_bias": {(token, (token + 1) % 6): 3.0 for token in range(6)}}
-    law = law_of(small[0], PROMPT % 6, settings)
+    distribution = distribution_of(small[0], PROMPT % 6, settings)
     processed = processors._ProcessedSession._processed
     monkeypatch.setattr(
         processors._ProcessedSession,
         "_processed",
         lambda self, process, path, logits: processed(self, process, path[:1], logits),
     )
-    assert p_value(*small, law, settings, "ersd") < 1e-6
+    assert p_value(*small, distribution, settings, "ersd") < 1e-6
 
 
 class Pieces:

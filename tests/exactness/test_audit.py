@@ -21,7 +21,7 @@ from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.race import derived_seed, uniform
 from specdec.topology import simple
-from tests.helpers.laws import distance, markov_pair, random_table, tilted_pair
+from tests.helpers.distributions import distance, markov_pair, random_table, tilted_pair
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 PAIR = markov_pair(6, seed=2)
@@ -39,7 +39,7 @@ def with_verifier(verifier, topology, pair):
     return sample
 
 
-# ---------------------------------------------------------------- engines that keep the law
+# ---------------------------------------------------------------- engines that keep the distribution
 
 
 @pytest.mark.parametrize("method", ["ar", "gsd", "ersd"])
@@ -56,7 +56,7 @@ def test_our_engines_pass(method):
 @pytest.mark.parametrize(
     "sampling", [{"top_k": 3}, {"top_k": 0, "top_p": 0.7}, {"top_k": 4, "temperature": 0.5}]
 )
-def test_a_sampling_that_cuts_is_part_of_the_law(sampling):
+def test_a_sampling_that_cuts_is_part_of_the_distribution(sampling):
     """False alarm 1e-6 each. The control is the engine asked for another one."""
     sample = ours(PAIR, method="gsd")
     audit(sample, PAIR, [0], decodes=300, **sampling).check()
@@ -197,18 +197,18 @@ def test_duplicates_are_doubted_as_seldom_as_stated_and_found_as_often_as_stated
     396 or more are expected, and fewer than 380 come with a chance below 1e-9.
     """
     generator = np.random.default_rng(0)
-    law = generator.dirichlet(np.ones(60))
+    distribution = generator.dirichlet(np.ones(60))
     alarms = found = hashed = 0
     for _ in range(400):
-        texts = generator.choice(60, 300, p=law)
-        result = evidence.duplicates("", texts.tolist(), law[texts], 0.05)
+        texts = generator.choice(60, 300, p=distribution)
+        result = evidence.duplicates("", texts.tolist(), distribution[texts], 0.05)
         alarms += result.p_value < 0.05
         copied = generator.random(150) < result.would_find
         texts[1::2][copied] = texts[::2][copied]
-        found += evidence.duplicates("", texts.tolist(), law[texts], 0.05).p_value < 0.05
-        seeds = generator.choice(60, result.would_find_seeds, p=law)
+        found += evidence.duplicates("", texts.tolist(), distribution[texts], 0.05).p_value < 0.05
+        seeds = generator.choice(60, result.would_find_seeds, p=distribution)
         texts = seeds[generator.integers(len(seeds), size=300)]
-        hashed += evidence.duplicates("", texts.tolist(), law[texts], 0.05).p_value < 0.05
+        hashed += evidence.duplicates("", texts.tolist(), distribution[texts], 0.05).p_value < 0.05
     assert alarms <= 20
     assert found >= 380
     assert hashed >= 380
@@ -243,32 +243,32 @@ def test_a_doubt_that_a_second_run_does_not_confirm_is_no_verdict():
         report.check()
 
 
-# ---------------------------------------------------------------- laws and statistics
+# ---------------------------------------------------------------- distributions and statistics
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_the_law_is_that_of_enumeration(length):
-    law = TargetDistribution(PAIR, [0], Sampling()).joint(length, 0.0)
-    assert law.pop(OTHER) == 0
-    assert distance(law, joint_distribution(PAIR.target, [0], length)) < 1e-12
+    distribution = TargetDistribution(PAIR, [0], Sampling()).joint(length, 0.0)
+    assert distribution.pop(OTHER) == 0
+    assert distance(distribution, joint_distribution(PAIR.target, [0], length)) < 1e-12
 
 
 def test_rare_outcomes_are_one():
-    law = TargetDistribution(PAIR, [0], Sampling()).joint(2, 0.02)
-    assert min(law.values()) >= 0.02
-    assert law[OTHER] > 0.05
-    assert sum(law.values()) == pytest.approx(1)
+    distribution = TargetDistribution(PAIR, [0], Sampling()).joint(2, 0.02)
+    assert min(distribution.values()) >= 0.02
+    assert distribution[OTHER] > 0.05
+    assert sum(distribution.values()) == pytest.approx(1)
 
 
 def test_places_are_uniform_under_the_law_and_not_under_another():
     """20 bins, 20,000 tokens; false alarm 1e-6."""
     generator = np.random.default_rng(0)
-    law = generator.dirichlet(np.ones(7), 20_000)
-    tokens = (law.cumsum(1) < generator.random((20_000, 1))).sum(1)
+    distribution = generator.dirichlet(np.ones(7), 20_000)
+    tokens = (distribution.cumsum(1) < generator.random((20_000, 1))).sum(1)
     chance = generator.random(20_000)
-    assert evidence.uniformity("", evidence.places(law, tokens, chance), 1e-6).p_value > 1e-6
-    assert evidence.uniformity("", evidence.places(law**0.9, tokens, chance), 1e-6).p_value < 1e-6
-    assert evidence.uniformity("", evidence.places(law, tokens, chance / 2), 1e-6).p_value < 1e-6
+    assert evidence.uniformity("", evidence.places(distribution, tokens, chance), 1e-6).p_value > 1e-6
+    assert evidence.uniformity("", evidence.places(distribution**0.9, tokens, chance), 1e-6).p_value < 1e-6
+    assert evidence.uniformity("", evidence.places(distribution, tokens, chance / 2), 1e-6).p_value < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -285,16 +285,16 @@ def test_what_would_have_been_found_is_found_as_often_as_stated(count, degrees_o
 
 
 def test_power_by_simulation():
-    """A law at the stated total variation, all of it in one cell and out of the others: 200 tests find it."""
+    """A distribution at the stated total variation, all of it in one cell: 200 tests find it."""
     cells, count, level = 16, 2000, 1e-6
     away = evidence.detectable(count, cells - 1, level)
-    law = dict.fromkeys(((i,) for i in range(cells)), 1 / cells)
+    distribution = dict.fromkeys(((i,) for i in range(cells)), 1 / cells)
     other = np.full(cells, 1 / cells)
     other[: cells // 2] += 2 * away / cells
     other[cells // 2 :] -= 2 * away / cells
     draws = np.random.default_rng(1).multinomial(count, other, 200)
     found = [
-        evidence.of_counts("", {(i,): int(n) for i, n in enumerate(row)}, law, level).p_value < level
+        evidence.of_counts("", {(i,): int(n) for i, n in enumerate(row)}, distribution, level).p_value < level
         for row in draws
     ]
     assert sum(found) >= 190  # of 200 at 0.99: fewer with a chance below 1e-4

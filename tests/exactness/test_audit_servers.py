@@ -9,7 +9,7 @@ import pytest
 import specdec
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import completions
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
 

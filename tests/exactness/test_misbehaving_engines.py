@@ -11,7 +11,7 @@ import torch
 import specdec
 from specdec.exactness.audit import audit, engines
 from specdec.exactness.audit.command import main
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6, seed=2)
 TABLE = PAIR.target.log_table.exp().tolist()

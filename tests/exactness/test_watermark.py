@@ -9,7 +9,7 @@ import specdec
 from specdec.exactness.losslessness import chi_square
 from specdec.exactness.watermark import score
 from specdec.race import log_exponentials
-from tests.helpers.laws import FALSE_ALARM, markov_pair
+from tests.helpers.distributions import FALSE_ALARM, markov_pair
 
 PAIR = markov_pair(64, seed=1)
 PROMPT = [0, 1, 2]
@@ -44,8 +44,8 @@ def test_without_the_key_p_values_are_uniform(who):
     for seed in range(2, 1002):
         other = [generator.randrange(64) for _ in range(20)]
         counts[int(score(winners if who == "another seed" else other, seed, 3).p_value * 10),] += 1
-    law = dict.fromkeys(counts, 0.1)
-    assert chi_square(counts, law).p_value > FALSE_ALARM
+    distribution = dict.fromkeys(counts, 0.1)
+    assert chi_square(counts, distribution).p_value > FALSE_ALARM
     for seed in range(20):
         right += score(text(seed=seed, tokens=20), seed, 3).p_value < 0.1
     assert right >= 18
@@ -53,7 +53,7 @@ def test_without_the_key_p_values_are_uniform(who):
 
 @pytest.mark.parametrize("method", ["ar", "ersd"])
 def test_with_the_key_a_text_is_known_by_its_score(method):
-    """80 tokens of a law of about 5 bits: at least 2 a token on average, a p-value below 1e-12."""
+    """80 tokens of a distribution of about 5 bits: at least 2 a token on average, a p-value below 1e-12."""
     for seed in range(5):
         found = score(text(method, seed), seed, len(PROMPT))
         assert found.total / 80 > 2

@@ -4,7 +4,7 @@ import torch
 
 from specdec.methods import METHODS, Drafted, Residual
 from specdec.methods.residual import parts_of
-from tests.helpers.laws import enumerate_law
+from tests.helpers.distributions import enumerate_distribution
 
 
 class DraftByChoice:
@@ -89,7 +89,7 @@ class NoiseByChoice:
         return 0.5  # the sample is enumerated elsewhere
 
 
-def law_by_choice(method, pair, topology, length, monkeypatch, verify=None):
+def distribution_by_choice(method, pair, topology, length, monkeypatch, verify=None):
     """The distribution of the next tokens, over all drafts, tests and samples, for as many rounds as they
     need.
 
@@ -122,4 +122,4 @@ def law_by_choice(method, pair, topology, length, monkeypatch, verify=None):
             tokens += [draft[row] for row in verdict.rows] + [verdict.token_id]
         return tuple(tokens[:length]), weight
 
-    return enumerate_law(run)
+    return enumerate_distribution(run)

@@ -17,7 +17,7 @@ from specdec.models.kernels import compiled
 from specdec.models.lean import LeanDecoder
 from specdec.race import Races
 from specdec.topology import sequence, specinfer
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 from tests.helpers.tiny_checkpoints import tiny_model
 
 PROMPTS = ([1], [3, 4, 5], [7] * 150)

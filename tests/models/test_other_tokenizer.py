@@ -26,7 +26,7 @@ from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.topology import Topology, batch, sequence, specinfer
-from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
+from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
 from tests.helpers.tokenizers import TRAINED, bytes_in_python, trained_tokenizer
 
 PYTHON = "bytes, in Python"

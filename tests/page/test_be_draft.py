@@ -10,7 +10,7 @@ from components.be_draft.rounds import Kept, Written, in_their_place, played
 from components.server import zero_gpu
 from specdec.drafters import NGram
 from specdec.topology import Topology, sequence
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 STORY = {"prompt": "Tom had a red ball. One day", "seed": 3, "temperature": 0.5}
 

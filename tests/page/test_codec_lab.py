@@ -6,7 +6,7 @@ import math
 import pytest
 
 from components.codecs import panel as lab
-from components.codecs import record as codec_record
+from components.codecs import record_sentences
 from specdec import channel, theory
 
 SENTENCES = lab.recorded()["sentences"]
@@ -21,7 +21,7 @@ def case(request):
 
 
 def test_the_record_is_small_and_has_both_codecs():
-    assert codec_record.RECORDED.stat().st_size < 300_000
+    assert record_sentences.RECORDED.stat().st_size < 300_000
     assert {sentence["method"] for sentence in SENTENCES} == set(channel.METHODS)
 
 
@@ -30,7 +30,7 @@ def test_recorded_laws_are_distributions_and_alice_never_chooses_the_other_token
         assert len(at["texts"]) == len(at["p"]) == len(at["q"])
         assert sum(at["p"]) == pytest.approx(1, abs=1e-8)
         assert sum(at["q"]) == pytest.approx(1, abs=1e-8)
-        assert (at["texts"][-1], at["p"][-1]) == (codec_record.OTHER, 0)
+        assert (at["texts"][-1], at["p"][-1]) == (record_sentences.OTHER, 0)
 
 
 def test_bobs_token_is_alices_and_the_recorded_one(case):

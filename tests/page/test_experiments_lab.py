@@ -10,7 +10,7 @@ from components.experiments import files, words
 from components.experiments import views as experiment_views
 from specdec.experiments import Store, run, summarize
 from specdec.figures.topologies import TOPOLOGIES
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 from tests.theory.test_experiments import SMALL
 
 

@@ -16,7 +16,7 @@ from components.be_draft.rounds import played
 from components.decode import traces
 from components.lessons import facts as lesson_facts
 from components.lessons import panel as lessons
-from components.lessons import record
+from components.lessons import record_forwards
 from components.losslessness import run as lossless_run
 from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
@@ -138,7 +138,7 @@ def test_no_measured_number_is_written_by_hand(lesson):
 
 
 def test_faster():
-    facts, recorded_times = FACTS["faster"], json.loads(record.RECORDED.read_text())
+    facts, recorded_times = FACTS["faster"], json.loads(record_forwards.RECORDED.read_text())
     ms = dict(recorded_times["target"])
     assert facts["eight"] == pytest.approx(ms[8] / ms[1])
     # what the words say: rows share most of the work, and the more of them, the less

@@ -147,7 +147,9 @@ def test_gsd_has_its_largest_lead_where_the_preset_says():
 def test_the_paper_s_figure_is_drawn_with_its_arrival_times():
     preset = race_lab.presets()[0]
     assert preset.tokens == ["floor", "mat", "chair", "table", "sofa"]
-    times = [[e / x for e, x in zip(preset.e, law, strict=True)] for law in (preset.q, preset.p)]
+    times = [
+        [e / x for e, x in zip(preset.e, distribution, strict=True)] for distribution in (preset.q, preset.p)
+    ]
     assert times[0] == pytest.approx([1.4, 0.6, 2.1, 1.1, 1.8], abs=0.006)
     assert times[1] == pytest.approx([1.7, 0.7, 1.3, 0.9, 2.2], abs=1e-9)
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from components.compare import panel as compare
-from components.compare import record as compare_record
+from components.compare import record_columns
 from components.decode import traces
-from components.losslessness import record as lossless_record
+from components.losslessness import record_checks
 from components.losslessness.run import CheckSettings
 from specdec import Generation
 from tests.conftest import ours, same_arithmetic
@@ -32,7 +32,7 @@ def test_the_recorded_comparison_is_the_decoder_s(comparison, name):
     if name == "smollm2":
         opening = Generation.from_json((traces.FOLDER / "opening.json").read_text())
         same_arithmetic(ours(name), opening)
-    now = compare_record.record(ours(name))
+    now = record_columns.record(ours(name))
     assert now["shared"] == comparison["shared"]
     assert now["lanes"].keys() == comparison["lanes"].keys()
     for name, lane in now["lanes"].items():
@@ -48,11 +48,11 @@ def test_the_recorded_comparison_shows_what_the_tab_is_about(comparison):
 
 
 def test_the_recorded_check_is_the_decoder_s():
-    """Its first points are those of a check of as many decodes; its law and its tree those of today."""
-    recorded = json.loads(lossless_record.RECORDED.read_text())
-    now = lossless_record.record(CheckSettings(decodes=800))
+    """Its first points, its distribution and its tree are those of a check of today."""
+    recorded = json.loads(record_checks.RECORDED.read_text())
+    now = record_checks.record(CheckSettings(decodes=800))
     assert now["setup"] | {"decodes": 8000} == recorded["setup"]
     assert now["tree"] == recorded["tree"]
-    assert now["law"] == pytest.approx(recorded["law"], rel=1e-12)
+    assert now["distribution"] == pytest.approx(recorded["distribution"], rel=1e-12)
     assert now["path"][-1] == [800, pytest.approx(dict(recorded["path"])[800], rel=1e-3)]
     assert sum(recorded["counts"]) == recorded["decodes"] == 8000

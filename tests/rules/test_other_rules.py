@@ -25,13 +25,13 @@ from tests.core.test_algorithms import (
     rational_table,
     tau_of,
 )
-from tests.helpers.laws import OTHER_RULES, distance, enumerate_law
+from tests.helpers.distributions import OTHER_RULES, distance, enumerate_distribution
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 SMALL = [simple(), sequence(2), batch(2), batch(3), TREE]
 FULL = Topology([*TREE.paths, (0, 1), (1, 1)])
 
-# ---------------------------------------------------------------- the laws, in rationals
+# ---------------------------------------------------------------- the distributions, in rationals
 
 
 class Draws(Chances):
@@ -56,8 +56,8 @@ class ByPath(dict):
         return self[path]
 
 
-def law_of(rule, tables, topology, monkeypatch):
-    """The law of one round's tokens after (0,), over all drafts, tests and samples, in rationals."""
+def distribution_of(rule, tables, topology, monkeypatch):
+    """The distribution of one round's tokens after (0,), over all drafts, tests and samples, in rationals."""
     P, Q = tables
     most = max(map(len, topology.children))
     depths = range(topology.depth + 1)
@@ -79,7 +79,7 @@ def law_of(rule, tables, topology, monkeypatch):
             y = decode((0,), Q, P, tau_of(topology), depths, depths, U, u)
         return y, chances.weight
 
-    return enumerate_law(run)
+    return enumerate_distribution(run)
 
 
 CASES = [
@@ -92,33 +92,37 @@ CASES = [
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize(("rule", "topology"), CASES, ids=str)
 def test_a_rule_has_the_targets_law_exactly(rule, topology, tables, monkeypatch):
-    law = law_of(rule, TABLES[tables], topology, monkeypatch)
+    distribution = distribution_of(rule, TABLES[tables], topology, monkeypatch)
     P, _ = TABLES[tables]
-    assert sum(law.values()) == 1
-    assert completed(law, P, topology.depth + 1) == completed({(): Fraction(1)}, P, topology.depth + 1)
+    assert sum(distribution.values()) == 1
+    assert completed(distribution, P, topology.depth + 1) == completed(
+        {(): Fraction(1)}, P, topology.depth + 1
+    )
 
 
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize("k", [1, 2])
 def test_traversal_of_a_sequence_is_block_verification(k, tables, monkeypatch):
-    """The law of how many tokens come, and which: not only that of the text."""
-    law, block = (law_of(rule, TABLES[tables], sequence(k), monkeypatch) for rule in ("traversal", "block"))
-    assert law == block
+    """The distribution of how many tokens come, and which: not only that of the text."""
+    distribution, block = (
+        distribution_of(rule, TABLES[tables], sequence(k), monkeypatch) for rule in ("traversal", "block")
+    )
+    assert distribution == block
 
 
 @pytest.mark.parametrize(("rule", "broken"), [("traversal", "without"), ("specinfer", "residual")])
 def test_enumeration_catches_a_rule_without_one_of_its_parts(rule, broken, monkeypatch):
     P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
     monkeypatch.setattr(other_rules, broken, lambda P, _: P)
-    law = law_of(rule, (P, Q), batch(2), monkeypatch)
-    assert distance(completed(law, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
+    distribution = distribution_of(rule, (P, Q), batch(2), monkeypatch)
+    assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
 
 
 def test_enumeration_catches_k_seq_below_its_threshold(monkeypatch):
     P, Q = (rational_table([row] * 3) for row in ([1, 5, 4], [6, 3, 1]))
     monkeypatch.setattr(other_rules, "threshold", lambda P, Q, n: Fraction(1))
-    law = law_of("spectr", (P, Q), batch(2), monkeypatch)
-    assert distance(completed(law, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
+    distribution = distribution_of("spectr", (P, Q), batch(2), monkeypatch)
+    assert distance(completed(distribution, P, 2), completed({(): Fraction(1)}, P, 2)) > 1e-3
 
 
 def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
@@ -133,8 +137,8 @@ def test_enumeration_catches_traversal_with_one_race_for_a_depth(monkeypatch):
         y = other_rules.traversal((0,), Q, P, tau_of(TREE), races, noise, Undecided(chances))
         return y, chances.weight
 
-    law = enumerate_law(run)
-    assert distance(completed(law, P, 3), completed({(): Fraction(1)}, P, 3)) > 1e-3
+    distribution = enumerate_distribution(run)
+    assert distance(completed(distribution, P, 3), completed({(): Fraction(1)}, P, 3)) > 1e-3
 
 
 # ---------------------------------------------------------------- the fast ones, on the same randomness
@@ -256,6 +260,6 @@ def test_the_threshold_accepts_as_much_as_the_root_and_is_never_below_it(n):
     ("p", "q", "rho"), [((1, 0), (1, 0), 1), ((1, 0), (0, 1), 1), ((0.5, 0.5), (1, 0), None)]
 )
 def test_the_threshold_of_laws_that_are_one_token(p, q, rho):
-    p, q = (torch.tensor(law, dtype=torch.float64) for law in (p, q))
+    p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in (p, q))
     found = k_seq_threshold([p], [q], 3)
     assert found == pytest.approx(rho or other_rules.threshold(p.numpy(), q.numpy(), 3))

@@ -64,7 +64,7 @@ CHECKS = """
 import specdec
 from specdec.exactness.losslessness import Check
 from specdec.topology import Topology
-from tests.helpers.laws import FALSE_ALARM, markov_pair
+from tests.helpers.distributions import FALSE_ALARM, markov_pair
 
 pair, tree = markov_pair(3, seed=1), Topology([(0,), (1,), (0, 0), (1, 0)])
 check = Check(pair, [0], method="matching", topology=tree, length=2, seed=0)

@@ -14,7 +14,7 @@ from specdec.models import MarkovModel
 from specdec.race import PositionNoise, Races, RoundNoise, derived_seed
 from specdec.stats import acceptance_by_index, index_counts
 from specdec.topology import Topology, batch, sequence
-from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair
+from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, markov_pair
 
 TREE = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 
@@ -182,7 +182,7 @@ def test_on_a_sequence_traversal_accepts_at_least_as_much_as_the_others_in_the_m
 
 
 def test_tokens_that_go_on_arriving_are_independent_samples():
-    """χ² of three draws of a law over three tokens, 20,000 of them; false alarm 1e-6."""
+    """χ² of three draws of a distribution over three tokens, 20,000 of them; false alarm 1e-6."""
     q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     samples = []
     for seed in range(20_000):
@@ -200,8 +200,8 @@ def test_tokens_that_go_on_arriving_are_independent_samples():
                 )
             )
         )
-    law = {tokens: float(q[list(tokens)].prod()) for tokens in itertools.product(range(3), repeat=3)}
-    assert chi_square_p_value(samples, law) > FALSE_ALARM
+    distribution = {tokens: float(q[list(tokens)].prod()) for tokens in itertools.product(range(3), repeat=3)}
+    assert chi_square_p_value(samples, distribution) > FALSE_ALARM
 
 
 def test_a_law_of_one_token_is_drawn_again_and_again():

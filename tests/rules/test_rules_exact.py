@@ -1,4 +1,4 @@
-"""The rules of others on whole decodes: the law of the text is the target's own, by enumeration and by χ²."""
+"""The rules of others on whole decodes: the text has the target's distribution, by enumeration and by χ²."""
 
 import itertools
 
@@ -12,8 +12,8 @@ from specdec.models import MarkovModel
 from specdec.race import keys, noise
 from specdec.topology import Topology, batch, sequence, simple
 from tests.core.test_exactness import adversarial_pair
-from tests.helpers.choice import law_by_choice
-from tests.helpers.laws import FALSE_ALARM, OTHER_RULES, chi_square_p_value, distance, markov_pair
+from tests.helpers.choice import distribution_by_choice
+from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, distance, markov_pair
 
 TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
 TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
@@ -30,14 +30,14 @@ TOPOLOGIES = [simple(), sequence(2), batch(2), TREE]
 def test_a_rule_has_the_targets_joint_distribution_by_enumeration(rule, topology, monkeypatch):
     """Two tokens, three where one is drafted: up to three rounds."""
     pair, length = markov_pair(3, seed=1), 3 if topology == simple() else 2
-    found = law_by_choice(rule, pair, topology, length, monkeypatch)
+    found = distribution_by_choice(rule, pair, topology, length, monkeypatch)
     assert distance(found, joint_distribution(pair.target, [0], length)) < 1e-12
 
 
 @pytest.mark.parametrize("fault", ["kept-target", "kept-draft", "no-threshold"])
 def test_enumeration_catches_a_verifier_without_one_of_its_parts(fault, monkeypatch):
     pair, (rule, verifier) = markov_pair(3, seed=1), (FAULTS[fault].method, FAULTS[fault].verifier)
-    found = law_by_choice(rule, pair, batch(2), 2, monkeypatch, verifier)
+    found = distribution_by_choice(rule, pair, batch(2), 2, monkeypatch, verifier)
     assert distance(found, joint_distribution(pair.target, [0], 2)) > 1e-3
 
 
@@ -84,10 +84,10 @@ def test_traversal_must_not_see_noise_twice(shared, topology, monkeypatch):
     assert checked("traversal", topology, decodes=4000, pair=pair) < FALSE_ALARM
 
 
-# ---------------------------------------------------------------- the ends of what laws can be
+# ---------------------------------------------------------------- the ends of what distributions can be
 
 
-LAWS = {
+DISTRIBUTIONS = {
     "the same": ([0.5, 0.3, 0.2, 0.0], [0.5, 0.3, 0.2, 0.0]),
     "disjoint": ([0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 0.4, 0.6]),
     "a draft of half the tokens": ([0.25, 0.25, 0.25, 0.25], [0.6, 0.4, 0.0, 0.0]),
@@ -97,11 +97,11 @@ LAWS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("laws", LAWS)
+@pytest.mark.parametrize("distributions", DISTRIBUTIONS)
 @pytest.mark.parametrize("rule", OTHER_RULES)
-def test_laws_without_support_or_residual(rule, laws):
+def test_laws_without_support_or_residual(rule, distributions):
     """χ² over two tokens on a tree with more children than the draft has tokens; false alarm 1e-6 each."""
-    p, q = (torch.tensor(law, dtype=torch.float64) for law in LAWS[laws])
+    p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in DISTRIBUTIONS[distributions])
     pair = specdec.ModelPair(MarkovModel(p.expand(4, 4)), MarkovModel(q.expand(4, 4)))
     tree = Topology([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0)])
     runs = [
@@ -110,7 +110,7 @@ def test_laws_without_support_or_residual(rule, laws):
     assert all(q[node.token_id] > 0 for run in runs for round in run.rounds for node in round.nodes)
     tokens = [tuple(run.token_ids[:2]) for run in runs]
     assert chi_square_p_value(tokens, joint_distribution(pair.target, [0], 2)) > FALSE_ALARM
-    if laws == "the same":
+    if distributions == "the same":
         assert all(run.rounds[0].tokens[0].kind == "accepted" for run in runs)
 
 
@@ -126,5 +126,5 @@ def test_a_rule_keeps_a_nucleus_of_the_target(rule, topology):
         for s in range(1200)
     ]
     table = specdec.probs.log_probs(pair.target.log_table, specdec.probs.Sampling(top_p=0.9)).exp()
-    law = joint_distribution(MarkovModel(table), [0], 2)
-    assert chi_square_p_value(runs, law) > FALSE_ALARM
+    distribution = joint_distribution(MarkovModel(table), [0], 2)
+    assert chi_square_p_value(runs, distribution) > FALSE_ALARM

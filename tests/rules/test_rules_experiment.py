@@ -9,7 +9,7 @@ from specdec.experiments import Settings, comparison, draft_temperature, rules, 
 from specdec.experiments.store import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
-from tests.helpers.laws import random_table
+from tests.helpers.distributions import random_table
 
 HEADER = {"settings": {"max_new_tokens": 40}, "pair": {"target": "target", "draft": "draft"}}
 

@@ -9,7 +9,7 @@ from components.server.capacity import FEWEST, LONGEST
 from components.server.claims import Model
 from specdec.decoding.auto import finished
 from specdec.models import memory
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 from components.guard import limits
 from components.lessons import forward
 from components.server import turns
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 
 def told(pair, visitor=turns.NOBODY):

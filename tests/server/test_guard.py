@@ -357,7 +357,7 @@ def test_a_name_that_would_be_kept_is_short_and_plain(site, name, value, path):
 
 @pytest.mark.parametrize("number", [9999, None, "x", [1]])
 def test_a_question_to_no_part_of_the_page_is_told(site, number):
-    body = {"session_hash": "a", "component_id": number, "fn_name": "laws", "data": {}}
+    body = {"session_hash": "a", "component_id": number, "fn_name": "distributions", "data": {}}
     told = f"component_id = {number!r} is no part of this page"
     assert posted(site, "component_server", json.dumps(body)) == (400, told)
 
@@ -592,8 +592,8 @@ def test_purses_of_invented_addresses_are_forgotten(bounds):
 
 def test_a_class_behind_one_address_arrives_at_once():
     """Forty pages with all their files, twice: nobody waits."""
-    purses, page = Purses(lambda: 0.0), routes.found("GET", "/")
-    file = routes.found("GET", "/assets/a.js")
+    purses, page = Purses(lambda: 0.0), routes.matching("GET", "/")
+    file = routes.matching("GET", "/assets/a.js")
     assert max(purses.pay("a", cost.cost) for _ in range(80) for cost in (page, *[file] * 150)) == 0
 
 
@@ -736,7 +736,7 @@ def test_an_answer_costs_by_its_status_and_its_size(app, price):
     paid = []
     fence.purses.pay = lambda visitor, units: paid.append(units) or 0.0
     _, body = asyncio.run(ask())
-    assert sum(paid) == routes.found("GET", "/gradio_api/app_id").cost + price
+    assert sum(paid) == routes.matching("GET", "/gradio_api/app_id").cost + price
     assert len(body) in (0, 100 * pace.UNIT_BYTES)
 
 

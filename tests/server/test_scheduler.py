@@ -20,7 +20,7 @@ from specdec.decoding.batch import PIECE, Batch
 from specdec.decoding.run import Run
 from specdec.topology import Topology, sequence, specinfer
 from tests.conftest import let_closed_runs_end
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 PATIENCE = 60
 """Seconds until a test gives up."""

@@ -14,7 +14,7 @@ from specdec.decoding import auto, costs
 from specdec.models import MarkovModel
 from specdec.probs import Sampling
 from specdec.topology import sequence
-from tests.helpers.laws import markov_pair, random_table
+from tests.helpers.distributions import markov_pair, random_table
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Channel simulation and Tunstall codes: the receiver gets what was sent, with the right law and price."""
+"""Channel simulation and Tunstall codes: the receiver gets what was sent, at the right price."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ from specdec.methods import Drafted, gsd, specinfer
 from specdec.race import log_exponentials, uniform
 from specdec.topology import batch
 from specdec.verify import verify_ersd
-from tests.helpers.laws import FALSE_ALARM, chi_square_p_value
+from tests.helpers.distributions import FALSE_ALARM, chi_square_p_value
 
 METHODS, ENCODE, DECODE = channel.METHODS, channel.ENCODERS, channel.DECODERS
 P, Q = (0.1, 0.45, 0.05, 0.3, 0.1), (0.4, 0.1, 0.3, 0.1, 0.1)
@@ -37,7 +37,7 @@ def messages(method, count=4000, p=P, q=Q):
     return [ENCODE[method](p, q, seed=5, position=position) for position in range(count)]
 
 
-def law_of(probabilities):
+def distribution_of(probabilities):
     """As `chi_square_p_value` wants it: outcomes are tuples; what is missing is one more."""
     missing = max(0.0, 1 - float(sum(probabilities)))
     return {(i,): float(x) for i, x in enumerate(probabilities)} | {("beyond",): missing}
@@ -66,14 +66,14 @@ def test_another_seed_gives_other_samples(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_samples_have_the_law_p(method):
-    """χ², false alarm 1e-6; the law q fails it."""
+    """χ², false alarm 1e-6; the distribution q fails it."""
     samples = [(message.token_id,) for message in messages(method)]
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(Q)}) < FALSE_ALARM
 
 
-def test_poisson_functional_index_has_ersds_law():
-    """χ², false alarm 1e-6; GSD's law fails it."""
+def test_poisson_functional_index_has_ersds_distribution():
+    """χ², false alarm 1e-6; GSD's distribution fails it."""
     indices = [(message.index,) for message in messages("poisson_functional")]
     ersd, gsd = theory.ersd_acceptance_by_index(P, Q, 5), theory.gsd_acceptance_by_index(P, Q, 5)
     assert chi_square_p_value(indices, {(i,): float(x) for i, x in enumerate(ersd)}) > FALSE_ALARM
@@ -95,7 +95,7 @@ class ChannelNoise:
 
 def batch_index(verify, seed, position, proposals):
     """Child index that a rule of independent draws accepts in a batch of these proposals, or None."""
-    log_p, log_q = (torch.tensor(law, dtype=torch.float64).log() for law in (P, Q))
+    log_p, log_q = (torch.tensor(distribution, dtype=torch.float64).log() for distribution in (P, Q))
     children = len(proposals)
     drafted = Drafted(
         batch(children), [0, *proposals], [log_q] * (children + 1), [range(1, children + 1), *[()] * children]
@@ -150,14 +150,14 @@ def poisson_process_index(rng, p, q):
 def test_an_index_with_replacement_has_its_distribution_and_not_that_without(method):
     """χ², false alarm 1e-6, for the Poisson representation of 6,000 simulated processes."""
     rng = np.random.default_rng(2)
-    laws = index_distributions(P, Q, method, 400)
+    distributions = index_distributions(P, Q, method, 400)
     if method == "greedy_rejection":
         indices = [(message.index,) for message in messages(method)]
     else:
         indices = [(poisson_process_index(rng, np.array(P), np.array(Q)),) for _ in range(6000)]
-    assert chi_square_p_value(indices, law_of(laws.with_replacement)) > FALSE_ALARM
+    assert chi_square_p_value(indices, distribution_of(distributions.with_replacement)) > FALSE_ALARM
     within = [(index,) for (index,) in indices if index < 5]
-    without = {(i,): float(x) for i, x in enumerate(laws.without_replacement)}
+    without = {(i,): float(x) for i, x in enumerate(distributions.without_replacement)}
     assert chi_square_p_value(within, without) < FALSE_ALARM
 
 
@@ -166,13 +166,15 @@ def test_only_the_law_with_replacement_has_an_entropy_of_at_least_kl(method):
     bound, rng = simulation._BOUND[method], np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
-        laws = index_distributions(p, q, method)
-        assert laws.with_replacement[0] == pytest.approx(laws.without_replacement[0], abs=1e-12)
-        assert laws.with_replacement.sum() == pytest.approx(1, abs=1e-6)
-        assert laws.without_replacement.sum() == pytest.approx(1, abs=1e-12)
-        assert laws.kl <= laws.entropy_with + 1e-6
-        assert laws.entropy_with <= bound(laws.kl) + 1e-6
-        assert laws.entropy_without <= laws.entropy_with + 1e-6
+        distributions = index_distributions(p, q, method)
+        assert distributions.with_replacement[0] == pytest.approx(
+            distributions.without_replacement[0], abs=1e-12
+        )
+        assert distributions.with_replacement.sum() == pytest.approx(1, abs=1e-6)
+        assert distributions.without_replacement.sum() == pytest.approx(1, abs=1e-12)
+        assert distributions.kl <= distributions.entropy_with + 1e-6
+        assert distributions.entropy_with <= bound(distributions.kl) + 1e-6
+        assert distributions.entropy_without <= distributions.entropy_with + 1e-6
     extreme = index_distributions(*EXTREME, method)
     assert extreme.kl == pytest.approx(6.4968, abs=1e-4)
     assert extreme.entropy_without == pytest.approx(0.1414, abs=1e-4)
@@ -190,24 +192,24 @@ def test_equal_distributions_cost_nothing():
 
 indices_and_laws = st.tuples(
     st.lists(st.integers(0, 40) | st.integers(0, 2**32 - 1), max_size=40),
-    st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(lambda law: sum(law) > 0),
+    st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(lambda distribution: sum(distribution) > 0),
 )
 
 
 @settings(derandomize=True, deadline=None)
 @given(indices_and_laws)
-def test_indices_come_back_whatever_the_law(case):
+def test_indices_come_back_whatever_the_distribution(case):
     indices, weights = case
-    law = np.array(weights) / sum(weights)
-    assert decode_indices(encode_indices(indices, law), len(indices), law) == indices
+    distribution = np.array(weights) / sum(weights)
+    assert decode_indices(encode_indices(indices, distribution), len(indices), distribution) == indices
 
 
 def test_the_code_of_indices_costs_what_the_law_says():
-    """-log2 law[index] a symbol, within 1% and the last 64 bits, and two words in front."""
-    law = [0.5, 0.25, 0.125, 0.0625, 0.0625]
-    indices = np.random.default_rng(4).choice(5, 20_000, p=law).tolist()
-    ideal = -sum(math.log2(law[i]) for i in indices)
-    assert 8 * len(encode_indices(indices, law)) - 64 == pytest.approx(ideal, rel=0.001, abs=64)
+    """-log2 distribution[index] a symbol, within 1% and the last 64 bits, and two words in front."""
+    distribution = [0.5, 0.25, 0.125, 0.0625, 0.0625]
+    indices = np.random.default_rng(4).choice(5, 20_000, p=distribution).tolist()
+    ideal = -sum(math.log2(distribution[i]) for i in indices)
+    assert 8 * len(encode_indices(indices, distribution)) - 64 == pytest.approx(ideal, rel=0.001, abs=64)
 
 
 @settings(derandomize=True, deadline=None)
@@ -233,7 +235,7 @@ def test_zipf_law_is_a_law_with_the_mass_beyond_it_left_out():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_transmission_costs_more_than_kl_and_less_than_the_bound_allows(method):
-    """Zipf code: within its bound of log(D_KL + 1) + 5 bits above D_KL. Own law: the index's entropy."""
+    """Zipf code: within its bound of log(D_KL + 1) + 5 bits above D_KL. Own code: the index's entropy."""
     sent = transmit(P, Q, 7, method, count=1500)
     assert sent.kl == pytest.approx(float(theory.kl_divergence(P, Q)))
     assert sent.bits == 8 * len(sent.data) / 1500
@@ -241,10 +243,10 @@ def test_a_transmission_costs_more_than_kl_and_less_than_the_bound_allows(method
     assert sent.token_ids == tuple(
         DECODE[method](index, Q, 7, position) for position, index in enumerate(sent.indices)
     )
-    laws = index_distributions(P, Q, method)
+    distributions = index_distributions(P, Q, method)
     own, entropy = {
-        "greedy_rejection": (laws.with_replacement, laws.entropy_with),
-        "poisson_functional": (laws.without_replacement, laws.entropy_without),
+        "greedy_rejection": (distributions.with_replacement, distributions.entropy_with),
+        "poisson_functional": (distributions.without_replacement, distributions.entropy_without),
     }[method]
     again = transmit(P, Q, 7, method, count=1500, distribution=torch.tensor(own))
     assert again.token_ids == sent.token_ids
@@ -340,23 +342,23 @@ def test_tunstall_phrases_are_complete_and_prefix_free(code):
 
 def test_tunstall_rate_falls_towards_the_entropy_and_never_below():
     """The theorem of the appendix; 2% above the entropy with words of 16 bits."""
-    law = [0.6, 0.2, 0.1, 0.1]
-    rates = [TunstallCode(law, (2**bits - 4) // 3).rate for bits in (2, 6, 10, 16)]
-    entropy = float(theory.entropy(law))
+    distribution = [0.6, 0.2, 0.1, 0.1]
+    rates = [TunstallCode(distribution, (2**bits - 4) // 3).rate for bits in (2, 6, 10, 16)]
+    entropy = float(theory.entropy(distribution))
     assert all(later < earlier for earlier, later in itertools.pairwise(rates))
     assert entropy <= rates[-1] <= 1.02 * entropy
     for bits in range(2, 12):
-        code = TunstallCode(law, k := (2**bits - 4) // 3)
+        code = TunstallCode(distribution, k := (2**bits - 4) // 3)
         assert code.entropy <= code.rate
         if k:
-            assert code.expected_phrase <= theory.tunstall_leaf_bound(law, 4, k)
+            assert code.expected_phrase <= theory.tunstall_leaf_bound(distribution, 4, k)
 
 
 def test_tunstall_measured_rate_is_the_stated_one():
     """40,000 symbols; within 5.5 standard errors of the phrase length."""
-    law = [0.6, 0.2, 0.1, 0.1]
-    code = TunstallCode(law, 300)
-    symbols = np.random.default_rng(6).choice(4, 40_000, p=law).tolist()
+    distribution = [0.6, 0.2, 0.1, 0.1]
+    code = TunstallCode(distribution, 300)
+    symbols = np.random.default_rng(6).choice(4, 40_000, p=distribution).tolist()
     bits = code.encode(symbols)
     assert code.decode(bits) == symbols
     phrases = len(bits) / code.codeword_bits
@@ -425,8 +427,8 @@ def test_tunstall_takes_nothing_that_it_does_not_write(code, bits):
 def test_damaged_indices_are_refused(case, data):
     """A bit turned, bytes lost or added, another count, another distribution."""
     indices, weights = case
-    law = np.array(weights) / sum(weights)
-    sent = encode_indices(indices, law)
+    distribution = np.array(weights) / sum(weights)
+    sent = encode_indices(indices, distribution)
     turned = bytearray(sent)
     turned[data.draw(st.integers(0, len(sent) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     for damaged in (
@@ -437,9 +439,9 @@ def test_damaged_indices_are_refused(case, data):
         data.draw(st.binary(max_size=40)),
     ):
         with pytest.raises(ValueError, match="data"):
-            decode_indices(damaged, len(indices), law)
+            decode_indices(damaged, len(indices), distribution)
     with pytest.raises(ValueError, match=f"count = {len(indices) + 1}"):
-        decode_indices(sent, len(indices) + 1, law)
+        decode_indices(sent, len(indices) + 1, distribution)
 
 
 def test_another_law_is_noticed():
@@ -467,14 +469,14 @@ def test_the_entropy_of_an_index_is_that_of_all_its_tail(method, least):
 
 
 @pytest.mark.parametrize("first", [2**32 - 1, (2**32 - 1) ^ 1, (2**32 - 1) ^ 5, 0])
-@pytest.mark.parametrize("law", [[0.9, 0.05, 0.05], [1.0], zipf_distribution(1.0)])
-def test_another_count_in_front_of_the_indices_is_noticed(first, law):
+@pytest.mark.parametrize("distribution", [[0.9, 0.05, 0.05], [1.0], zipf_distribution(1.0)])
+def test_another_count_in_front_of_the_indices_is_noticed(first, distribution):
     """Index 2**32 - 1 empties the register of the check value: zeros after it would leave it alone."""
     for zeros in range(3):
-        data = encode_indices([first] + [0] * zeros, law)
+        data = encode_indices([first] + [0] * zeros, distribution)
         for count in {0, 1, 2, 5, 300} - {1 + zeros}:
             with pytest.raises(ValueError, match="damaged"):
-                decode_indices(count.to_bytes(4, "little") + data[4:], count, law)
+                decode_indices(count.to_bytes(4, "little") + data[4:], count, distribution)
 
 
 @pytest.mark.parametrize("kl", [1e15, 1e16, 1e17, 2**64, 10**30, 1e300])
@@ -501,32 +503,34 @@ def test_seeds_and_positions_are_integers_of_64_bits(keyed, wrong):
     assert keyed(2**64 - 1, np.int64(3)) is not None
 
 
-NO_LAWS = [{}, object(), (x for x in [1.0]), "abc", "1", ["1"], [[0.5], [0.2, 0.1]], [1j], 10**400]
-NO_LAWS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
+NOT_DISTRIBUTIONS = [{}, object(), (x for x in [1.0]), "abc", "1", ["1"], [[0.5], [0.2, 0.1]], [1j], 10**400]
+NOT_DISTRIBUTIONS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
 
 
-@pytest.mark.parametrize("law", NO_LAWS, ids=lambda law: repr(law).split(" at ")[0][:30])
-def test_what_is_no_law_is_named(law):
+@pytest.mark.parametrize(
+    "distribution", NOT_DISTRIBUTIONS, ids=lambda distribution: repr(distribution).split(" at ")[0][:30]
+)
+def test_what_is_no_law_is_named(distribution):
     """A complex one must not lose its imaginary part with a mere warning."""
     for use in (
-        lambda: encode_indices([0], law),
-        lambda: decode_indices(bytes(8), 0, law),
-        lambda: transmit(P, Q, 0, "greedy_rejection", count=2, distribution=law),
+        lambda: encode_indices([0], distribution),
+        lambda: decode_indices(bytes(8), 0, distribution),
+        lambda: transmit(P, Q, 0, "greedy_rejection", count=2, distribution=distribution),
     ):
         with pytest.raises(ValueError, match="distribution = "):
             use()
     for use in (
-        lambda: index_distributions(law, Q, "greedy_rejection"),
-        lambda: transmit(law, Q, 0, "greedy_rejection", count=2),
-        lambda: channel.poisson_functional_encode(law, Q, 0),
+        lambda: index_distributions(distribution, Q, "greedy_rejection"),
+        lambda: transmit(distribution, Q, 0, "greedy_rejection", count=2),
+        lambda: channel.poisson_functional_encode(distribution, Q, 0),
     ):
         with pytest.raises(ValueError, match=r"^p (=|is)"):
             use()
 
 
 def test_a_law_may_be_a_tensor_that_is_trained():
-    law = torch.tensor([0.5, 0.5], requires_grad=True)
-    assert decode_indices(encode_indices([1, 0], law), 2, law) == [1, 0]
+    distribution = torch.tensor([0.5, 0.5], requires_grad=True)
+    assert decode_indices(encode_indices([1, 0], distribution), 2, distribution) == [1, 0]
 
 
 @pytest.mark.parametrize(

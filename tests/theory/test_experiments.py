@@ -36,7 +36,7 @@ from specdec.experiments.run import header
 from specdec.models import MarkovModel
 from specdec.shipped import PROMPTS
 from specdec.stats import combined, mean, ratio
-from tests.helpers.laws import markov_pair, random_table
+from tests.helpers.distributions import markov_pair, random_table
 from tests.helpers.tiny_checkpoints import tiny_model
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -214,12 +214,17 @@ def test_counts_are_those_of_the_trace(method):
 
 
 def test_a_source_without_memory_meets_its_prediction_and_the_exact_acceptance():
-    """Where the same two laws hold at every position, the 0-th order is exact."""
-    laws = [random_table(6, 0, seed).expand(6, 6).contiguous() for seed in (1, 2)]
-    pair = ModelPair(*(MarkovModel(law, name) for law, name in zip(laws, ("target", "draft"), strict=True)))
+    """Where the same two distributions hold at every position, the 0-th order is exact."""
+    distributions = [random_table(6, 0, seed).expand(6, 6).contiguous() for seed in (1, 2)]
+    pair = ModelPair(
+        *(
+            MarkovModel(distribution, name)
+            for distribution, name in zip(distributions, ("target", "draft"), strict=True)
+        )
+    )
     tree = optimal_topology([0.5, 0.2, 0.1], 6)
     for method in ("gsd", "ersd"):
-        exact = getattr(theory, f"{method}_acceptance_by_index")(laws[0][0], laws[1][0], 6)
+        exact = getattr(theory, f"{method}_acceptance_by_index")(distributions[0][0], distributions[1][0], 6)
         run_of = partial(generate, pair, [0], method=method, max_new_tokens=150)
         lines = [counts(run_of(topology=topology.batch(6), seed=s), topology.batch(6)) for s in range(20)]
         sums = [np.sum([line[name] for line in lines], axis=0) for name in ("accepted", "reached")]

@@ -15,7 +15,7 @@ from specdec.models import MarkovModel
 from specdec.optimal import chosen_algorithm, dynamic_program_topology, optimal_topology
 from specdec.theory import expected_tokens
 from specdec.topology import Topology, sequence
-from tests.helpers.laws import random_table
+from tests.helpers.distributions import random_table
 from tests.theory.test_theory import NO_ACCEPTANCE, ersd_joint, gsd_joint
 
 UNEVEN = [0.5, 0.02, 0.4]

@@ -7,7 +7,7 @@ import pytest
 from specdec.experiments import serving
 from specdec.experiments.store import Store
 from specdec.topology import Topology, sequence
-from tests.helpers.laws import markov_pair
+from tests.helpers.distributions import markov_pair
 
 PAIR = markov_pair(6)
 PROMPTS = [[token] for token in range(6)]

@@ -16,7 +16,7 @@ from specdec.theory.all_drafts_in import outside_of_arrivals, outside_of_draws
 from specdec.theory.gsd_by_index import SortedPair
 from specdec.topology import batch
 from tests.core.test_algorithms import rational_table
-from tests.rules.test_other_rules import law_of
+from tests.rules.test_other_rules import distribution_of
 
 
 def random_laws(seed, size=None, concentration=0.5):
@@ -32,27 +32,27 @@ def sparse_laws(seed):
     return p / p.sum(), q / q.sum()
 
 
-def law_of_drafts(q, n, replacement):
+def distribution_of_drafts(q, n, replacement):
     """Probabilities of sets of drafted tokens; all of q's support where that is less than n."""
     support = [i for i in range(len(q)) if q[i] > 0]
     n = n if replacement else min(n, len(support))
-    law = {}
+    distribution = {}
     for tokens in itertools.product(support, repeat=n) if replacement else itertools.permutations(support, n):
         mass, left = 1.0, set(support)
         for token in tokens:
             mass *= q[token] / sum(q[i] for i in left)
             left -= set() if replacement else {token}
-        law[frozenset(tokens)] = law.get(frozenset(tokens), 0) + mass
-    return law
+        distribution[frozenset(tokens)] = distribution.get(frozenset(tokens), 0) + mass
+    return distribution
 
 
 def linear_program(p, q, n, replacement):
-    """The largest mass that couplings of a token of law p with drafts have where the token is drafted."""
-    law = law_of_drafts(q, n, replacement)
-    pairs = [(drafts, token) for drafts in law for token in drafts]
-    rows = [[float(pair[0] == drafts) for pair in pairs] for drafts in law]
+    """The largest probability that a token of p is among the drafts, over all couplings."""
+    distribution = distribution_of_drafts(q, n, replacement)
+    pairs = [(drafts, token) for drafts in distribution for token in drafts]
+    rows = [[float(pair[0] == drafts) for pair in pairs] for drafts in distribution]
     rows += [[float(pair[1] == token) for pair in pairs] for token in range(len(p))]
-    limits = [*law.values(), *p]
+    limits = [*distribution.values(), *p]
     return -linprog([-1.0] * len(pairs), A_ub=rows, b_ub=limits, bounds=(0, None), method="highs").fun
 
 
@@ -75,7 +75,7 @@ def test_the_optimum_is_that_of_the_linear_program(n, replacement):
 )
 def test_the_optimum_of_tiny_probabilities_is_that_of_all_subsets(p, q, n):
     p, q = (np.array(x, dtype=float) / sum(x) for x in (p, q))
-    drafted = law_of_drafts(q, n, False)
+    drafted = distribution_of_drafts(q, n, False)
     subsets = itertools.chain.from_iterable(
         itertools.combinations(range(len(p)), k) for k in range(len(p) + 1)
     )
@@ -162,8 +162,8 @@ def test_two_arrivals_in_closed_form_are_those_of_the_integral():
 @pytest.mark.parametrize("rule", ["specinfer", "spectr"])
 def test_acceptance_is_that_of_the_rule_by_enumeration(rule, n, tables, monkeypatch):
     P, Q = (rational_table([row] * 3) for row in tables)
-    law = law_of(rule, (P, Q), batch(n), monkeypatch)
-    accepted = sum(mass for text, mass in law.items() if len(text) == 2)
+    distribution = distribution_of(rule, (P, Q), batch(n), monkeypatch)
+    accepted = sum(mass for text, mass in distribution.items() if len(text) == 2)
     p, q = ([float(Fraction(x)) for x in table[0]] for table in (P, Q))
     found = getattr(theory, f"{rule}_acceptance")(p, q, n)
     assert float(found) == pytest.approx(float(accepted), abs=1e-9)
@@ -202,7 +202,10 @@ def test_the_means_of_six_random_pairs_stand_in_the_order_that_is_known():
 
 
 def test_batches_are_taken_row_by_row():
-    p, q = (np.stack(laws) for laws in zip(*(random_laws(seed, 5) for seed in range(6)), strict=True))
+    p, q = (
+        np.stack(distributions)
+        for distributions in zip(*(random_laws(seed, 5) for seed in range(6)), strict=True)
+    )
     for accepted in (theory.specinfer_acceptance, theory.spectr_acceptance, theory.optimal_acceptance):
         found = accepted(p.reshape(2, 3, 5), q.reshape(2, 3, 5), 3)
         assert found.shape == (2, 3)

@@ -32,7 +32,7 @@ def round_of(tokens, nodes=()):
 
 def independent_pair():
     """Tokens are independent of each other: the acceptance by index is the same at every node."""
-    p, q = (torch.tensor(law, dtype=torch.float64).expand(4, 4) for law in (P, Q))
+    p, q = (torch.tensor(distribution, dtype=torch.float64).expand(4, 4) for distribution in (P, Q))
     return specdec.ModelPair(MarkovModel(p), MarkovModel(q))
 
 
@@ -94,18 +94,21 @@ def test_nothing_offered_says_nothing():
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])
 def test_acceptance_from_sequence_and_batch_runs_equals_the_theory(method):
-    """As the paper estimates it; the other method's law is outside the intervals (negative control)."""
+    """As the paper estimates it. Negative control: the other method's rates are outside."""
     rounds = [*rounds_of(method, sequence(3), 1), *rounds_of(method, batch(4), 2)]
     estimated = acceptance_by_index(rounds)
-    laws = {"gsd": theory.gsd_acceptance_by_index(P, Q, 4), "ersd": theory.ersd_acceptance_by_index(P, Q, 4)}
+    distributions = {
+        "gsd": theory.gsd_acceptance_by_index(P, Q, 4),
+        "ersd": theory.ersd_acceptance_by_index(P, Q, 4),
+    }
     other = {"gsd": "ersd", "ersd": "gsd"}[method]
 
-    def inside(law):
-        return [low <= float(rate) <= high for (low, high), rate in zip(intervals, law, strict=True)]
+    def inside(distribution):
+        return [low <= float(rate) <= high for (low, high), rate in zip(intervals, distribution, strict=True)]
 
     intervals = [index.interval(Z) for index in estimated]
-    assert all(inside(laws[method]))
-    assert not all(inside(laws[other]))
+    assert all(inside(distributions[method]))
+    assert not all(inside(distributions[other]))
 
 
 @pytest.mark.parametrize("method", ["gsd", "ersd"])

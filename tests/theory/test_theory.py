@@ -280,12 +280,12 @@ def test_ersd_by_index_equals_adaptive_integration():
     p, q = (p + 1e-4) / (1 + 24e-4), (q + 1e-4) / (1 + 24e-4)
 
     def density(t, i, rank):
-        law = np.ones(1)
+        distribution = np.ones(1)
         for rate in np.maximum(q * p[i] / q[i] - p, 0):
-            law = np.convolve(law, [math.exp(-rate * t), -math.expm1(-rate * t)])
-        return p[i] * math.exp(-t) * law[rank]
+            distribution = np.convolve(distribution, [math.exp(-rate * t), -math.expm1(-rate * t)])
+        return p[i] * math.exp(-t) * distribution[rank]
 
-    law = theory.ersd_acceptance_by_index(p, q, 4)
+    distribution = theory.ersd_acceptance_by_index(p, q, 4)
     for rank in (1, 3):
         by_log = [
             integrate.quad(
@@ -293,7 +293,7 @@ def test_ersd_by_index_equals_adaptive_integration():
             )[0]
             for i in range(24)
         ]
-        assert float(law[rank]) == pytest.approx(sum(by_log), abs=1e-7)
+        assert float(distribution[rank]) == pytest.approx(sum(by_log), abs=1e-7)
 
 
 @pytest.mark.parametrize("function", [theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index])
@@ -303,13 +303,13 @@ def test_acceptance_by_index_is_a_law_over_the_drafts_support(function):
         theory.ersd_acceptance_by_index: theory.ersd_acceptance,
     }[function]
     for p, q in random_pairs(40, 8, seed=3):
-        law = function(p, q, len(p) + 2)
+        distribution = function(p, q, len(p) + 2)
         covered = p[q > 0].sum()
-        assert float(law.min()) >= 0
-        assert float(law[0]) == pytest.approx(float(first(p, q)), abs=1e-12)
-        assert not law[(q > 0).sum() :].any()
+        assert float(distribution.min()) >= 0
+        assert float(distribution[0]) == pytest.approx(float(first(p, q)), abs=1e-12)
+        assert not distribution[(q > 0).sum() :].any()
         # a rejected token has no residual left, so the text's p is met by accepted children alone
-        assert float(law.sum()) == pytest.approx(covered, abs=1e-11)
+        assert float(distribution.sum()) == pytest.approx(covered, abs=1e-11)
 
 
 def test_estimates_beyond_the_limits_agree_with_the_exact_values(monkeypatch):
@@ -420,8 +420,8 @@ def test_lemma_with_one_child_index_less_is_no_bound():
             return math.inf
         residual = 1 - rates[:d].sum()
         ms = np.arange(max(1, math.ceil(residual / rates[:d].min())), 2000)
-        law = np.append(rates[:d], residual)
-        bits = -special.xlogy(law, law).sum() / math.log(2)
+        distribution = np.append(rates[:d], residual)
+        bits = -special.xlogy(distribution, distribution).sum() / math.log(2)
         return float(((np.log2(d + ms) + math.log2(k + 1)) / (bits + residual * np.log2(ms))).min())
 
     assert any(
@@ -433,22 +433,22 @@ def test_lemma_with_one_child_index_less_is_no_bound():
 # Channel simulation
 
 
-def greedy_rejection_law(p, q):
+def greedy_rejection_distribution(p, q):
     """Harsha's bookkeeping: mass given out so far, by token."""
-    given, law = np.zeros_like(p), []
-    while given.sum() < 1 - 1e-12 and len(law) < 20_000:
+    given, distribution = np.zeros_like(p), []
+    while given.sum() < 1 - 1e-12 and len(distribution) < 20_000:
         out = np.minimum(p - given, (1 - given.sum()) * q)
-        law.append(out.sum())
+        distribution.append(out.sum())
         given = given + out
-    return np.array(law)
+    return np.array(distribution)
 
 
 def test_greedy_rejection_entropy_lies_between_its_bounds():
     """D_KL <= D_CS <= H <= D_CS + log(e + 1) <= D_KL + log(D_KL + 1) + 2.895, 100 pairs."""
     for p, q in random_pairs(100, 12, seed=7):
         q = (q + 0.01) / (1 + 0.01 * len(q))
-        law = greedy_rejection_law(p, q)
-        bits = special.entr(law[law > 0]).sum() / math.log(2)
+        distribution = greedy_rejection_distribution(p, q)
+        bits = special.entr(distribution[distribution > 0]).sum() / math.log(2)
         kl, sharper = (float(f(p, q)) for f in (theory.kl_divergence, theory.channel_simulation_divergence))
         assert kl <= sharper + 1e-9
         assert sharper <= bits + 1e-6
@@ -481,16 +481,16 @@ def test_entropy_bounds_of_numbers_and_tensors():
 
 
 @pytest.mark.parametrize("exponent", [1, 100, 240, 249, 270, 300, 309, 323])
-def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_law(exponent):
+def test_acceptance_by_index_of_a_draft_that_is_hardly_ever_right_is_a_distribution(exponent):
     """Two tokens: what the first child does not get, the second does."""
     p, q = [0.5, 0.5], [10.0**-exponent, 1 - 10.0**-exponent]
     for by_index, first in (
         (theory.ersd_acceptance_by_index, theory.ersd_acceptance),
         (theory.gsd_acceptance_by_index, theory.gsd_acceptance),
     ):
-        law = by_index(p, q, 2)
-        assert float(law[0]) == pytest.approx(float(first(p, q)), abs=1e-9)
-        assert float(law.sum()) == pytest.approx(1, abs=1e-7)
+        distribution = by_index(p, q, 2)
+        assert float(distribution[0]) == pytest.approx(float(first(p, q)), abs=1e-9)
+        assert float(distribution.sum()) == pytest.approx(1, abs=1e-7)
 
 
 @pytest.mark.parametrize(

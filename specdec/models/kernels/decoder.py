@@ -266,10 +266,10 @@ def _record(dtype: np.dtype, **fields: Any) -> np.ndarray:
 
 
 def _crew() -> Crew:
-    found = crew()
-    if found is None:
+    threads = crew()
+    if threads is None:
         raise ValueError("there is no compiled forward")
-    return found
+    return threads
 
 
 def _in_lines(count: int) -> int:

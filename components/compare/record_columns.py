@@ -1,4 +1,4 @@
-"""Record the comparisons that the tab opens with: `python -m components.compare.record`.
+"""Record the comparisons that the tab opens with: `python -m components.compare.record_columns`.
 
 Prompt and seed decide the texts. The seconds belong to the machine that recorded them.
 """

@@ -48,13 +48,15 @@ def tilted_pair() -> ModelPair:
 Choose = Callable[[int], int]
 
 
-def enumerate_law(run: Callable[[Choose], tuple[tuple[int, ...], float]]) -> dict[tuple[int, ...], float]:
+def enumerate_distribution(
+    run: Callable[[Choose], tuple[tuple[int, ...], float]],
+) -> dict[tuple[int, ...], float]:
     """The distribution of the results of `run`, over every sequence of its choices.
 
     run(choose) calls `choose(n)` wherever chance decides between n outcomes, and returns the result and the
     probability of the choices that it got. All leaves are visited; nothing is sampled.
     """
-    law: dict[tuple[int, ...], float] = defaultdict(int)  # rationals stay rational
+    distribution: dict[tuple[int, ...], float] = defaultdict(int)  # rationals stay rational
     waiting: list[list[int]] = [[]]
     while waiting:
         given = waiting.pop()
@@ -69,20 +71,24 @@ def enumerate_law(run: Callable[[Choose], tuple[tuple[int, ...], float]]) -> dic
             return made[-1]
 
         outcome, probability = run(choose)
-        law[outcome] += probability
-    return law
+        distribution[outcome] += probability
+    return distribution
 
 
-def distance(law: dict, other: dict) -> float:
+def distance(distribution: dict, other: dict) -> float:
     """The largest difference between two distributions."""
-    return max(abs(law.get(key, 0.0) - other.get(key, 0.0)) for key in law.keys() | other.keys())
+    return max(
+        abs(distribution.get(key, 0.0) - other.get(key, 0.0)) for key in distribution.keys() | other.keys()
+    )
 
 
-def chi_square_p_value(samples: Iterable[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
+def chi_square_p_value(
+    samples: Iterable[tuple[int, ...]], distribution: dict[tuple[int, ...], float]
+) -> float:
     """The p-value of samples against a distribution. Bins with fewer than 5 expected counts are merged into
     one."""
     counts = Counter(samples)
-    assert counts.keys() <= {key for key, mass in law.items() if mass > 0}, "an impossible outcome"
-    result = chi_square(counts, law)
+    assert counts.keys() <= {key for key, mass in distribution.items() if mass > 0}, "an impossible outcome"
+    result = chi_square(counts, distribution)
     assert result.degrees_of_freedom > 0, "too few samples for two bins"
     return result.p_value

@@ -8,10 +8,10 @@ from components.classroom import drafting, steps
 from components.classroom.rooms import Room
 from components.guard.bodies import Refused
 
-Seen = dict[str, Any]
+View = dict[str, Any]
 
 
-def seen(room: Room, token: str) -> Seen:
+def view_of(room: Room, token: str) -> View:
     """The view of the person with this token, and its version. `Refused` if the room is closed or does not
     know the token."""
     if room.closed:
@@ -29,11 +29,11 @@ def seen(room: Room, token: str) -> Seen:
     return said | ({"mine": room.drafting.proposed.get(number)} if room.drafting else {})
 
 
-def _shown(room: Room, leads: bool) -> Seen:
+def _shown(room: Room, leads: bool) -> View:
     """The data that everyone sees, and for the lecturer also the number of answers so far."""
     if room.place:
         counts = room.counts(room.place[:2])
-        said = {"place": room.place._asdict()} | steps.told(room.place)
+        said = {"place": room.place._asdict()} | steps.content(room.place)
         if room.place.shown:
             said["counts"] = counts
         return said | ({"answered": sum(count for _, count in counts)} if leads else {})
@@ -42,7 +42,7 @@ def _shown(room: Room, leads: bool) -> Seen:
     return {}
 
 
-def _text(text: drafting.Drafting) -> Seen:
+def _text(text: drafting.Drafting) -> View:
     names = ("prompt", "pieces", "number", "checking", "rounds", "accepted", "by_model", "ended")
     said = {name: getattr(text, name) for name in names}
     if text.result is None:

@@ -1,4 +1,4 @@
-"""Record everything of the page that depends on the models: `python -m components.decode.record --again`.
+"""Record everything on the page that depends on models: `python -m components.decode.record_runs --again`.
 
 That are the recorded runs, Compare's recordings and the screenshots; a few minutes on a quiet CPU. Run it
 after a draft was trained again.
@@ -328,12 +328,12 @@ def again(pair: Any, wanted: Wanted) -> tuple[Moment, list[Generation]] | None:
     if not all(path.exists() for path in paths):
         return None
     old = Generation.from_json(paths[0].read_text())
-    kept = replace(
+    same = replace(
         wanted, prompt=wanted.prompt or old.prompt, seed=old.seed if wanted.seed is None else wanted.seed
     )
     if old.chat != wanted.chat:
         return None
-    (runs,) = candidates(pair, kept, 1)
+    (runs,) = candidates(pair, same, 1)
     moment = wanted.find(*runs)
     return None if moment is None else (moment, runs)
 
@@ -398,10 +398,10 @@ def main(arguments: list[str] | None = None) -> None:
             lazy.use_threads(pair)
             for wanted in WANTED:
                 if wanted.pair == name and (not options.names or wanted.name in options.names):
-                    kept = again(pair, wanted) if options.again else None
-                    _record(pair, wanted, *(kept or best(pair, wanted, options.tries)))
+                    shown = again(pair, wanted) if options.again else None
+                    _record(pair, wanted, *(shown or best(pair, wanted, options.tries)))
         if not options.names:  # Compare's panel imports this folder, so its recording is a command of its own
-            subprocess.run([sys.executable, "-m", "components.compare.record"], check=True)
+            subprocess.run([sys.executable, "-m", "components.compare.record_columns"], check=True)
             screenshots.take()
     except ValueError as error:
         sys.exit(f"error: {error}")

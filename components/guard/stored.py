@@ -54,7 +54,7 @@ class Answer:
         return dict(self.headers).get(name, b"")
 
 
-class Kept:
+class StoredAnswers:
     """The stored answers of an app, for one event loop."""
 
     def __init__(self, app: Any):
@@ -69,7 +69,7 @@ class Kept:
     async def serve(self, scope: Any, send: Any, route: Route) -> None:
         """Answer a GET or HEAD request. `Refused` if no page can be made for the visitor's address of the
         server."""
-        page = route.kept == "page"
+        page = route.stored == "page"
         root = _root(scope) if page else b""
         version = route.changed(scope["path"]), scope["app"].get_blocks().share
         key = (scope["path"].rstrip("/"), version)
@@ -132,10 +132,10 @@ async def _made(app: Any, scope: Any, page: bool) -> Answer:
     plain = {**scope, "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
     plain |= {"headers": headers, "scheme": "http", "state": {}}
     status, sent, body = await collected(app, plain, again(b"", asyncio.Event().wait))
-    kept_headers = [(name, value) for name, value in sent if name.lower() in _HEADERS]
+    headers = [(name, value) for name, value in sent if name.lower() in _HEADERS]
     if path == "/":
         body = routes.with_additions(body)
-    return Answer(status, kept_headers, body, _root(plain) if page else b"")
+    return Answer(status, headers, body, _root(plain) if page else b"")
 
 
 def _root(scope: Any) -> bytes:

@@ -1,7 +1,7 @@
 """Record the check that the tab opens with, and the number of decodes after which each fault shows.
 
-`python -m components.losslessness.record` records the default setup. The same seed gives the same counts
-again.
+`python -m components.losslessness.record_checks` records the default setup. The same seed gives the same
+counts again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record the sentences of the codec laboratory: `python -m components.codecs.record`, half a minute on a CPU.
+"""Record the sentences of the codec tab: `python -m components.codecs.record_sentences`, half a minute.
 
 The embedded pair writes each sentence through a codec. At every position Alice has P, the target's
 distribution of its likeliest tokens (top-k sampling), and Q, the draft's distribution, in which all other
