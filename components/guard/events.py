@@ -91,6 +91,8 @@ class Events:
         body.session_hash = body.session_hash or secrets.token_hex(16)
         if body.session_hash not in self._messages:
             self._messages[body.session_hash] = Messages(sender, request.scope.get("pay", int))
+        if self._messages[body.session_hash].empty():  # it has heard all so far, and will listen again
+            self._messages[body.session_hash].unheard = 0
         pushed = await self._push(body=body, request=request, username=username)
         if pushed[0]:
             self._addresses[pushed[1]] = sender

@@ -206,3 +206,22 @@ def test_looks_are_counted_not_seconds():
     messages = events.Messages()
     assert [messages.look() for _ in range(events.PATIENCE)] == [False] * events.PATIENCE
     assert messages.look()
+
+
+def test_a_session_that_has_heard_all_has_time_to_listen_again():
+    """A visitor presses something after ten quiet seconds, and the next check comes before the tab listens."""
+
+    async def visit(waiting):
+        queue = Queue()
+        bounded = events.Events(queue)
+        await pushed(bounded, "192.0.2.1", "tab")
+        messages = queue.pending_messages_per_session["tab"]
+        if waiting:
+            messages.put_nowait("a message that nobody took")
+        forgotten = [messages.look() for _ in range(events.PATIENCE)]
+        await pushed(bounded, "192.0.2.1", "tab")
+        queue.stopped = True
+        return not any(forgotten) and messages.look()
+
+    assert not asyncio.run(visit(waiting=False))
+    assert asyncio.run(visit(waiting=True))
