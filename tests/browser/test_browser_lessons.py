@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
+from components.lessons.record import PASSES
 from tests.conftest import ready, serious_findings
 
 pytestmark = pytest.mark.browser
@@ -276,7 +277,7 @@ def test_lesson_0_measures_this_machine_by_a_button(visit):
     button = page.get_by_role("button", name="Measure on this machine")
     expect(button).to_be_hidden()  # it would answer the question
     page.keyboard.press("PageDown")
-    expect(page.locator("#lessons .board .note")).to_contain_text("the fastest of 1500 passes")
+    expect(page.locator("#lessons .board .note")).to_contain_text(f"the fastest of {PASSES} passes")
     button.click()
     expect(page.locator("#lessons .board .note")).to_contain_text("Measured just now")
     expect(page.locator("#lessons .board .amount b").nth(3)).to_contain_text("times one row")
@@ -333,6 +334,18 @@ def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(vie
             assert page.evaluate(CUT) == [], place
             page.locator(".lesson .next").click()
     page.wait_for_selector("#lessons .card")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [SMALL, PHONE], ids=["small", "phone"])
+def test_a_question_and_its_answer_can_be_read_in_both_themes(viewport, theme, visit):
+    page = visit(f"?lesson=trees&step=2&__theme={theme}", viewport)
+    assert page.evaluate("document.body.classList.contains('dark')") == (theme == "dark")
+    look(page, LESSONS["trees"]["questions"][0]["before"])
+    assert serious_findings(page) == []
+    page.locator(".lesson .next").click()
+    expect(page.locator(".lesson .verdict")).to_have_count(1)
+    assert serious_findings(page) == []
 
 
 UNDER = """() => {
