@@ -111,12 +111,13 @@ def url():
 
 
 @contextmanager
-def served(*options, app=ROOT / "app.py", pair="stories"):
-    """The address of a new server of this pair with these command line options."""
+def served(*options, app=ROOT / "app.py", pair="stories", python=(sys.executable,)):
+    """The address of a new server of this pair, or of its own choice, with these command line options."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(app), "--port", str(port), "--pair", pair, *options]
+    chosen = ["--pair", pair] if pair else []
+    command = [*python, str(app), "--port", str(port), *chosen, *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     address = f"http://127.0.0.1:{port}"
     try:

@@ -48,6 +48,21 @@ function begin() {
   field().focus();
 }
 
+let asked = null; // the run whose question the field was last drawn for
+
+// The conversation shows the question that was asked. It stays in the field, because Generate asks it again and the
+// address holds it, but the field looks empty: the question is selected, so that typing writes the next one. Whoever
+// moves the cursor sees the question and can change it.
+function drawField(event) {
+  const text = field();
+  const isAsked = Boolean(state.setup?.chat) && state.recorded === null && text?.value === state.setup.prompt;
+  const isFocused = document.activeElement === text;
+  if (isAsked && isFocused && (asked !== state.run || event?.type === "focusin")) text.select();
+  if (isAsked) asked = state.run;
+  const isWhole = () => text.selectionStart === 0 && text.selectionEnd === text.value.length;
+  document.body.toggleAttribute("data-asked", isAsked && (!isFocused || isWhole()));
+}
+
 export function mountPrompts(element, { chats }) {
   document.body.toggleAttribute("data-chats", chats);
   onModels(({ chats, models }) => {
@@ -59,11 +74,17 @@ export function mountPrompts(element, { chats }) {
     if (button?.dataset.prompt) ask(button.dataset.prompt);
     else if (button) begin();
   });
-  // A click into the question that was asked selects it, so that typing writes the next one.
-  document.getElementById("prompt")?.addEventListener("focusin", () => {
-    if (state.setup?.chat && field().value === state.setup.prompt) field().select();
-  });
   const fresh = element.querySelector(".new");
-  const draw = () => (fresh.hidden = !state.setup?.chat || state.recorded !== null || isExpecting());
-  subscribe(onFrame(draw));
+  subscribe(
+    onFrame(() => {
+      fresh.hidden = !state.setup?.chat || state.recorded !== null || isExpecting();
+      drawField();
+    }),
+  );
+  for (const event of ["selectionchange", "focusin", "focusout", "input"]) document.addEventListener(event, drawField);
+  document.addEventListener("mousedown", (event) => {
+    if (event.target !== field() || !document.body.hasAttribute("data-asked")) return;
+    event.preventDefault(); // a first click would place the cursor within the question
+    field().focus();
+  });
 }

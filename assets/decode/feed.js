@@ -16,12 +16,7 @@ const tokens = (rounds) => rounds.reduce((sum, round) => sum + round.tokens.leng
 const FINISH = { length: "length reached", context: "the model's context is full", eos: "end of the text" };
 
 const STATUS = {
-  idle: () =>
-    state.recorded
-      ? `A recorded run of the models is shown. ${isLoading() ? "They are being loaded meanwhile …" : `Your turn: write a prompt and press Generate. ${note}`}`
-      : state.run
-        ? "Your last run, as it was before the page was loaded again."
-        : "Ready.",
+  idle: () => (state.run ? "Your last run, as it was before the page was loaded again." : "Ready."),
   waiting: () =>
     state.place
       ? `Waiting for the model: ${place(state.place)}. Recorded runs and laboratories need no waiting.`
@@ -62,11 +57,9 @@ function playOwn() {
   });
 }
 
-let note = ""; // a sentence for a visitor who has run nothing yet
 const isLoading = () => document.body.hasAttribute("data-loading");
 
-export function mountFeed(element, props) {
-  note = props.note ?? "";
+export function mountFeed(element) {
   const status = element.querySelector(".run-status");
   const error = element.querySelector(".run-error");
   playOwn();

@@ -39,8 +39,9 @@ class Replay {
   link;
   embed;
 
-  constructor(element, { folder, entries, mostBytes, player, settings }) {
+  constructor(element, { folder, entries, mostBytes, player, settings, note }) {
     this.element = element;
+    this.note = note ? `\n${note}` : ""; // how to get the chat model where its weights are missing
     this.player = player; // address of the page that plays a run offline
     this.settings = settings; // names of a run's settings in the address
     this.folder = folder;
@@ -215,7 +216,7 @@ class Replay {
     const { recorded } = state;
     const waits = this.linked && state.run === null && state.phase === "idle";
     document.body.toggleAttribute("data-linked", Boolean(waits));
-    setText(this.look, waits ? LINKED : narration() || changedWords() || (recorded?.look ?? ""));
+    setText(this.look, waits ? LINKED : narration() || changedWords() || (recorded ? recorded.look + this.note : ""));
     this.element.querySelector(".go").hidden = !waits;
   }
 

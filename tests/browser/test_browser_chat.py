@@ -80,6 +80,26 @@ def test_a_conversation_goes_on_is_in_the_address_and_begins_anew(chat):
     assert ask(chat, "Name an animal.")["setup"]["history"] == []
 
 
+def test_a_question_moves_into_the_conversation_and_the_field_takes_the_next(chat):
+    field = chat.locator("#prompt textarea")
+    ask(chat, "Name a colour.")
+    looks_empty = "document.body.hasAttribute('data-asked')"
+    chat.wait_for_function(looks_empty)
+    assert field.evaluate("field => getComputedStyle(field).color") == "rgba(0, 0, 0, 0)"
+    field.click()
+    chat.wait_for_function(looks_empty)
+    chat.keyboard.press("End")  # to change the question
+    chat.wait_for_function(f"!{looks_empty}")
+    chat.keyboard.type(" Quickly!")
+    expect(field).to_have_value("Name a colour. Quickly!")
+    chat.keyboard.press("Enter")
+    chat.wait_for_function(f"{looks_empty} && document.body.dataset.phase === 'done'")
+    assert turns(chat)[-1] == "Name a colour. Quickly!"
+    chat.keyboard.type("Why?")  # the field has kept the focus
+    expect(field).to_have_value("Why?")
+    assert not chat.evaluate(looks_empty)
+
+
 def test_a_link_with_a_conversation_gives_the_same_answer(chat, address):
     first = ask(chat, "Name a colour.")
     second = ask(chat, "Another one?")
@@ -116,6 +136,7 @@ def test_an_empty_question_and_a_full_conversation_are_refused_in_words(chat):
     enter(chat.locator("#prompt textarea"), "word " * 2500)
     generate(chat, until="error")
     expect(chat.locator(".run-error")).to_contain_text("This conversation is full")
+    expect(chat.get_by_role("button", name="New chat")).to_be_visible()
 
 
 def test_a_saved_answer_is_opened_again_with_its_conversation(chat, tmp_path):

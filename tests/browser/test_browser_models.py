@@ -1,9 +1,14 @@
 """Another pair is loaded from the page, as a visitor of a server of one's own does it."""
 
+import sys
+import sysconfig
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import enter, generate, pick, serious_findings, served, shows
+from specdec import smollm2
+from tests.conftest import enter, generate, pick, ready, serious_findings, served, shows
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -52,3 +57,24 @@ def test_a_visitor_loads_a_pair_and_it_answers(page):
     expect(page.locator("#text .prompt")).to_have_text("the cat")
     assert page.evaluate("window.specdec.store.state.setup.models[0].name").endswith("/large")
     assert page.evaluate("window.hacked") is None
+
+
+def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_how_to_get_the_other(
+    blank, tmp_path, monkeypatch
+):
+    packages = tmp_path / "packages"  # all that are installed here but that of the weights
+    packages.mkdir()
+    for part in Path(sysconfig.get_path("purelib")).iterdir():
+        if "smollm2" not in part.name:
+            (packages / part.name).symlink_to(part)
+    for name, value in {"PYTHONPATH": packages, "HF_HOME": tmp_path / "hub", "HF_HUB_OFFLINE": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    with served(pair=None, python=(sys.executable, "-S")) as address:
+        blank.goto(address)
+        ready(blank)
+        assert blank.evaluate("window.specdec.store.state.recorded.name") == "story"
+        expect(blank.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
+        expect(blank.locator("#prompts .stories")).to_be_visible()
+        generate(blank)
+        assert blank.evaluate("window.specdec.store.state.setup.models[0].name") == "tiny/target"
+        blank.goto("about:blank")

@@ -108,7 +108,7 @@ def test_a_recorded_run_plays_by_itself_and_asks_no_model(browser, url):
     assert not any("/queue/join" in address and "fn_index" in address for address in asked)
     assert any(address.endswith("traces/story.json") for address in asked)
     # it plays both lanes and explains a round first
-    expect(page.locator(".run-status")).to_contain_text("Your turn", timeout=6 * SLOW)
+    expect(page.locator("#stepper .play .word")).to_have_text("play", timeout=6 * SLOW)
     context.close()
 
 
