@@ -209,7 +209,7 @@ def test_looks_are_counted_not_seconds():
 
 
 def test_a_session_that_has_heard_all_has_time_to_listen_again():
-    """A visitor presses something after ten quiet seconds, and the next check comes before the tab listens."""
+    """A visitor presses something after ten quiet seconds; the next check comes before the tab listens."""
 
     async def visit(waiting):
         queue = Queue()
