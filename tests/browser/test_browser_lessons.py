@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
-from components.lessons.record import PASSES
+from components.lessons.record_forwards import PASSES
 from tests.conftest import ready, serious_findings
 
 pytestmark = pytest.mark.browser
