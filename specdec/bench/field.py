@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
@@ -55,6 +55,9 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
     others = [(LOOKUP, prompt_lookup, field.lookup_k, {plain.dtype: field.pairs[plain.dtype]})]
     if _has_draft(field):
         others.insert(0, (ASSISTED, assisted, field.assisted_k, field.pairs))
+    if any(getattr(cast(Any, pair.target).module, "_is_stateful", False) for pair in field.pairs.values()):
+        say("transformers verifies no drafts for a model with a recurrent state, so it only decodes plainly")
+        others = []
     for name, make, ks, pairs in others:
         best, tried[name] = _best_k(field, name, make, ks, pairs, plain.threads)
         say(f"{best.name}: best, in {best.dtype}")

@@ -99,6 +99,15 @@ def other(token_id: int) -> int:
     return (token_id + 1) % VOCAB_SIZE
 
 
+@cache
+def plain_text(tokens: int) -> list[int]:
+    return [
+        5,
+        6,
+        *specdec.generate(endless_pair(), [5, 6], method="ar", max_new_tokens=tokens, seed=0).token_ids,
+    ]
+
+
 def rows_of_rounds(monkeypatch, propose, k: int, tokens: int) -> list[int]:
     """The rows of the target's forwards in one run behind a drafter that proposes sequences of k tokens."""
     rows, read = [], StateSession._read
@@ -107,19 +116,13 @@ def rows_of_rounds(monkeypatch, propose, k: int, tokens: int) -> list[int]:
         rows.append(end - self._states[-1].read)
         return read(self, module, end)
 
+    want = plain_text(tokens)
     monkeypatch.setattr(StateSession, "_read", counted)
     settings = {"topology": sequence(k), "max_new_tokens": tokens, "seed": 0, "drafter": propose}
     run = specdec.generate(endless_pair(), [5, 6], method="ersd", **settings)
     assert len(rows) == 1 + run.num_target_calls, "a round is one forward, and so is the prefill"
+    assert run.token_ids == want[2:]
     return rows[1:]
-
-
-def plain_text(tokens: int) -> list[int]:
-    return [
-        5,
-        6,
-        *specdec.generate(endless_pair(), [5, 6], method="ar", max_new_tokens=tokens, seed=0).token_ids,
-    ]
 
 
 def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(monkeypatch):

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+import specdec
 from specdec.bench import bandwidth, overhead, states
 from specdec.bench.command import bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
-from specdec.bench.field import AUTOREGRESSIVE
+from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
 from specdec.bench.measure import fastest, interleaved
 from specdec.bench.profile import Parts, profile, share_of_verification
 from specdec.bench.report import median_rate, paired_ratio, profile_table, rows, table
@@ -212,6 +213,21 @@ def test_the_limit_is_bandwidth_over_the_bytes_of_the_weights_that_a_token_reads
 def test_a_tied_embedding_is_read_as_a_whole():
     model = HFModel(tiny_model("llama", tie_word_embeddings=True))
     assert bandwidth.bytes_per_token(model) == 4 * model.module.num_parameters()
+
+
+@pytest.mark.usefixtures("small_copies")
+def test_beside_a_recurrent_state_transformers_only_decodes_plainly():
+    module = tiny_model("qwen3_next")
+    module.generation_config.eos_token_id = None
+    field = Field(
+        {"float32": specdec.ModelPair(module, tiny_model("lfm2"))}, (1,), Sampling(), [Workload([1], 0, 6)]
+    )
+    said = []
+    contestants, _ = chosen(field, said.append)
+    kinds = [each.kind for each in contestants]
+    assert kinds.count("transformers") == 1
+    assert "specdec ERSD sequence(4)" in [each.name for each in contestants]
+    assert any("verifies no drafts" in line for line in said)
 
 
 @pytest.mark.usefixtures("small_copies")
