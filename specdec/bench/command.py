@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -19,14 +18,12 @@ from specdec.bench import bandwidth
 from specdec.bench.contestants import Workload, without_end
 from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
-from specdec.bench.openvino import folders
 from specdec.bench.profile import profile
 from specdec.bench.report import profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import whole
 from specdec.commands import Parser, to_write, write_json
 from specdec.devices import machine
-from specdec.exactness.audit.engines import versions
 from specdec.loading import load_with_progress
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
@@ -65,8 +62,6 @@ def parser() -> argparse.ArgumentParser:
     add("--temperature", type=float, default=1.0)
     add("--top-k", type=int, default=0)
     add("--top-p", type=float, default=1.0)
-    converted = "folders of the converted target and draft; without, both are converted"
-    add("--openvino", nargs="*", metavar="FOLDER", help=f"openvino-genai too: {converted}")
     add("--json", type=to_write, help="write all figures here")
     add("--smoke", action="store_true", help="everything once, in seconds")
     return result
@@ -86,11 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def bench(options: argparse.Namespace) -> dict[str, Any]:
     """Loads the pair, tries settings and measures. Returns the JSON. ValueError names an invalid option."""
-    with TemporaryDirectory() as place:
-        return _bench(options, Path(place))
-
-
-def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     # transformers says on every call that it takes settings from a model's config
     logging.set_verbosity_error()
     warnings.filterwarnings("ignore", module="transformers")
@@ -110,7 +100,6 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
         trial,
         sequences=settings["sequences"],
         optimal=settings["optimal"],
-        openvino=None if options.openvino is None else folders(options.openvino, pairs, place),
         **few,
     )
     contestants, tried = chosen(field, _say)
@@ -128,9 +117,7 @@ def _bench(options: argparse.Namespace, place: Path) -> dict[str, Any]:
     device = some.target.device
     measured = rows(contestants, samples, peaks(contestants, trial[0], device))
     result = {
-        "machine": machine(device)
-        | ({} if field.openvino is None else versions("openvino"))
-        | {"load": fmean(loads)},
+        "machine": machine(device) | {"load": fmean(loads)},
         "pair": about,
         "settings": settings,
         "tried": tried,

@@ -52,7 +52,7 @@ class Sample(NamedTuple):
 class Contestant(NamedTuple):
     """A way to decode, with its dtype and number of threads.
 
-    kind: "transformers", "openvino" or "specdec".
+    kind: "transformers" or "specdec".
     """
 
     name: str

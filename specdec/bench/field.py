@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
-from specdec.bench.openvino import Folders, chosen_openvino
 from specdec.decoding.run import measure_acceptance
 from specdec.methods import DRAFTING, METHODS
 from specdec.optimal import optimal_topology
@@ -28,10 +27,8 @@ class Field:
     """The settings to choose from.
 
     pairs: the same pair by dtype. threads: numbers of threads to try.
-    assisted_k, lookup_k: numbers of drafted tokens to try for transformers; the first also for
-    openvino-genai.
+    assisted_k, lookup_k: numbers of drafted tokens to try for transformers.
     sequences, optimal: the k of our fixed trees. jobs: the texts of the trials.
-    openvino: converted models, if openvino-genai takes part.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -42,7 +39,6 @@ class Field:
     lookup_k: Sequence[int] = (2, 4, 8)
     sequences: Sequence[int] = (4,)
     optimal: Sequence[int] = (8,)
-    openvino: Folders | None = None
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
@@ -62,13 +58,6 @@ def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], 
         best, tried[name] = _best_k(field, name, make, ks, pairs, plain.threads)
         say(f"{best.name}: best, in {best.dtype}")
         contestants.append(best)
-    if field.openvino:
-        theirs, rates = chosen_openvino(
-            field.openvino, field.threads, field.assisted_k, field.sampling, field.jobs
-        )
-        say(f"openvino-genai: best in {theirs[0].dtype} on {theirs[0].threads} thread(s)")
-        contestants += theirs
-        tried |= rates
     dtype, threads, tried["specdec"] = _best_setting(field)
     say(f"specdec: best in {dtype} on {threads} thread(s)")
     return contestants + _our_field(field, dtype, threads), tried

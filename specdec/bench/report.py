@@ -17,13 +17,11 @@ from specdec.commands import columns
 
 Row = dict[str, Any]
 RESAMPLES = 2000
-OPENVINO = "openvino-genai"
-"""Start of the names of its contestants."""
 
 
 def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[str, int]) -> list[Row]:
     """One row for each contestant, of plain numbers: milliseconds and bytes."""
-    baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED, **_openvino_at_its_best(samples)}
+    baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
     times = {name: [s.seconds for s in runs] for name, runs in samples.items()}
     cpu_times = {name: [s.cpu_seconds for s in runs] for name, runs in samples.items()}
     result = []
@@ -48,15 +46,6 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
             }
         )
     return result
-
-
-def _openvino_at_its_best(samples: Samples) -> dict[str, str]:
-    rates = {
-        name: median_rate([s.tokens for s in runs], [s.seconds for s in runs])
-        for name, runs in samples.items()
-        if name.startswith(OPENVINO)
-    }
-    return {OPENVINO: max(rates, key=rates.__getitem__)} if rates else {}
 
 
 def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> dict[str, float] | None:

@@ -13,33 +13,24 @@ are paired.
 Results are one JSON-lines file, `--results`. A killed experiment goes on where it was when it is started
 again with the same options. `--summary` writes a summary beside the file, also of an unfinished one.
 
-On several processes or GPUs, a model each, prompts are split between them; the totals stay the same:
-
-    accelerate launch --multi_gpu --num_processes 8 -m specdec.experiments --target T --draft D
-
-`--multi_gpu` means several processes: GPUs are dealt out to them in turn, several to each where there are
-fewer, and with `--device cpu` or without a GPU they work on the CPU.
-
 The paper's own pair: Llama 3.2 1B drafting for Llama 3.1 70B Instruct, texts of up to 200 tokens, 100,000
 tokens per strategy, k up to 384; it took 140 hours on eight RTX A6000. Temperature and prompts are not
-stated there; ours is 1. The target is spread over all GPUs, so one process runs it. Positions are left out
-(`--positions 0`): acceptance computed over 128,256 tokens takes about a minute per context:
+stated there; ours is 1. The target is spread over all GPUs. Positions are left out (`--positions 0`):
+acceptance computed over 128,256 tokens takes about a minute per context:
 
     python -m specdec.experiments --target meta-llama/Llama-3.1-70B-Instruct \\
         --draft meta-llama/Llama-3.2-1B --dtype bfloat16 --device auto \\
         --tokens 100000 --max-new-tokens 200 --temperature 1 --positions 0 --results llama.jsonl
 """
 
-from specdec.experiments.run import ALONE, Share, run
+from specdec.experiments.run import run
 from specdec.experiments.settings import Point, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
 
 __all__ = [
-    "ALONE",
     "Point",
     "Settings",
-    "Share",
     "Store",
     "read_prompts",
     "run",

@@ -6,10 +6,8 @@ import argparse
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import torch
 from specdec.checks import whole
 from specdec.commands import Parser, columns, write_json
 from specdec.experiments.findings import VERDICTS
-from specdec.experiments.run import ALONE, Share, header, run
+from specdec.experiments.run import header, run
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
 from specdec.experiments.store import Store
 from specdec.experiments.summary import summarize
@@ -73,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ValueError is a user's mistake; KeyboardInterrupt says how to continue.
     """
     options = parser().parse_args(arguments)
-    # A launcher sends SIGTERM to the other processes when one has died.
+    # A job that a scheduler ends by SIGTERM says how to go on, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.summary and options.results.suffix == ".json":
@@ -115,43 +113,12 @@ def settings_for(results: Path, prompts: Path) -> Settings:
 def experiment(options: argparse.Namespace, settings: Settings) -> None:
     """Loads the pair, does the runs, and reports."""
     at_once = whole("runs-at-once", options.runs_at_once, 1)
-    share, device = _share(options.device)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    pair = load_with_progress(options, "stories", device=device)
+    pair = load_with_progress(options, "stories")
     store = Store(options.results)
-    if share.index == 0:
-        _announce(pair, settings, store)
-    run(pair, settings, store, share, quiet=share.index > 0, at_once=at_once)
-    if share.index == 0:
-        report(options.results, settings)
-
-
-def _share(device: str) -> tuple[Share, str]:
-    """This process's share of the runs, and the device of its models, as accelerate assigned them."""
-    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
-        return ALONE, device
-    from accelerate import PartialState
-
-    # processes only wait for each other, which needs no GPU; the slowest may take hours longer
-    state = PartialState(cpu=True, timeout=timedelta(days=7))
-    gpus = torch.cuda.device_count()
-    own = device_of(device, state.local_process_index, gpus)
-    return Share(state.process_index, state.num_processes, partial(_meet, state.wait_for_everyone)), own
-
-
-def _meet(wait: Callable[[], None]) -> None:
-    """Waits for the other processes. KeyboardInterrupt if one of them has died."""
-    try:
-        wait()
-    except RuntimeError as error:
-        raise KeyboardInterrupt from error
-
-
-def device_of(device: str, index: int, gpus: int) -> str:
-    """The device of one of several processes. GPUs are assigned in turn; several processes may share one."""
-    if device not in ("auto", "cuda"):
-        return device
-    return f"cuda:{index % gpus}" if gpus else "cpu"
+    _announce(pair, settings, store)
+    run(pair, settings, store, at_once=at_once)
+    report(options.results, settings)
 
 
 def _announce(pair: ModelPair, settings: Settings, store: Store) -> None:

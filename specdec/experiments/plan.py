@@ -2,7 +2,7 @@
 
 All points do the same runs (prompt, repeat). There are as many runs as the point with the shortest texts
 needs to reach its tokens. Each decision depends only on the finished runs of earlier stages. An experiment
-that was stopped, or that several processes share, therefore does exactly the same runs as any other.
+that was stopped therefore does exactly the same runs as any other.
 """
 
 from __future__ import annotations

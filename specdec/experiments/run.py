@@ -1,70 +1,35 @@
-"""Does all runs of an experiment, in one process or in several that divide the prompts among them."""
+"""Does all runs of an experiment."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
 from importlib.metadata import version
-from typing import NamedTuple
 
 import torch
 from tqdm import tqdm
 
 from specdec.experiments.measure import measured
-from specdec.experiments.plan import ContextJob, Job, Plan
+from specdec.experiments.plan import Plan
 from specdec.experiments.settings import Settings
 from specdec.experiments.store import Record, Store
 from specdec.pair import ModelPair
 
 
-class Share(NamedTuple):
-    """This process's share of the runs: every `count`-th prompt.
-
-    wait: returns when all processes have called it.
-    """
-
-    index: int = 0  # type: ignore[assignment]  # shadows a method of tuples that nobody needs
-    count: int = 1  # type: ignore[assignment]  # so does this
-    wait: Callable[[], None] = lambda: None
-
-
-ALONE = Share()
-
-
-def run(
-    pair: ModelPair,
-    settings: Settings,
-    store: Store,
-    share: Share = ALONE,
-    quiet: bool = False,
-    at_once: int = 1,
-) -> None:
+def run(pair: ModelPair, settings: Settings, store: Store, quiet: bool = False, at_once: int = 1) -> None:
     """Does the runs that the results file lacks, `at_once` texts together.
 
     ValueError if the file belongs to other settings, or if another experiment writes to it.
     """
-    with store.writing() if share.index == 0 else nullcontext():
-        if share.index == 0:
-            store.begin(header(pair, settings))
-        share.wait()
-        while jobs := _next_jobs(settings, store, share):
-            own = [job for job in jobs if job.prompt % share.count == share.index]
-            records = measured(pair, settings, own, at_once)
-            bar = {"unit": "run", "mininterval": 1, "dynamic_ncols": True, "disable": quiet}
-            for record in tqdm(records, total=len(own), **bar):
+    with store.writing():
+        store.begin(header(pair, settings))
+        while jobs := Plan(settings, store.read()[1]).missing():
+            records = measured(pair, settings, jobs, at_once)
+            for record in tqdm(
+                records, total=len(jobs), unit="run", mininterval=1, dynamic_ncols=True, disable=quiet
+            ):
                 store.append(record)
-            share.wait()
-
-
-def _next_jobs(settings: Settings, store: Store, share: Share) -> list[Job | ContextJob]:
-    """The next runs. All processes get the same ones, because all read the file before any of them writes."""
-    _, runs = store.read()
-    jobs = Plan(settings, runs).missing()
-    share.wait()
-    return jobs
 
 
 def header(pair: ModelPair, settings: Settings) -> Record:
@@ -73,7 +38,7 @@ def header(pair: ModelPair, settings: Settings) -> Record:
     for name in ("target", "draft"):
         model = getattr(pair, name)
         models |= {f"{name}_dtype": _dtype(model), f"{name}_weights": _fingerprint(model)}
-    packages = ("torch", "transformers", "accelerate", "numpy")
+    packages = ("torch", "transformers", "numpy")
     versions = {"python": platform.python_version()} | {name: version(name) for name in packages}
     device = str(pair.target.device)
     if pair.target.device.type == "cuda":

@@ -2,7 +2,7 @@
 
 A line is complete when it ends in a newline. An incomplete last line, which a stopped process left, is
 ignored and removed before the next line is written, so that no run is lost or doubled. Only one experiment
-writes to a file at a time; its processes append in turn.
+writes to a file at a time.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Store:
         """Adds one line, whole or not at all. ValueError if it can't be written, as on a full disk."""
         line = json.dumps(record, separators=(",", ":")) + "\n"
         try:
-            with FileLock(f"{self.path}.append-lock"), self.path.open("a+b") as file:
+            with self.path.open("a+b") as file:
                 _cut_torn_line(file)
                 file.write(line.encode())
         except OSError as error:

@@ -1,27 +1,20 @@
 import json
-import os
-import subprocess
-import sys
-import threading
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
-import psutil
 import pytest
 import torch
 
 from components.experiments import figures as experiment_figures
-from specdec import ModelPair, generate, load_pair, optimal_topology, stats, theory, topology
+from specdec import ModelPair, generate, optimal_topology, stats, theory, topology
 from specdec.bench.synthetic import PRESETS, synthetic_pair
 from specdec.commands import ended
 from specdec.experiments import (
     Point,
     Settings,
-    Share,
     Store,
     command,
     read_prompts,
@@ -29,7 +22,7 @@ from specdec.experiments import (
     smoke_settings,
     summarize,
 )
-from specdec.experiments.command import as_text, device_of, main, parser, settings_for, settings_of
+from specdec.experiments.command import as_text, main, parser, settings_for, settings_of
 from specdec.experiments.measure import contexts, counts
 from specdec.experiments.plan import ContextJob, Plan
 from specdec.experiments.run import header
@@ -126,19 +119,6 @@ def test_a_finished_experiment_does_nothing_more(finished):
     before = finished.path.read_bytes()
     run(PAIR, SMALL, finished, quiet=True)
     assert finished.path.read_bytes() == before
-
-
-def test_processes_that_share_the_prompts_do_the_runs_of_one(finished, tmp_path):
-    store, barrier = Store(tmp_path / "shared.jsonl"), threading.Barrier(3, timeout=60)
-    threads = [
-        threading.Thread(target=run, args=(PAIR, SMALL, store, Share(i, 3, barrier.wait), True))
-        for i in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert done(store) == done(finished)
 
 
 def test_two_experiments_do_not_write_to_one_file(tmp_path):
@@ -411,37 +391,19 @@ def test_a_mistake_is_told_in_one_line(tmp_path):
         main(["--runs-at-once", "0", "--results", str(tmp_path / "none.jsonl")])
 
 
-def test_processes_get_gpus_in_turn():
-    assert [device_of("auto", i, 2) for i in range(4)] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
-    assert device_of("auto", 1, 0) == device_of("cpu", 1, 2) == "cpu"
-    assert device_of("cuda:1", 0, 2) == "cuda:1"
-
-
-SMOKE = ["--smoke", "--tokens=30", "--max-new-tokens=10"]
-SMOKE += ["--batch=1,3", "--sequence=1,3", "--specinfer=4", "--optimal=2,6"]
-
-
-TWO_PROCESSES = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
-TWO_PROCESSES += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
-TWO_PROCESSES += ["--main_process_port", "0", "-m", "specdec.experiments"]
-launched = pytest.mark.skipif(os.name != "posix", reason="accelerate starts processes with torchrun")
-
-
-def on_a_cpu():
-    return os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-
-
-@launched
-def test_two_launched_processes_equal_one(tmp_path):
-    """`accelerate launch` on a CPU, the embedded pair, against the same experiment here."""
-    shared = tmp_path / "shared.jsonl"
-    launch = [*TWO_PROCESSES, *SMOKE, "--results", str(shared)]
-    result = subprocess.run(launch, cwd=ROOT, env=on_a_cpu(), capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr[-3000:]
-    assert "Batch, k = 1" in result.stdout
-
-    settings = settings_for(shared, PROMPTS)
-    assert settings == replace(
+def test_the_command_measures_and_reports(tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    few = [
+        "--tokens=30",
+        "--max-new-tokens=10",
+        "--batch=1,3",
+        "--sequence=1,3",
+        "--specinfer=4",
+        "--optimal=2,6",
+    ]
+    main(["--smoke", *few, "--device=cpu", "--results", str(results)])
+    assert "Batch, k = 1" in capsys.readouterr().out
+    assert settings_for(results, PROMPTS) == replace(
         smoke_settings(read_prompts(PROMPTS)),
         tokens=30,
         max_new_tokens=10,
@@ -450,53 +412,17 @@ def test_two_launched_processes_equal_one(tmp_path):
         specinfer=(4,),
         optimal=(2, 6),
     )
-    alone = Store(tmp_path / "alone.jsonl")
-    with torch.inference_mode():
-        run(load_pair("stories", device="cpu"), settings, alone, quiet=True)
-    assert done(Store(shared)) == done(alone)
-    assert json.loads((tmp_path / "shared.summary.json").read_text())["complete"]
+    assert json.loads(results.with_suffix(".summary.json").read_text())["complete"]
 
 
-def wait_until(condition, process, seconds=240):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, "it has ended"
-        assert time.monotonic() < end, "this takes too long"
-        time.sleep(0.05)
+def test_a_stopped_experiment_says_how_to_go_on(finished, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
 
-
-@launched
-@pytest.mark.parametrize("rank", ["0", "1"])
-def test_a_killed_process_ends_the_other_one_with_words(tmp_path, rank):
-    results = tmp_path / "results.jsonl"
-    launch = [*TWO_PROCESSES, "--smoke", "--tokens=5000", "--results", str(results)]
-    store = Store(results)
-    with (tmp_path / "told").open("w+") as told:
-        process = psutil.Popen(launch, cwd=ROOT, env=on_a_cpu(), stdout=told, stderr=told)
-        begun = [process]
-        try:
-            wait_until(lambda: len(store.read()[1]) >= 2, process)
-            workers = process.children()
-            begun += workers
-            [killed] = [worker for worker in workers if worker.environ().get("RANK") == rank]
-            killed.kill()
-            assert process.wait(120) != 0
-        finally:
-            for each in begun:  # not all children of this process: the page's server is one
-                if each.is_running():
-                    each.kill()
-            process.wait(30)
-        told.seek(0)
-        kept = len(store.read()[1])
-        assert f"stopped: the {kept:,} finished runs in {results} are kept; give the same" in told.read()
-
-
-def test_processes_that_wait_for_one_that_died_end_as_if_stopped():
-    def broken():
-        raise RuntimeError("Connection closed by peer")
-
-    with pytest.raises(KeyboardInterrupt):
-        command._meet(broken)
+    monkeypatch.setattr(command, "experiment", stopped)
+    kept = len(finished.read()[1])
+    with pytest.raises(KeyboardInterrupt, match=f"the {kept:,} finished runs in .* are kept; give the same"):
+        main(["--smoke", "--results", str(finished.path)])
 
 
 def test_simulated_rates_that_sum_to_more_than_one_still_have_an_entropy(monkeypatch):

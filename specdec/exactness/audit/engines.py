@@ -137,7 +137,7 @@ def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) ->
 
     def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         settings = _named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}
-        return pipeline.generate(prompt_ids, k=k, **settings).token_ids
+        return pipeline.generate(prompt_ids, k=k, **settings)
 
     return sample
 

@@ -1,0 +1,94 @@
+"""openvino-genai as the audit calls it: on a stand-in, and, where it is installed, on a converted pair."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from specdec.bench.synthetic import PRESETS, synthetic_pair
+from specdec.decoding.run import generate
+from specdec.exactness.audit import engines
+from specdec.models.openvino import Pipeline, convert_pair
+
+
+class Engine:
+    """Says 0, 1, 2, ..."""
+
+    made: ClassVar[list[tuple[tuple, dict]]] = []
+    asked: ClassVar[list[tuple[list[int], SimpleNamespace]]] = []
+
+    def __init__(self, *place, **properties):
+        self.made.append((place, properties))
+
+    def get_generation_config(self):
+        return SimpleNamespace()
+
+    def generate(self, ids, config):
+        self.asked.append((ids[0].tolist(), config))
+        return SimpleNamespace(tokens=[range(config.max_new_tokens)])
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """openvino-genai that answers at once."""
+    Engine.made, Engine.asked = [], []
+    genai, core = ModuleType("openvino_genai"), ModuleType("openvino")
+    genai.LLMPipeline, genai.SchedulerConfig = Engine, SimpleNamespace
+    genai.draft_model = lambda *place, **properties: (place, properties)
+    core.Tensor = np.asarray
+    monkeypatch.setitem(sys.modules, "openvino_genai", genai)
+    monkeypatch.setitem(sys.modules, "openvino", core)
+    return Engine
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return synthetic_pair(PRESETS["tiny"], torch.float32)[0]
+
+
+def test_what_is_asked_reaches_the_engine(stand_in):
+    text = Pipeline("t", "d").generate(
+        [5, 6], seed=7, max_new_tokens=4, temperature=0.5, top_k=9, top_p=0.8, k=2
+    )
+    assert text == [0, 1, 2, 3]
+    place, properties = stand_in.made[0]
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
+    assert place == ("t", "CPU")
+    assert properties["draft_model"] == (("d", "CPU"), exact)
+    assert properties["scheduler_config"].enable_prefix_caching is False
+    assert exact.items() <= properties.items()
+    ids, config = stand_in.asked[0]
+    assert ids == [5, 6]
+    assert vars(config) == {
+        "do_sample": True,
+        "temperature": 0.5,
+        "top_k": 9,
+        "top_p": 0.8,
+        "max_new_tokens": 4,
+        "rng_seed": 7,
+        "num_assistant_tokens": 2,
+    }
+    assert Pipeline("t").generate([5], seed=0, max_new_tokens=3, temperature=0) == [0, 1, 2]
+    assert stand_in.asked[1][1].do_sample is False
+
+
+def test_a_draft_that_is_missing_is_named(tiny):
+    with pytest.raises(ValueError, match="openvino-draft: there is no draft beside target"):
+        engines.engine("openvino-draft", tiny, folders=["target"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_converted_pair_says_greedily_what_the_pair_says(tiny, tmp_path):
+    for name in ("openvino", "openvino_genai", "openvino_tokenizers"):
+        pytest.importorskip(name)
+    target, draft = convert_pair(tiny, tmp_path)
+    own = generate(tiny, [5, 6, 7], method="ar", max_new_tokens=16, temperature=0).token_ids
+    for pipeline in (Pipeline(target), Pipeline(target, draft)):
+        asked = {"seed": 1, "max_new_tokens": 16}
+        assert pipeline.generate([5, 6, 7], temperature=0, **asked) == own
+        assert pipeline.generate([5, 6, 7], **asked) == pipeline.generate([5, 6, 7], **asked)
