@@ -5,6 +5,7 @@ import { durations } from "../shared/speed.js";
 import { shownRounds, state, subscribe } from "../shared/store.js";
 import { blockEfficiency, STAGES, Totals } from "../shared/totals.js";
 import { fillRows, make, onFrame, setCells, setText } from "../shared/view.js";
+import { drawChoice } from "./choice.js";
 import { mountLight, mountMarks } from "./link.js";
 import { reachedWords } from "./optimum.js";
 
@@ -123,8 +124,7 @@ function described(model) {
 
 function usedTopology(setup) {
   if (setup?.num_draft_tokens === undefined || setup.method === "ar") return [];
-  if (setup.num_draft_tokens === 0)
-    return ["topology: auto found that drafting does not pay here"];
+  if (setup.num_draft_tokens === 0) return ["topology: auto found that drafting does not pay here"];
   const name = setup.topology ? `${setup.topology}, ` : "";
   if (setup.topology === "context")
     return [`topology: context, up to ${setup.num_draft_tokens} drafted tokens, another tree each round`];
@@ -140,7 +140,8 @@ function acceptanceLine(run) {
 }
 
 function drawModels(list, models, run) {
-  const lines = [...acceptanceLine(run), ...models.map(described), ...usedTopology(state.setup)];
+  const topology = state.setup?.choice?.length ? [] : usedTopology(state.setup); // the choice has it as its title
+  const lines = [...acceptanceLine(run), ...models.map(described), ...topology];
   fillRows(
     list,
     lines,
@@ -171,6 +172,7 @@ export function mountStatistics(element, props) {
       drawAcceptance(find(".acceptance tbody"), run);
       drawSources(find(".sources tbody"), run);
       drawSeconds(find(".seconds tbody"), run);
+      drawChoice(find(".choice"), state.setup?.choice, usedTopology(state.setup)[0]);
       drawModels(find(".models"), state.setup?.models ?? props.models ?? [], run);
     }),
   );

@@ -169,5 +169,6 @@ export function fromState({ setup, rounds, prefillSeconds, baseline = [], timing
     timings,
     chat: setup.chat ?? false,
     history: setup.history ?? [],
+    choice: setup.choice ?? null,
   };
 }

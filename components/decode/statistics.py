@@ -24,6 +24,7 @@ def _table(name: str, caption: str, *columns: str) -> str:
 
 _OPTIMUM = f"accepted, of the {frame.term('optimum')}"
 _ACCEPTANCE = f"{frame.term('acceptance', 'Acceptance')} by {frame.term('child index')}"
+_CANDIDATES = "The fastest tree of each k, measured on this machine; ★ has the most tokens per second"
 _EFFICIENCY = frame.term("block efficiency", "tokens per call of the large model")
 _TEMPLATE = f"""
 <section aria-labelledby="statistics-title">
@@ -45,6 +46,10 @@ _TEMPLATE = f"""
       {_table("seconds", "Where the time went", "stage", "per round", "share")}
     </div>
     <ul class="models"></ul>
+    <details class="choice" hidden><summary></summary>
+      <div class="figure" role="img"></div>
+      {_table("candidates", _CANDIDATES, "k", "tokens", "draft ms", "target ms", "rest ms", "tokens/s")}
+    </details>
   </details>
 </section>
 """

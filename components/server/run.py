@@ -59,6 +59,7 @@ def _decoded(log: feed.Log, seat: turns.Seat, pair: Pair, settings: VisitorSetti
         run = job.run
         assert run is not None, "a run that has begun"
         setup |= _tree(run.topology, topologies.has_to_measure(settings)) | {"prompt_ids": run.prompt_ids}
+        setup["choice"] = None if run.choice is None else [asdict(each) for each in run.choice.candidates]
         yield log.flush("running", setup=setup, **note)
         for rounds in job.batches(log.interval):
             yield log.flush("running", rounds)

@@ -26,7 +26,7 @@ from components.guard import limits
 from components.server import known_pairs, topologies
 from components.server.claims import Claim
 from components.server.settings import VisitorSettings
-from specdec.decoding.auto import measured_as
+from specdec.decoding.auto import Choice, measured_as
 from specdec.pair import Pair
 
 DEFAULT = "qwen3-8b"
@@ -45,6 +45,7 @@ class Decoding(Protocol):
     topology: specdec.Topology | specdec.ContextTree
     prompt_ids: tuple[int, ...]
     seed: int
+    choice: Choice | None
     prefill_seconds: float
 
     @property
@@ -107,6 +108,7 @@ class Beginning(NamedTuple):
     topology: Any
     prompt_ids: tuple[int, ...]
     seed: int
+    choice: Any
 
 
 class Refusal(NamedTuple):
@@ -162,7 +164,7 @@ class Lender:
             yield Refusal(str(error))
             return
         with closing(run):
-            yield Beginning(run.topology, run.prompt_ids, run.seed)
+            yield Beginning(run.topology, run.prompt_ids, run.seed, run.choice)
             yield from run
             yield Ending(run.prefill_seconds, self.pair.measurements, self.pair.choices)
 
@@ -177,7 +179,7 @@ class BorrowedRun(Iterator[specdec.Round]):
         first = self._next()
         if isinstance(first, Refusal):
             raise ValueError(first.message)
-        self.topology, self.prompt_ids, self.seed = first
+        self.topology, self.prompt_ids, self.seed, self.choice = first
 
     def __next__(self) -> specdec.Round:
         update = self._next()

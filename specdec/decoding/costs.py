@@ -18,10 +18,10 @@ from specdec.models.requests import Request
 
 _PREFIX = 32
 """Cached tokens while forwards are timed."""
-REPEATS, IN_A_ROW = 4, 12
+REPEATS, IN_A_ROW = 8, 8
 """Repetitions of each timing, half as many for many texts, and forwards of one size in a row. Decoding
 repeats a size too, and a small model then finds its weights in the processor's cache."""
-_ROW_SECONDS = 0.02
+_ROW_SECONDS = 0.01
 """Seconds after which no further forward of a size is timed in a row."""
 
 _T = TypeVar("_T")

@@ -111,10 +111,13 @@ class Serving(Comparison):
                 store.append(run | {"tokens": tokens, "seconds": seconds})
 
     def summarize(self, header: Record, runs: Sequence[Record]) -> Record:
-        """Tokens per second of each point, also relative to k = 0 with the same number of texts."""
+        """Tokens per second of each point, also as a multiple of k = 0 with the same number of texts.
+
+        of_best: those of `auto` as a multiple of the best equal trees, the median over repeats.
+        """
         runs = finished(runs, "repeat")
         rates = {_key(run): run["tokens"] / run["seconds"] for run in runs}
-        rows = []
+        rows: list[Record] = []
         for at_once, tree in dict.fromkeys(key[:2] for key in rates):
             own = {key[2]: rate for key, rate in rates.items() if key[:2] == (at_once, tree)}
             drafted = [run["k"] for run in runs if _key(run)[:2] == (at_once, tree)]
@@ -122,6 +125,14 @@ class Serving(Comparison):
             gain = _median_and_ends(rate / rates[at_once, PLAIN, repeat] for repeat, rate in own.items())
             row = {"at_once": at_once, "tree": tree, "k": k}
             rows.append(row | _median_and_ends(own.values()) | {"gain": gain})
+        for row in (row for row in rows if row["tree"] == AUTO):
+            at_once = row["at_once"]
+            fixed = [other for other in rows if other["at_once"] == at_once and other["tree"] != AUTO]
+            best = max(fixed, key=lambda other: other["gain"]["value"])["tree"]
+            repeats = [key[2] for key in rates if key[:2] == (at_once, AUTO)]
+            row["of_best"] = _median_and_ends(
+                rates[at_once, AUTO, repeat] / rates[at_once, best, repeat] for repeat in repeats
+            )
         about = {name: header[name] for name in ("settings", "pair", "machine")}
         return about | {"repeats": len({run["repeat"] for run in runs}), "points": rows}
 
@@ -132,10 +143,9 @@ class Serving(Comparison):
         rows = [["at once", *names, f"mean k of {AUTO}", f"{AUTO} / best k"]]
         for at_once in dict.fromkeys(at_once for at_once, _ in points):
             chosen = f"{points[at_once, AUTO]['k']:.1f}"
-            values = {name: points[at_once, name]["value"] for name in names}
-            best = max(value for name, value in values.items() if name != AUTO)
-            told = [*(f"{value:.0f}" for value in values.values()), chosen, f"{values[AUTO] / best:.2f}"]
-            rows.append([f"{at_once}", *told])
+            values = [f"{points[at_once, name]['value']:.0f}" for name in names]
+            of_best = points[at_once, AUTO]["of_best"]["value"]
+            rows.append([f"{at_once}", *values, chosen, f"{of_best:.2f}"])
         return columns(rows)
 
 

@@ -1,0 +1,66 @@
+// Why `auto` chose its tree: expected tokens, milliseconds and tokens per second of the candidates, against k.
+
+/** @import { Candidate } from "../record.d.ts" */
+
+import { setAll, svg } from "../shared/drawing.js";
+import { fillTable, setText } from "../shared/view.js";
+
+const [WIDTH, HEIGHT, LEFT, TOP, BOTTOM] = [150, 108, 8, 30, 20];
+
+const total = ({ milliseconds: { draft, target, rest } }) => draft + target + rest;
+
+const CURVES = [
+  ["expected tokens", (each) => each.expected_tokens, (value) => value.toFixed(2)],
+  ["milliseconds", total, (value) => value.toFixed(2)],
+  ["tokens per second", (each) => each.tokens_per_second, (value) => value.toFixed(0)],
+];
+
+const drawn = new WeakMap(); // the candidates that an element shows
+
+// The figure and its table in the element; hidden where no tree was chosen.
+/**
+ * @param {HTMLElement} element
+ * @param {Candidate[]} [candidates]
+ * @param {string} [name]
+ */
+export function drawChoice(element, candidates, name = "") {
+  element.hidden = !candidates?.length;
+  if (element.hidden || drawn.get(element) === candidates) return;
+  drawn.set(element, candidates);
+  const chosen = candidates.findIndex((each) => each.chosen);
+  setText(element.querySelector("summary"), `${name}: why this tree?`);
+  const label = `Of ${candidates.length} trees, ${candidates[chosen].paths.length} drafted tokens give the most tokens per second`;
+  const figure = element.querySelector(".figure");
+  figure.setAttribute("aria-label", label);
+  figure.replaceChildren(...CURVES.map((curve) => drawCurve(candidates, chosen, ...curve)));
+  const rows = candidates.map((each) => [
+    `${each.paths.length}${each.chosen ? " ★" : ""}`,
+    each.expected_tokens.toFixed(2),
+    ...["draft", "target", "rest"].map((stage) => each.milliseconds[stage].toFixed(2)),
+    each.tokens_per_second.toFixed(0),
+  ]);
+  fillTable(element.querySelector("tbody"), rows);
+}
+
+// One curve from 0 to its maximum; the candidates stand side by side in the order of k.
+function drawCurve(candidates, chosen, title, read, told) {
+  const values = candidates.map(read);
+  const most = Math.max(...values);
+  const x = (i) => LEFT + (i * (WIDTH - 2 * LEFT)) / Math.max(1, values.length - 1);
+  const y = (value) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - TOP - BOTTOM);
+  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}` });
+  const words = (text, attributes) => {
+    const element = svg("text", attributes);
+    element.textContent = text;
+    return element;
+  };
+  picture.append(
+    words(title, { x: LEFT, y: 12 }),
+    svg("polyline", { points: values.map((value, i) => `${x(i)},${y(value)}`).join(" ") }),
+    ...values.map((value, i) => svg("circle", { cx: x(i), cy: y(value), r: i === chosen ? 5 : 2 })),
+    words(told(values[chosen]), { x: x(chosen), y: y(values[chosen]) - 8, class: "value" }),
+    ...candidates.map(({ paths }, i) => words(String(paths.length), { x: x(i), y: HEIGHT - 5, class: "tick" })),
+  );
+  setAll(picture.querySelectorAll("circle")[chosen], { class: "chosen" });
+  return picture;
+}
