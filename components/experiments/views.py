@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.experiments import figures, files, same_trees, serving, words
+from components.experiments import beyond, figures, files, same_trees, serving, words
 from components.page.questions import Answer, answers
 from specdec.experiments.findings import VERDICTS
 from specdec.figures.looks import skeleton
@@ -53,7 +53,7 @@ def shipped(_: Any) -> Answer:
     if summary is None:
         raise ValueError(NO_RESULTS)
     shown = view(summary)
-    return shown | {"figures": [*shown["figures"], *same_trees.views(), *serving.views()]}
+    return shown | {"figures": [*shown["figures"], *same_trees.views(), *serving.views(), *beyond.views()]}
 
 
 def view(summary: words.Summary) -> View:

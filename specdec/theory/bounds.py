@@ -109,7 +109,7 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
     An R that is not decreasing is sorted first. Every tree yields at most as much under R as some tree under
     the sorted R, so the bound still holds.
     """
-    rates, residual = _used_rates(acceptance_by_index, k)
+    rates, residual = used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
     if m is not None and whole("m", m, least) > _LARGEST_M:
         raise ValueError(f"m = {m!r:.40}... is more than {_LARGEST_M:g}")
@@ -121,7 +121,7 @@ def lemma_bound(acceptance_by_index: Distribution, k: int, m: int | None = None)
 
 def smallest_lemma_m(acceptance_by_index: Distribution, k: int) -> int:
     """The smallest m of Lemma 4.2 (`lemma_bound`): max(1, p_res / min_{i<d} R(i)), rounded up."""
-    return _smallest_m(*_used_rates(acceptance_by_index, k))
+    return _smallest_m(*used_rates(acceptance_by_index, k))
 
 
 def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -> int:
@@ -133,7 +133,7 @@ def best_lemma_m(acceptance_by_index: Distribution, k: int, most: float = 1e9) -
     largest = real(most)
     if largest is None or not 1 <= largest <= _LARGEST_M:
         raise ValueError(f"most = {most!r} is not a number from 1 to {_LARGEST_M:g}")
-    rates, residual = _used_rates(acceptance_by_index, k)
+    rates, residual = used_rates(acceptance_by_index, k)
     least = _smallest_m(rates, residual)
     return int(_smallest_over_m(rates, residual, k, least, float(max(least, largest)))[0])
 
@@ -164,7 +164,7 @@ def _entropy_bound(kl: Bits, constant: float) -> Bits:
     return bound if isinstance(kl, Tensor) else float(bound)
 
 
-def _used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
+def used_rates(acceptance_by_index: Distribution, k: int) -> tuple[np.ndarray, float]:
     """R of the child indices that the optimal tree of k tokens uses, and p_res."""
     rates = np.sort(checked_acceptance(acceptance_by_index))[::-1]
     rates = rates[: 1 + max(optimal_topology(rates, k).child_indices)]

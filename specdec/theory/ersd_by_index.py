@@ -53,7 +53,7 @@ def integrated_ersd(p: np.ndarray, q: np.ndarray, k: int) -> np.ndarray:
 
     R(0) is accurate to 1e-8 only; `first_acceptance` is exact.
     """
-    times, weights = _nodes(float((p / q).max()))
+    times, weights = times_and_weights(float((p / q).max()))
     distribution = np.zeros(k)
     winners = np.flatnonzero(p)
     if not len(winners):  # disjoint supports: nothing drafted is ever the target's winner
@@ -102,7 +102,7 @@ def rank_distribution(
     return result
 
 
-def _nodes(largest_ratio: float) -> tuple[np.ndarray, np.ndarray]:
+def times_and_weights(largest_ratio: float) -> tuple[np.ndarray, np.ndarray]:
     """Times [m] and weights [m] such that Σ weights f(times) = ∫ e^-t f(t) dt for ranks from 1 up.
 
     A rank above 0 before time t has probability at most t Σ a <= t p/q, which gives the first time.

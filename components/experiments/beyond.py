@@ -1,0 +1,267 @@
+"""Results beyond the paper (`docs/theory.md`): a figure, a sentence and a table each.
+
+Pure functions turn the committed summaries of `specdec.experiments.rounding`, `.limits`, `.lists` and
+`.ahead` into views.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from components.experiments.figures import Look, measured
+from components.experiments.words import table
+from components.page.assets import ASSETS
+from specdec.experiments.phrases import number, with_interval
+from specdec.figures.looks import BOUND, axes, colour, line, skeleton
+
+Summary = Mapping[str, Any]
+Row = Mapping[str, Any]
+_PAIRS = {"stories": ("target", "circle"), "smollm2": ("draft", "square"), "random": ("batch", "diamond")}
+"""Colours and marks of the pairs."""
+
+
+def views() -> list[dict[str, Any]]:
+    """The views of the committed results, if their files are there."""
+    paths = [(ASSETS / "results" / f"{name}.json", view) for name, view in _VIEWS.items()]
+    return [view(json.loads(path.read_text())) for path, view in paths if path.is_file()]
+
+
+def _view(name: str, title: str, sentence: str, key: str, figure: go.Figure, shown: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "method": None,
+        "title": title,
+        "place": f"Beyond the paper: docs/theory.md, python -m specdec.experiments.{name}",
+        "sentence": sentence,
+        "key": key,
+        "figure": skeleton(figure),
+        "table": shown,
+    }
+
+
+def rounding(summary: Summary) -> dict[str, Any]:
+    """How often rounding changes a token: by one race, by greedy decoding, and the race's bound."""
+    rows = [row for row in summary["points"] if row["expected"]["value"] > 0]
+    names = list(dict.fromkeys(row["compared"] for row in rows))
+    figure = axes("", "tokens that differ, percent", 400, yaxis_type="log")
+    for place, (pair, own) in enumerate(_by_pair(rows).items()):
+        x = [names.index(row["compared"]) + 0.2 * (place - 0.5) for row in own]
+        for what, field, hue, mark in (
+            ("one race, exact", "expected", "ersd", _PAIRS[pair][1]),
+            ("greedy", "greedy", "ar", _PAIRS[pair][1] + "-open"),
+        ):
+            percents = [_scaled(row[field], 100) for row in own]
+            figure.add_trace(
+                measured(Look(f"{what}, {pair}", colour(hue), mark, "solid"), x, percents, positive=True)
+            )
+        bounds = [100 * row["bound"]["value"] for row in own]
+        figure.add_trace(
+            go.Scatter(
+                name="bound of the race",
+                legendgroup="bound",
+                x=x,
+                y=bounds,
+                mode="markers",
+                marker={"symbol": "line-ew-open", "size": 14, "color": BOUND},
+                hovertemplate="%{y:.4~g}",
+            )
+        )
+    ticks = [name.replace(", ", "<br>").replace(": ", "<br>") for name in names]
+    figure.update_xaxes(tickvals=list(range(len(names))), ticktext=ticks, tickangle=0, tickfont={"size": 10})
+    figure.update_yaxes(dtick=1, exponentformat="power")
+    row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
+    percent = {
+        field: number(100 * row[field]["value"]) for field in ("expected", "bound", "greedy", "independent")
+    }
+    sentence = (
+        f"Beside float32, bfloat16 changes {percent['expected']}% of the story model's tokens under one "
+        f"shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding and "
+        f"{percent['independent']}% of independent samples."
+    )
+    fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
+    cells = [
+        [row["pair"], row["compared"], *(with_interval(_scaled(row[field], 100)) for field in fields)]
+        for row in summary["points"]
+    ]
+    columns = [
+        "pair",
+        "arithmetic",
+        "total variation",
+        "races counted",
+        "races, exact",
+        "bound",
+        "greedy",
+        "independent",
+    ]
+    return _view(
+        "rounding",
+        "How far rounding parts two texts",
+        sentence,
+        "Each arithmetic scores the same texts as float32. Full marks: the exact probability that the "
+        "winners of one race differ, with 95% intervals over texts. Open marks: greedy decoding. Grey: "
+        "2 D / (1 + D) of the total variation D.",
+        figure,
+        table("Tokens that differ, percent, with 95% intervals", columns, cells),
+    )
+
+
+def limits(summary: Summary) -> dict[str, Any]:
+    """Upper bounds of tokens per target call beside the optimal tree."""
+    figure = axes("drafted tokens k", "tokens per target call", 430, xaxis_type="log", yaxis_type="log")
+    for pair, values in summary["pairs"].items():
+        rows, (hue, mark) = values["points"], _PAIRS[pair]
+        ks = [row["k"] for row in rows]
+        for name, dash in _LIMITS.items():
+            figure.add_trace(
+                line(f"{name}, {pair}", colour(hue), dash, ks, [row[_FIELDS[name]] for row in rows])
+            )
+        figure.add_trace(measured(Look(f"optimal tree, {pair}", colour(hue), mark, "solid"), ks, rows))
+    ticks = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384]
+    figure.update_xaxes(tickvals=ticks, ticktext=[str(tick) for tick in ticks])
+    figure.update_yaxes(
+        tickvals=[1, 2, 5, 10, 20, 50, 100], ticktext=["1", "2", "5", "10", "20", "50", "100"]
+    )
+    parts = []
+    for pair, values in summary["pairs"].items():
+        last = values["points"][-1]
+        parts.append(
+            f"{pair}: measured {number(last['value'])}, Lemma m {number(last['lemma'])}, Theorem 4.1 "
+            f"{number(last['tunstall'])}, drafts without the target's noise {number(last['deterministic'])}"
+        )
+    sentence = f"Tokens per call at k = {last['k']}: {'; '.join(parts)}."
+    rows = [
+        [pair, str(row["k"]), with_interval(row), *(number(row[field]) for field in _FIELDS.values())]
+        for pair, values in summary["pairs"].items()
+        for row in values["points"]
+    ]
+    return _view(
+        "limits",
+        "Two kinds of limits",
+        sentence,
+        "Marks: ERSD on the optimal tree of k tokens, with 95% intervals. Lines: upper bounds. Those of "
+        "drafts without the target's noise do not hold for ERSD and GSD, which couple draft and target.",
+        figure,
+        table("Tokens per target call", ["pair", "k", "optimal tree", *_FIELDS], rows),
+    )
+
+
+_FIELDS = {
+    "Theorem 4.1": "tunstall",
+    "Lemma m": "lemma",
+    "renewal bound": "renewal",
+    "Pankratov and Alistarh": "stated",
+    "without the target's noise": "deterministic",
+}
+_LIMITS = {
+    "Theorem 4.1": "dash",
+    "Lemma m": "solid",
+    "renewal bound": "dot",
+    "Pankratov and Alistarh": "longdash",
+    "without the target's noise": "dashdot",
+}
+"""Line styles."""
+
+
+def lists(summary: Summary) -> dict[str, Any]:
+    """What one race read deep accepts of n drafts, beside n races and the optimum."""
+    figure = axes("drafts of one position", "probability of acceptance", 400)
+    for pair, rows in _by_pair(summary["points"]).items():
+        hue, mark = _PAIRS[pair]
+        n = [row["drafts"] for row in rows]
+        for what, kind, symbol, dash in (
+            ("one race", "arrivals", mark, "solid"),
+            ("n races", "races", f"{mark}-open", "dot"),
+        ):
+            look = Look(f"{what}, {pair}", colour(hue), symbol, dash)
+            figure.add_trace(measured(look, n, [row[kind] for row in rows], lines=True))
+        best = [row["best_of_arrivals"]["value"] for row in rows]
+        figure.add_trace(line("best of any rule", BOUND, "dash", n, best, "best"))
+    parts = []
+    for pair, rows in _by_pair(summary["points"]).items():
+        row = next(row for row in rows if row["drafts"] == 4)
+        parts.append(f"{number(row['arrivals']['value'])} and {number(row['races']['value'])} ({pair})")
+    sentence = (
+        f"Of four drafts, the first arrivals of one race and the winners of four races are accepted with "
+        f"{'; '.join(parts)}; one race is never behind, which is proved."
+    )
+    kinds = ("arrivals", "races", "best_of_arrivals", "best_of_draws")
+    cells = [
+        [row["pair"], str(row["drafts"]), *(with_interval(row[kind]) for kind in kinds)]
+        for row in summary["points"]
+    ]
+    columns = ["pair", "drafts", "one race", "n races", "best for arrivals", "best for draws"]
+    return _view(
+        "lists",
+        "One race read deep, or many races",
+        sentence,
+        "Full marks: ERSD's first n arrivals of one race. Open marks: Gumbel list sampling, n independent "
+        "races. Grey: the most that any lossless rule accepts of n arrivals. 95% intervals over texts.",
+        figure,
+        table("Probability that one of n drafts is accepted", columns, cells),
+    )
+
+
+def ahead(summary: Summary) -> dict[str, Any]:
+    """How often the right continuation was prepared, and the largest gain."""
+    figure = axes("prepared continuations m", "the right one is among them", 400, xaxis_type="log")
+    parts = []
+    for pair, values in summary["pairs"].items():
+        hue, mark = _PAIRS[pair]
+        for tree, dash in (("sequence(4)", "dash"), ("optimal(8)", "solid")):
+            row = next(row for row in values["trees"] if row["tree"] == tree)
+            m = [int(each) for each in row["hits"]]
+            symbol = mark if tree.startswith("optimal") else f"{mark}-open"
+            look = Look(f"{tree}, {pair}", colour(hue), symbol, dash)
+            figure.add_trace(measured(look, m, [*row["hits"].values()], lines=True))
+        row = next(row for row in values["trees"] if row["tree"] == "optimal(8)")
+        parts.append(
+            f"{number(100 * row['hits']['8']['value'])}% of the rounds ({pair}: at most "
+            f"{number(values['gain'])} times as fast)"
+        )
+    m = [int(each) for each in row["hits"]]
+    figure.update_xaxes(tickvals=m, ticktext=[str(each) for each in m])
+    sentence = f"With eight prepared continuations the right one is ready in {' and '.join(parts)}."
+    cells = [
+        [
+            pair,
+            row["tree"],
+            *(with_interval(hit) for hit in row["hits"].values()),
+            number(row["share"]),
+            number(row["gain"]),
+        ]
+        for pair, values in summary["pairs"].items()
+        for row in values["trees"]
+    ]
+    columns = ["pair", "tree", *(f"m = {each}" for each in m), "the draft's share of a round", "gain at most"]
+    return _view(
+        "ahead",
+        "Drafting while the target verifies",
+        sentence,
+        "A round ends at a node with a token of some index; continuations are prepared for the m most "
+        "probable ends. Counted on ERSD's own races, with 95% intervals over texts.",
+        figure,
+        table("Rounds whose continuation was prepared", columns, cells),
+    )
+
+
+_VIEWS: Mapping[str, Callable[[Summary], dict[str, Any]]] = {
+    "rounding": rounding,
+    "limits": limits,
+    "lists": lists,
+    "ahead": ahead,
+}
+
+
+def _by_pair(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    return {
+        pair: [row for row in rows if row["pair"] == pair]
+        for pair in dict.fromkeys(row["pair"] for row in rows)
+    }
+
+
+def _scaled(row: Row, factor: float) -> dict[str, float | None]:
+    return {end: None if row[end] is None else factor * row[end] for end in ("value", "low", "high")}

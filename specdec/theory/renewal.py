@@ -1,0 +1,83 @@
+"""Limits of tokens per target call from renewal theory: by surprises of a text, not by the size of Ω.
+
+Let S_n be the sum of the surprises -log of the first n outcomes of a text, independent with mean μ and
+second moment μ₂. A tree's nodes with S <= t add up to at most the expected number of n >= 1 with S_n <= t. It
+is at most t / μ + μ₂ / μ² - 1 (Wald's identity; Lorden, "On excess over the boundary", 1970). Each other node
+has a probability of at most e^-t. So k nodes yield at most
+
+    1 + t / μ + μ₂ / μ² - 1 + k e^-t   tokens for every t >= 0; t = log(kμ) is best, in nats.
+
+An outcome is a token of the target (drafts chosen without its noise: `deterministic_limit`), or the index of
+the accepted child (GSD and ERSD: `renewal_bound`). Nothing here is in the paper. `docs/theory.md` has proofs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdec.checks import real, whole
+from specdec.theory.bounds import used_rates
+from specdec.theory.divergences import Distribution, checked_distribution
+
+_PARTS = np.concatenate([[1.0], np.round(np.geomspace(2, 1e9, 300))])
+
+
+def second_log_moment(p: Distribution) -> Tensor:
+    """Σ p (log p)² in bits²: the second moment of the surprise, whose mean is `entropy`."""
+    p = checked_distribution("p", p)
+    return torch.where(p > 0, p * p.log2().square(), 0).sum(-1)
+
+
+def deterministic_limit(mean: float, second_moment: float, k: int) -> float:
+    """The most tokens per call with k drafted tokens that were chosen without the noise of the target.
+
+    mean, second_moment: of the surprise of the target's tokens, in bits and bits²: means of `entropy` and
+    `second_log_moment` over independent contexts. ValueError if they are no moments or k < 1.
+    """
+    mu, square = _nats(mean, second_moment)
+    return math.inf if mu == 0 else float(_limit(np.array(mu), np.array(square), whole("k", k, 1)))
+
+
+def stated_limit(mean: float, second_moment: float, k: int) -> float:
+    """1 + (μ + μ₂) log k / μ², in nats, as Pankratov and Alistarh (2025) state it, with their O(1) as 0.
+
+    For k >= 3 it is never below `deterministic_limit`, so 0 is a valid constant. Arguments as there.
+    """
+    mu, square = _nats(mean, second_moment)
+    return math.inf if mu == 0 else 1 + (mu + square) * math.log(whole("k", k, 1)) / mu**2
+
+
+def renewal_bound(acceptance_by_index: Distribution, k: int) -> float:
+    """The most tokens per call of any tree of k drafted tokens under R (`lemma_bound`'s setting).
+
+    What R misses to 1, over the d indices that the optimal tree uses, is split into m equal outcomes. Every m
+    gives a bound, and the result is the smallest, also that of m without end, 1 / p_res. ValueError as
+    `lemma_bound`.
+    """
+    rates, residual = used_rates(acceptance_by_index, k)
+    surprises = -np.log(rates)
+    parts = _PARTS if residual else _PARTS[:1]
+    rest = np.log(parts / residual) if residual else np.zeros(1)
+    mu = rates @ surprises + residual * rest
+    square = rates @ surprises**2 + residual * rest**2
+    ends = [1 / residual] if residual else []
+    known = mu > 0
+    return min([*_limit(mu[known], square[known], k).tolist(), *ends], default=math.inf)
+
+
+def _limit(mu: np.ndarray, square: np.ndarray, k: int) -> np.ndarray:
+    t = np.log(np.maximum(k * mu, 1.0))
+    return t / mu + square / mu**2 + k * np.exp(-t)
+
+
+def _nats(mean: float, second_moment: float) -> tuple[float, float]:
+    mu, square = real(mean), real(second_moment)
+    if mu is None or square is None or mu < 0 or square < mu * mu * (1 - 1e-9):
+        raise ValueError(
+            f"mean = {mean!r} and second_moment = {second_moment!r} are no moments of a surprise"
+        )
+    return mu * math.log(2), square * math.log(2) ** 2
