@@ -90,6 +90,20 @@ def test_a_round_is_one_forward_and_full_acceptance_repeats_nothing(family, monk
     assert session.length == 9 + 14
 
 
+def test_short_chunks_change_nothing_but_time_and_end_with_the_forward():
+    module, seen = tiny_model("mamba2", chunk_size=64), []
+    mixer = next(part for part in module.modules() if hasattr(part, "A_log"))
+    mixer.register_forward_pre_hook(lambda *_: seen.append(mixer.chunk_size))
+    model = HFModel(module)
+    assert model.capability == "sequence"
+    replay = Replay(model, seed=0, prefix=40)
+    seen.clear()
+    assert largest_error(replay, 6, 3) < LIMIT
+    replay.session.forward(torch.arange(3, 23), range(-1, 19))
+    assert {16, 32} <= set(seen), "plain forwards of the comparison have the model's own"
+    assert mixer.chunk_size == 64
+
+
 @cache
 def endless_pair() -> specdec.ModelPair:
     return specdec.ModelPair(tiny_model("mamba2", eos_token_id=None))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MOST_REPEATED = 24
 """Accepted tokens that are read again in front of drafted ones. A round after more of them drafts nothing
 (`must_catch_up`), so that all that it reads is accepted."""
+SHORTEST_CHUNK = 16
+"""Rows of the shortest chunk of a state space layer that is used."""
 REPLACED = ("keys", "values", "indexer_keys", "indexer_position_ids")
 """Tensors of a layer that a forward replaces by longer ones. It may write into all others."""
 
@@ -57,6 +60,8 @@ class StateSession:
         self.model = model
         self._positions = positions
         self._restoring = restoring
+        on_cpu = model.device.type == "cpu"
+        self._scans = [part for part in model.module.modules() if on_cpu and hasattr(part, "A_log")]
         self._states = [State(0, {})]  # of the committed text, then after each forward over pending tokens
         self._tokens = upload([], model.device)  # the tokens that the first state has not read
 
@@ -125,7 +130,8 @@ class StateSession:
         if self._positions:
             arguments["position_ids"] = torch.arange(read, end, device=self.model.device)[None]
         token_ids = self._tokens[read - first : end - first]
-        output = module(input_ids=token_ids[None], use_cache=True, **arguments)
+        with _short_chunks(self._scans, end - read):
+            output = module(input_ids=token_ids[None], use_cache=True, **arguments)
         after = own_cache(output)
         if not cache:
             _use_buffers(after)
@@ -161,6 +167,24 @@ def state_tensors(value: Any) -> Iterator[Tensor]:
         yield from state_tensors([each for name, each in value.items() if name not in REPLACED])
     elif not isinstance(value, BufferLayer) and type(value).__name__.endswith(("Cache", "Layer")):
         yield from state_tensors(vars(value))
+
+
+@contextmanager
+def _short_chunks(scans: Sequence[Any], rows: int) -> Iterator[None]:
+    """Lets state space layers on a CPU compute with chunks that are no longer than necessary.
+
+    transformers pads rows to whole chunks, of 256 rows in most models. The length of a chunk changes nothing
+    but the order of sums.
+    """
+    chunks = {scan: scan.chunk_size for scan in scans if type(getattr(scan, "chunk_size", None)) is int}
+    short = max(SHORTEST_CHUNK, 1 << (rows - 1).bit_length())
+    try:
+        for scan, chunk in chunks.items():
+            scan.chunk_size = min(chunk, short)
+        yield
+    finally:
+        for scan, chunk in chunks.items():
+            scan.chunk_size = chunk
 
 
 def _use_buffers(caches: dict[str, Any]) -> None:
