@@ -21,10 +21,11 @@ from specdec.bench.measure import interleaved, peaks, run
 from specdec.bench.profile import profile
 from specdec.bench.report import profile_table, rows, table
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
-from specdec.checks import whole
+from specdec.checks import among, whole
 from specdec.commands import Parser, to_write, write_json
 from specdec.devices import machine
 from specdec.loading import load_with_progress
+from specdec.methods import DRAFTING
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     add("--repeats", type=int, default=4, help="seeds per prompt")
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
+    add("--methods", default=",".join(DRAFTING), help="of ours that draft")
     add("--temperature", type=float, default=1.0)
     add("--top-k", type=int, default=0)
     add("--top-p", type=float, default=1.0)
@@ -100,6 +102,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         trial,
         sequences=settings["sequences"],
         optimal=settings["optimal"],
+        methods=settings["methods"],
         **few,
     )
     contestants, tried = chosen(field, _say)
@@ -144,6 +147,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "threads": [1] if smoke else _threads(options.threads, _device(options)),
         "sequences": _numbers("sequences", options.sequences),
         "optimal": _numbers("optimal", options.optimal),
+        "methods": [among("methods", name, DRAFTING) for name in options.methods.split(",")],
         "temperature": options.temperature,
         "top_k": options.top_k,
         "top_p": options.top_p,

@@ -103,13 +103,16 @@ def without_end(pair: ModelPair) -> ModelPair:
 
 
 def ours(
-    pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling
+    pair: ModelPair, method: Method, topology: Topology | str | None, sampling: Sampling, **options: Any
 ) -> Callable[[Workload], Sample]:
-    """Our decoder on a topology. "auto" measures on its first use, which is not timed."""
+    """Our decoder on a topology. "auto" measures on its first use, which is not timed.
+
+    options: further arguments of `generate`.
+    """
 
     def run(job: Workload) -> Sample:
         start, cpu_start = time.perf_counter(), time.process_time()
-        settings: dict[str, Any] = {"method": method, "topology": topology}
+        settings: dict[str, Any] = {"method": method, "topology": topology} | options
         settings |= {"max_new_tokens": job.tokens, "seed": job.seed}
         generation = generate(pair, job.prompt_ids, **settings, **asdict(sampling))
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start

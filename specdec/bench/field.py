@@ -9,7 +9,9 @@ from typing import Any, cast
 from specdec.bench.contestants import Contestant, Sample, Workload, assisted, ours, prompt_lookup, theirs
 from specdec.bench.measure import fastest
 from specdec.decoding.run import measure_acceptance
+from specdec.drafters.strings import STRINGS
 from specdec.methods import DRAFTING, METHODS
+from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
@@ -28,7 +30,7 @@ class Field:
 
     pairs: the same pair by dtype. threads: numbers of threads to try.
     assisted_k, lookup_k: numbers of drafted tokens to try for transformers.
-    sequences, optimal: the k of our fixed trees. jobs: the texts of the trials.
+    sequences, optimal: the k of our fixed trees. methods: ours that draft. jobs: the texts of the trials.
     """
 
     pairs: Mapping[str, ModelPair]
@@ -39,6 +41,7 @@ class Field:
     lookup_k: Sequence[int] = (2, 4, 8)
     sequences: Sequence[int] = (4,)
     optimal: Sequence[int] = (8,)
+    methods: Sequence[Method] = DRAFTING
 
 
 def chosen(field: Field, say: Callable[[str], None]) -> tuple[list[Contestant], dict[str, Any]]:
@@ -114,13 +117,17 @@ def _our_field(field: Field, dtype: str, threads: int) -> list[Contestant]:
         pair.measurements.clear()
         pair.choices.clear()
         pair.forward_costs.clear()
-        for method in DRAFTING:
+        for method in field.methods:
             trees |= _trees(field, pair, method)
     plain: dict[tuple[str, Method], Any] = {("specdec autoregressive", "ar"): None}
-    return [
-        Contestant(name, "specdec", dtype, threads, ours(pair, method, tree, field.sampling))
-        for (name, method), tree in (plain | trees).items()
-    ]
+    runs = {
+        name: ours(pair, method, tree, field.sampling) for (name, method), tree in (plain | trees).items()
+    }
+    if isinstance(pair.draft, OtherTokenizerModel) and "ersd" in field.methods:
+        for k in field.sequences:
+            run = ours(pair, "ersd", sequence(k), field.sampling, drafter=STRINGS)
+            runs[f"specdec ERSD strings({k})"] = run
+    return [Contestant(name, "specdec", dtype, threads, run) for name, run in runs.items()]
 
 
 def _trees(field: Field, pair: ModelPair, method: Method) -> dict[tuple[str, Method], Any]:

@@ -89,7 +89,7 @@ def drafting_models(pair: ModelPair, settings: RunSettings) -> list[Model]:
     if pair.draft is None and drafter is None:
         raise ValueError(f"method = {method!r} needs a draft model, and this pair has none; use method 'ar'")
     models = [pair.target]
-    if drafter is None and pair.draft is not None:
+    if (drafter is None or isinstance(drafter, str)) and pair.draft is not None:
         models.append(pair.draft)
     for model in models:
         if model.capability == "ar":

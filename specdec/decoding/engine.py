@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
@@ -23,7 +23,9 @@ from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
 from specdec.drafters.model import ModelDrafter
 from specdec.drafters.proposed import Estimator, Proposer, drafter_of_user
+from specdec.drafters.strings import StringDrafter, Strings
 from specdec.methods import METHODS, Drafted, Verdict, Verifier
+from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.requests import Request, Requesting
 from specdec.probs import LazyLogProbs, Sampling
 from specdec.race import Races
@@ -47,7 +49,7 @@ class RunSettings(NamedTuple):
     seed: int | None
     detail: bool
     draft_temperature: float | None = None
-    drafter: Proposer | Estimator | None = None
+    drafter: Proposer | Estimator | Strings | None = None
 
     @property
     def draft_sampling(self) -> Sampling:
@@ -93,6 +95,8 @@ class Engine:
             return NoDrafter()
         if isinstance(topology, ContextTree):
             return ContextDrafter(self.pair.drafting, size, sampling, topology)
+        if isinstance(self.settings.drafter, str):
+            return StringDrafter(cast(OtherTokenizerModel, self.pair.drafting), sampling, topology)
         if self.settings.drafter is not None:
             return drafter_of_user(self.settings.drafter, size, sampling, topology)
         kind = IndependentDrafter if METHODS[self.settings.method].independent else ModelDrafter

@@ -19,6 +19,7 @@ from specdec.context import ContextTree
 from specdec.decoding.auto import Choice, choosing, drafting_models, finished, measuring
 from specdec.decoding.engine import Engine, RunSettings, verifier_of
 from specdec.drafters.proposed import Estimator, Proposer, checked_drafter, drafter_name
+from specdec.drafters.strings import Strings, check_strings
 from specdec.methods import METHODS
 from specdec.probs import Sampling
 from specdec.race import PositionNoise, checked_seed
@@ -46,7 +47,7 @@ def stream(
     top_p: float = 1.0,
     seed: int | None = None,
     detail: bool = True,
-    drafter: Proposer | Estimator | None = None,
+    drafter: Proposer | Estimator | Strings | None = None,
     draft_temperature: float | None = None,
     at_once: int = 1,
 ) -> Run:
@@ -63,7 +64,8 @@ def stream(
     detail: whether to collect the probabilities of nodes and the races of every verified position too, which
     costs time.
     drafter: replaces the draft model; the pair then needs none. `specdec.drafters.NGram()`, `Suffix()`, a
-    function, or an object as `specdec.drafters.proposed` describes.
+    function, or an object as `specdec.drafters.proposed` describes. "strings" is for ERSD and a draft model
+    with another tokenizer: it writes ahead in its own tokens, as `specdec.drafters.strings` describes.
     draft_temperature: the draft's own temperature; None for the target's. Drafter and draft temperature
     change the speed and never the distribution; under ERSD, not even the text.
     at_once: runs that will be decoded together (`batch`), this one included; only "auto" uses it.
@@ -87,7 +89,7 @@ def generate(
     top_p: float = 1.0,
     seed: int | None = None,
     detail: bool = False,
-    drafter: Proposer | Estimator | None = None,
+    drafter: Proposer | Estimator | Strings | None = None,
     draft_temperature: float | None = None,
 ) -> Generation:
     """Decodes to the end. Arguments and errors are those of `stream`, but detail is off by default."""
@@ -195,7 +197,8 @@ class Run(Iterator[Round]):
             text = prompt_text(self.pair.tokenizer, self.prompt_ids)
         draft = "" if self.pair.draft is None else self.pair.draft.name
         if self.settings.drafter is not None:
-            draft = drafter_name(self.settings.drafter)
+            name = drafter_name(self.settings.drafter)
+            draft = f"{draft}, {name}" if isinstance(self.settings.drafter, str) else name
         return Generation(
             method=method,
             paths=self.topology.paths
@@ -259,7 +262,9 @@ def _chosen_topology(
     if settings.method == "ar":
         return Topology([]), None
     models = drafting_models(pair, settings)
-    if settings.drafter is not None:
+    if isinstance(settings.drafter, str):
+        check_strings(pair.draft, settings.method, topology)
+    elif settings.drafter is not None:
         entry = METHODS[settings.method]
         if entry.independent or entry.noise is not PositionNoise:
             raise ValueError(

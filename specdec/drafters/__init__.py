@@ -7,6 +7,7 @@ context      the draft model, along a tree that grows each round with the draft'
 proposed     users' own drafters: objects with `propose` or `law`, which are described there
 ngram        one of these: repeats what followed the last occurrence of the text's end
 suffix       another: q from the counts of what followed each suffix of the text
+strings      a draft model with another tokenizer, which writes ahead in its own tokens
 automaton    the index of both
 """
 

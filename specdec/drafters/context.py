@@ -14,7 +14,7 @@ from specdec.drafters.base import only_root
 from specdec.drafters.model import DraftSession
 from specdec.methods import Drafted
 from specdec.models import Model
-from specdec.models.requests import Request, Requesting
+from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
 from specdec.race import PositionNoise
 from specdec.topology import Topology
@@ -48,7 +48,7 @@ class ContextDrafter(DraftSession):
             taken, unscored = plan(root, self.k, depth, self.acceptance.average)
             if not unscored:
                 return taken
-            logits = yield self._score(unscored)
+            logits = yield from self._score(unscored)
 
     def _raced_ersd(self, nodes: list[Branch], logits: Tensor, noise: PositionNoise) -> None:
         log_q = self._log_q(nodes, logits)
@@ -78,7 +78,7 @@ class ContextDrafter(DraftSession):
             level = worth_scoring(children, room, depth - above - 1, self.acceptance.average)
             if not level:
                 break
-            logits = yield self._score(level)
+            logits = yield from self._score(level)
         return taken
 
     def _counts(self, level: list[Branch], log_q: Tensor, tests: Tensor, k: int, depth: int) -> list[int]:
@@ -99,7 +99,7 @@ class ContextDrafter(DraftSession):
             node.log_q = row
         return log_q
 
-    def _score(self, nodes: list[Branch]) -> Request:
+    def _score(self, nodes: list[Branch]) -> Requesting[Tensor]:
         return self.score(nodes, [node.token_id for node in nodes], [node.parent for node in nodes])
 
     def _as_drafted(self, root: Branch, taken: list[Branch]) -> Drafted:

@@ -12,6 +12,7 @@ from specdec.devices import upload
 from specdec.drafters.base import only_root
 from specdec.methods import Drafted
 from specdec.models import Model
+from specdec.models.other_tokenizer import OtherTokenizerSession
 from specdec.models.requests import Request, Requesting
 from specdec.probs import LazyLogProbs, Sampling, log_probs, log_weights
 from specdec.race import FEW, PositionNoise
@@ -48,17 +49,17 @@ class DraftSession:
             lag = lag[-1:]
         self._lag = self._scored = len(lag)
         self._numbers = {root: len(lag) - 1}
-        logits = yield self._forward(lag, range(-1, len(lag) - 1))
+        logits = yield from self._forward(lag, range(-1, len(lag) - 1))
         return logits[-1:]
 
     def score(
         self, nodes: Sequence[Hashable], token_ids: Sequence[int], parents: Sequence[Hashable]
-    ) -> Request:
-        """The request for the logits [n, vocabulary or more] after these nodes, whose parents are scored."""
+    ) -> Requesting[Tensor]:
+        """Logits [n, vocabulary or more] after these nodes, whose parents are scored."""
         above = [self._numbers[parent] for parent in parents]
         self._numbers.update(zip(nodes, range(self._scored, self._scored + len(nodes)), strict=True))
         self._scored += len(nodes)
-        return self._forward(token_ids, above)
+        return (yield from self._forward(token_ids, above))
 
     def rename(self, rows: Mapping[Any, int]) -> None:
         """Names the scored nodes by these rows from now on, and forgets nodes without a row."""
@@ -73,8 +74,11 @@ class DraftSession:
         self.session.commit([*range(self._lag), *scored])
         self._numbers, self._lag = {}, 0
 
-    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Request:
-        return Request(self.session, upload(token_ids, self.model.device), parents)
+    def _forward(self, token_ids: Sequence[int], parents: Sequence[int]) -> Requesting[Tensor]:
+        uploaded = upload(token_ids, self.model.device)
+        if isinstance(self.session, OtherTokenizerSession):
+            return (yield from self.session.scoring(uploaded, parents))
+        return (yield Request(self.session, uploaded, parents))
 
 
 class ModelDrafter(DraftSession):
@@ -111,7 +115,7 @@ class ModelDrafter(DraftSession):
                 break
             parents = [topology.parents[row] for row in inner]
             # [inner rows of this depth, vocabulary or more]
-            level = yield self.score(inner, [tokens[row] for row in inner], parents)
+            level = yield from self.score(inner, [tokens[row] for row in inner], parents)
         return self._drafted(topology, tokens, logits, known)
 
     def _children(

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from specdec.checks import integer, integers, real
 from specdec.drafters.base import UNLIMITED, Drafter
+from specdec.drafters.strings import STRINGS, Strings
 from specdec.methods import Drafted
 from specdec.models.requests import Requesting
 from specdec.probs import Sampling, log_probs
@@ -49,8 +50,10 @@ class Estimator(Protocol):
         ...
 
 
-def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
+def checked_drafter(drafter: Any) -> Proposer | Estimator | Strings | None:
     """The drafter; a function becomes an object with `propose`. ValueError if both methods are missing."""
+    if isinstance(drafter, str) and drafter == STRINGS:
+        return drafter
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
     if drafter is None or any(callable(getattr(drafter, name, None)) for name in ("propose", "law")):
@@ -65,9 +68,9 @@ def checked_drafter(drafter: Any) -> Proposer | Estimator | None:
     )
 
 
-def drafter_name(drafter: Proposer | Estimator) -> str:
+def drafter_name(drafter: Proposer | Estimator | Strings) -> str:
     """The drafter's name in records."""
-    return str(getattr(drafter, "name", type(drafter).__name__))
+    return drafter if isinstance(drafter, str) else str(getattr(drafter, "name", type(drafter).__name__))
 
 
 def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology: Topology) -> Drafter:

@@ -38,3 +38,13 @@ class Request(NamedTuple):
 _T = TypeVar("_T")
 Requesting = Generator[Request, Any, _T]
 """Work that yields requests, is sent their answers, and returns its result."""
+
+
+def answered(work: Requesting[_T]) -> _T:
+    """The result of this work, whose requests are run alone."""
+    answer = None
+    while True:
+        try:
+            answer = work.send(answer).answer()
+        except StopIteration as end:
+            return end.value

@@ -5,6 +5,6 @@ contexts    a text of target tokens in the draft's own tokenization, which grows
 model       `OtherTokenizerModel`: a `Model` over the target's ids, on a draft model
 """
 
-from specdec.models.other_tokenizer.model import OtherTokenizerModel
+from specdec.models.other_tokenizer.model import OtherTokenizerModel, OtherTokenizerSession
 
-__all__ = ["OtherTokenizerModel"]
+__all__ = ["OtherTokenizerModel", "OtherTokenizerSession"]

@@ -80,9 +80,11 @@ class Retokenizer:
 
     def ids(self, context: Context) -> tuple[int, ...]:
         """The draft ids of a context, at least one; those of its last word and of its rest may change."""
+        return self._ids(context) or self._without_text
+
+    def _ids(self, context: Context) -> tuple[int, ...]:
         rest = (self._byte_ids[byte] for byte in context.rest if byte in self._byte_ids)
-        ids = (*context.closed, *self._encode(context.word, context.at_start), *rest)
-        return ids or self._without_text
+        return (*context.closed, *self._encode(context.word, context.at_start), *rest)
 
     def _string(self, token_id: int) -> bytes | None:
         return self._strings[token_id] if token_id < len(self._strings) else None
@@ -100,7 +102,7 @@ class Retokenizer:
     def _with_special(self, context: Context, token_id: int) -> Context:
         """The context after a token without a string, which ends the word. The draft may lack this token."""
         special = self._special.get(token_id)
-        closed = self.ids(context)
+        closed = self._ids(context)
         if context == self.start and special in (None, *closed[-1:]):
             return context
         return Context(closed if special is None else (*closed, special))

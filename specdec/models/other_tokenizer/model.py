@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from specdec.devices import upload
-from specdec.models.base import Capability, Model, Session
+from specdec.models.base import Capability, Model
 from specdec.models.other_tokenizer.contexts import Context, Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
+from specdec.models.requests import Request, Requesting, answered
 
 WORTHWHILE = 0.2
 """A draft that reaches less of the target's probability does not pay."""
@@ -46,6 +48,7 @@ class OtherTokenizerModel:
             raise ValueError(f"{draft.name} can't draft for this target: their tokenizers share no token")
         self.shared_ids, self._draft_ids = torch.tensor(ours), torch.tensor(theirs)
         self.retokenizer = Retokenizer(target_strings, draft_strings, target_tokenizer, draft_tokenizer)
+        self._backwards = Retokenizer(draft_strings, target_strings, draft_tokenizer, target_tokenizer)
 
     def __getattr__(self, name: str) -> Any:
         if name == "draft" or name.startswith("__"):  # of an object that is being copied or pickled
@@ -68,9 +71,15 @@ class OtherTokenizerModel:
         self.device = draft.to(device).device
         return self
 
-    def session(self) -> Session:
+    def session(self) -> OtherTokenizerSession:
         """A new empty cache."""
         return OtherTokenizerSession(self)
+
+    def target_ids(self, draft_ids: Sequence[int]) -> list[int]:
+        """The target's tokenization of the text of these draft tokens, as a part of a longer text."""
+        context = self._backwards.after(Context(()), draft_ids)
+        ids = self._backwards.ids(context) if any(context) else ()
+        return [*takewhile(lambda token_id: token_id < self.vocab_size, ids)]
 
     def spread(self, logits: Tensor) -> Tensor:
         """Logits over the target's ids [n, vocab_size], from logits over the draft's ids."""
@@ -98,29 +107,32 @@ class OtherTokenizerSession:
         self._forget_scored()
 
     def prefill(self, token_ids: Sequence[int]) -> None:
-        """Append tokens to the committed text."""
-        assert not self._contexts, "prefill while nodes are pending"
+        """Append tokens to the committed text, and score those of the words that have ended."""
+        self.append(token_ids)
+        self._settle(unscored_too=True)
+
+    def append(self, token_ids: Sequence[int]) -> None:
+        """Append tokens to the committed text. The next forward scores those that are not scored yet."""
+        assert not self._contexts, "tokens are appended while nodes are pending"
         self.length += len(token_ids)
         self._context = self.model.retokenizer.after(self._context, token_ids)
         self._settle()
 
     def forward(self, token_ids: Tensor, parents: Sequence[int]) -> Tensor:
         """Add n pending nodes; logits [n, vocab_size] of what follows each."""
+        return answered(self.scoring(token_ids, parents))
+
+    def scoring(self, token_ids: Tensor, parents: Sequence[int]) -> Requesting[Tensor]:
+        """`forward` as requests of the draft's own session, so that several texts share its forwards."""
         first = len(self._contexts)
         for token_id, parent in zip(token_ids.tolist(), parents, strict=True):
             above = self._context if parent < 0 else self._contexts[parent]
             self._contexts.append(self.model.retokenizer.after(above, [token_id]))
         paths = [self._path(context) for context in self._contexts[first:]]
-        if self.model.draft.capability == "tree":
-            ends = self._score(paths)
-            return self.model.spread(torch.stack([self._logits[end] for end in ends]))
-        rows = []
-        for path in paths:  # a tokenization that changes its last tokens would be a branch
-            if not self._goes_on(path):
-                self._session.commit(())
-                self._forget_scored()
-            (end,) = self._score([path])
-            rows.append(self._logits[end])
+        together = len(paths) if self.model.draft.capability == "tree" else 1
+        rows: list[Tensor] = []
+        for start in range(0, len(paths), together):
+            rows += yield from self._score(paths[start : start + together])
         return self.model.spread(torch.stack(rows))
 
     def commit(self, nodes: Sequence[int]) -> None:
@@ -131,13 +143,21 @@ class OtherTokenizerSession:
         self._contexts = []
         self._settle()
 
-    def _path(self, context: Context) -> tuple[int, ...]:
+    def following(self, draft_ids: Sequence[int]) -> Requesting[Tensor]:
+        """Logits over the draft's ids [draft vocabulary] after the committed text and these draft tokens."""
+        (logits,) = yield from self._score([self._path(self._context, draft_ids)])
+        return logits
+
+    def _path(self, context: Context, draft_ids: Sequence[int] = ()) -> tuple[int, ...]:
         """The draft ids after those of the draft's cache, at most as many as its context has room for."""
         room = self.model.draft.context_length - self._session.length
-        return self.model.retokenizer.ids(context)[-room:]
+        return (*self.model.retokenizer.ids(context), *draft_ids)[-room:]
 
-    def _score(self, paths: Sequence[tuple[int, ...]]) -> list[int]:
-        """The draft session's node at the end of each path; what was not scored yet is scored now."""
+    def _score(self, paths: Sequence[tuple[int, ...]]) -> Requesting[list[Tensor]]:
+        """Logits [draft vocabulary] at the end of each path; new nodes are scored now."""
+        if self.model.draft.capability != "tree" and not self._goes_on(paths[0]):
+            self._session.commit(())  # a tokenization that changes its last tokens would be a branch
+            self._forget_scored()
         tokens: list[int] = []
         parents: list[int] = []
         ends = []
@@ -152,9 +172,9 @@ class OtherTokenizerSession:
                 node = self._nodes[key]
             ends.append(node)
         if tokens:
-            logits = self._session.forward(upload(tokens, self.model.device), parents)
+            logits = yield Request(self._session, upload(tokens, self.model.device), parents)
             self._logits += logits.unbind()
-        return ends
+        return [self._logits[end] for end in ends]
 
     def _goes_on(self, path: Sequence[int]) -> bool:
         """Whether all scored nodes are one line of descent, with which this path begins."""
@@ -162,16 +182,13 @@ class OtherTokenizerSession:
             (number - 1, path[number]) for number in range(min(len(self._nodes), len(path)))
         ]
 
-    def _settle(self) -> None:
-        """Commits the ended words' tokens to the draft's cache, except for the last token before a new word.
+    def _settle(self, unscored_too: bool = False) -> None:
+        """Commits the tokens of ended words that were scored, or all of them, to the draft's cache.
 
         The last token of the whole context stays pending, since its logits are needed.
         """
         closed = self._context.closed
-        count = min(len(closed), len(self.model.retokenizer.ids(self._context)) - 1)
-        settled = closed[:count]
-        self._context = self._context._replace(closed=closed[count:])
-        self._settled += settled
+        settled = closed[: len(self.model.retokenizer.ids(self._context)) - 1]
         scored, node = [], -1
         for token_id in settled:
             if (node, token_id) not in self._nodes:
@@ -179,6 +196,10 @@ class OtherTokenizerSession:
             node = self._nodes[node, token_id]
             scored.append(node)
         self._forget_scored()
+        if not unscored_too:
+            settled = settled[: len(scored)]
+        self._context = self._context._replace(closed=closed[len(settled) :])
+        self._settled += settled
         half = max(1, self.model.draft.context_length // 3)
         if len(self._settled) - self._first >= 2 * half:
             self._first = (len(self._settled) // half - 1) * half
@@ -186,7 +207,7 @@ class OtherTokenizerSession:
             self._session.prefill(self._settled[self._first :])
             return
         self._session.commit(scored)
-        if len(scored) < count:
+        if len(scored) < len(settled):
             self._session.prefill(settled[len(scored) :])
 
     def _forget_scored(self) -> None:

@@ -1,0 +1,76 @@
+"""A draft with another tokenizer writes ahead; its text in the target's tokens is the drafted path.
+
+The draft writes any of its tokens, also those whose strings are no tokens of the target. The tokens of such a
+path have no q, so only ERSD takes it: ERSD allows any proposal. The draft's tokens race on the noise of the
+target's tokens with which their strings begin, because ERSD accepts what wins both races.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from specdec.drafters.base import UNLIMITED
+from specdec.methods import Drafted
+from specdec.models import Model
+from specdec.models.other_tokenizer import OtherTokenizerModel
+from specdec.models.requests import Requesting
+from specdec.probs import Sampling, log_probs
+from specdec.race import PositionNoise, Race
+from specdec.topology import Topology
+
+Strings = Literal["strings"]
+STRINGS: Strings = "strings"
+"""The name of this drafter in settings."""
+_MOST = 4
+"""Most tokens that the draft writes for each token of the path; a target's token may be several of them."""
+_CANDIDATES = 64
+"""Draft tokens that race for a place."""
+
+
+def check_strings(draft: Model | None, method: str, topology: Any) -> None:
+    """ValueError if strings can't be drafted by this draft, for this method or along this topology."""
+    if method != "ersd":
+        raise ValueError(f"method = {method!r} needs a q, which strings do not have: use method 'ersd'")
+    if not isinstance(draft, OtherTokenizerModel):
+        name = "this pair has no draft" if draft is None else f"{draft.name} has the target's"
+        raise ValueError(f"drafter = 'strings' is for a draft model with another tokenizer; {name}")
+    if topology is not None and not (isinstance(topology, Topology) and topology.is_sequence):
+        raise ValueError(f"topology = {topology!r:.60}: strings are one sequence; use sequence(k)")
+
+
+class StringDrafter:
+    """One run's drafter of strings, along a sequence: a `Drafter`."""
+
+    context_length = UNLIMITED
+
+    def __init__(self, model: OtherTokenizerModel, sampling: Sampling, topology: Topology):
+        self.model, self.sampling, self.topology = model, sampling, topology
+        self.session = model.session()
+        self._first = cache(lambda token_id: next(iter(model.target_ids([token_id])), 0))
+
+    def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
+        """Drafts a path; see `Drafter.draft`."""
+        self.session.append(text_ids[self.session.length :])
+        depth = min(depth, self.topology.depth)
+        written: list[int] = []
+        token_ids: list[int] = []
+        while len(token_ids) < depth and len(written) < _MOST * depth:
+            logits = yield from self.session.following(written)  # [draft vocabulary]
+            written.append(self._winner(logits, noise.race((0,) * len(token_ids))))
+            token_ids = self.model.target_ids(written)
+        token_ids = [text_ids[-1], *token_ids[:depth]]
+        return Drafted(self.topology.limited(len(token_ids) - 1), token_ids, [None] * len(token_ids))
+
+    def commit(self, rows: Sequence[int]) -> None:
+        """Does nothing: the next round appends the text."""
+
+    def _winner(self, logits: Tensor, race: Race) -> int:
+        """The draft token that arrives first, among those with the largest q."""
+        log_q, candidates = log_probs(logits, self.sampling).topk(min(_CANDIDATES, len(logits)))
+        log_e = race.log_e([self._first(token_id) for token_id in candidates.tolist()])
+        return int(candidates[(torch.tensor(log_e) - log_q.cpu()).argmin()])
