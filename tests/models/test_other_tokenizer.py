@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import pickle
 import random
 
@@ -20,14 +21,14 @@ from specdec.decoding.engine import Engine
 from specdec.exactness.audit import engines
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
-from specdec.models import HFModel, MarkovModel
+from specdec.models import HFModel, MarkovModel, batching
 from specdec.models.openvino.conversion import convert_pair
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
 from specdec.topology import Topology, batch, sequence, specinfer
 from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
-from tests.helpers.tokenizers import TRAINED, bytes_in_python, trained_tokenizer
+from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
 
 PYTHON = "bytes, in Python"
 PAIRS = [
@@ -45,6 +46,8 @@ PAIRS = [
     ("byte-level", PYTHON),
 ]
 """Kinds of the target's and of the draft's tokenizer."""
+PLANES = [0, 0x300, 0x600, 0x2000, 0xA000, 0xFE00, 0x1F300, 0xE0000]
+"""Where the characters of random prompts begin."""
 PROMPTS = ["Once upon a time", "", "The caf", "\n\n\t  日本", "<|endoftext|>One day,  "]
 
 
@@ -89,23 +92,43 @@ def without_end(pair):
     return pair
 
 
+DIFFICULT = [
+    *("e\u0301\u0323", "\u0301", "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "ﬁÅÅ", "\ufeff", "\ufffd"),
+    *("العربية", "עברית\u200f", "\u202eabc\u202c", "日本語", "   ", "\n\n\n", "\t \r\n", " \u00a0\u3000"),
+    *("<|endoftext|>", "<unk>", "<s>", "<pad>", "<0xE2>", "[UNK]", SPACE, "##ing", "Ġthe", "a</w>", "\0"),
+    *(" the", "'s", "x" * 90),
+]
+
+
+def difficult_prompt(pair, chance):
+    """Tokens of difficult and random pieces of text. The last piece may be cut within a character."""
+    characters = (chr(chance.choice(PLANES) + chance.randrange(256)) for _ in range(20))
+    ids = pair.encode("".join(chance.choices([*DIFFICULT, *characters], k=20)))
+    return ids[: len(ids) - chance.randrange(4)] or ids
+
+
 @pytest.mark.parametrize("kind", PAIRS, ids=" <- ".join)
 def test_ersd_writes_the_text_of_plain_decoding(pairs, kind):
-    """600 tokens of each of twelve pairs in float32, after texts, and after random and broken tokens."""
+    """700 tokens of each of twelve pairs in float32, by both ways to draft, after difficult prompts.
+
+    SPECDEC_TEXTS=50 adds as many random prompts.
+    """
     pair, chance = without_end(pairs[kind]), random.Random(1)
     prompts = [pair.encode(prompt) for prompt in PROMPTS]
     prompts.append([chance.randrange(pair.vocab_size) for _ in range(40)])
+    prompts += [difficult_prompt(pair, chance) for _ in range(int(os.environ.get("SPECDEC_TEXTS", "1")))]
     trees = [sequence(4), specinfer(8), Topology([(0,), (1,), (0, 0), (1, 0), (0, 0, 0)])]
+    shared = set(pair.draft.shared_ids.tolist())
     for seed, prompt in enumerate(prompts):
         settings = {"max_new_tokens": 100, "seed": seed}
         plain = specdec.generate(pair, prompt, method="ar", **settings)
-        drafted = specdec.generate(pair, prompt, method="ersd", topology=trees[seed % 3], **settings)
-        assert drafted.token_ids == plain.token_ids
-        assert drafted.text == plain.text
-        shared = set(pair.draft.shared_ids.tolist())
-        nodes = [node for round in drafted.rounds for node in round.nodes]
-        assert nodes
-        assert {node.token_id for node in nodes} <= shared
+        for drafter, tree in ((None, trees[seed % 3]), ("strings", sequence(1 + seed % 4))):
+            drafted = specdec.generate(pair, prompt, drafter=drafter, topology=tree, **settings)
+            assert drafted.token_ids == plain.token_ids
+            assert drafted.text == plain.text
+            drafted_ids = {node.token_id for round in drafted.rounds for node in round.nodes}
+            assert drafted_ids
+            assert drafter or drafted_ids <= shared
 
 
 OURS = [*"abcde", "ab", "ba", "cd", "de", "ea"]
@@ -187,9 +210,9 @@ def bytes_tokenizer(order, seed):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-@pytest.mark.parametrize("method", ["ersd", "gsd"])
+@pytest.mark.parametrize(("method", "drafter"), [("ersd", None), ("gsd", None), ("ersd", "strings")])
 @pytest.mark.parametrize("capability", ["tree", "sequence"])
-def test_the_target_under_other_ids_is_always_accepted(method, capability):
+def test_the_target_under_other_ids_is_always_accepted(method, drafter, capability):
     """Its q is p at every node, so contexts, caches and matched ids are right in every round."""
     ours, theirs = bytes_tokenizer(False, 0), bytes_tokenizer(True, 1)
     letters = [ours.get_vocab()[each] for each in "abcdefghij.,ĠĊ"]
@@ -200,8 +223,9 @@ def test_the_target_under_other_ids_is_always_accepted(method, capability):
     draft = MarkovModel(table[to_ours][:, to_ours], "same")
     draft.capability = capability
     pair = specdec.ModelPair(MarkovModel(table, "target"), draft, ours, theirs)
-    topology = sequence(4) if capability == "sequence" else specinfer(8)
-    g = specdec.generate(pair, "ab c", method=method, topology=topology, max_new_tokens=300, seed=4)
+    topology = sequence(4) if capability == "sequence" or drafter else specinfer(8)
+    settings = {"method": method, "drafter": drafter, "topology": topology, "max_new_tokens": 300, "seed": 4}
+    g = specdec.generate(pair, "ab c", **settings)
     assert all(round.tokens[-1].kind == "bonus" for round in g.rounds[:-1])
 
 
@@ -211,14 +235,80 @@ def test_a_long_text_is_remembered_as_far_as_the_drafts_context_reaches(kinds):
     target = MarkovModel(random_table(len(kinds["metaspace"]), 1, seed=2))
     pair = without_end(specdec.ModelPair(target, draft, kinds["metaspace"], kinds["byte-level"]))
     prompts = ["the cat and the dog sat on the mat " * n for n in (1, 9, 30)]
-    settings = {"method": "gsd", "topology": TREE, "max_new_tokens": 90}
-    alone = [specdec.generate(pair, prompt, seed=n, **settings) for n, prompt in enumerate(prompts)]
-    together = generate_many(pair, prompts, seeds=[0, 1, 2], **settings)
-    assert [g.token_ids for g in alone] == [g.token_ids for g in together]
+    for settings in ({"method": "gsd", "topology": TREE}, {"drafter": "strings"}):
+        settings |= {"max_new_tokens": 90}
+        alone = [specdec.generate(pair, prompt, seed=n, **settings) for n, prompt in enumerate(prompts)]
+        together = generate_many(pair, prompts, seeds=[0, 1, 2], **settings)
+        assert [g.token_ids for g in alone] == [g.token_ids for g in together]
     session = pair.draft.session()
     session.prefill(pair.encode(prompts[2]))
     assert session.length == len(pair.encode(prompts[2]))
     assert session._session.length <= 20
+
+
+@pytest.mark.parametrize("drafter", [None, "strings"])
+def test_several_texts_share_the_drafts_forwards(pairs, drafter, monkeypatch):
+    pair, shared = without_end(pairs["byte-level", "byte fallback"]), []
+    score = batching._scored
+
+    def counted(parts):
+        shared.append((parts[0].session.model.vocab_size, len(parts)))
+        return score(parts)
+
+    monkeypatch.setattr(batching, "_scored", counted)
+    generate_many(pair, PROMPTS[:3], seeds=[0, 1, 2], drafter=drafter, max_new_tokens=9, topology=sequence(1))
+    of_draft = [count for size, count in shared if size == pair.draft.draft.vocab_size]
+    assert of_draft.count(3) >= 4
+
+
+def test_strings_write_tokens_of_the_target_that_the_draft_lacks():
+    """A draft of single letters writes "ab", which is one token of the target."""
+    target = MarkovModel(random_table(10, 0, seed=1))
+    draft = MarkovModel(torch.tensor([0.0, 0.5, 0.5]))
+    pair = specdec.ModelPair(target, draft, letters_tokenizer(OURS), letters_tokenizer("cab"))
+    g = specdec.generate(pair, [0], drafter="strings", max_new_tokens=60, seed=1)
+    proposed = {OURS[node.token_id] for round in g.rounds for node in round.nodes}
+    assert proposed == {"a", "b", "ab", "ba"}
+    assert g.draft.endswith("strings")
+    assert g.token_ids == specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=1).token_ids
+
+
+def test_strings_are_refused_where_they_do_not_fit():
+    pair = letters_pair()
+    own = specdec.ModelPair(pair.target, pair.target)
+    for refused, settings, message in (
+        *((pair, {"method": method}, "use method 'ersd'") for method in ["gsd", *OTHER_RULES]),
+        (own, {}, "another tokenizer; target has the target's"),
+        (specdec.ModelPair(pair.target), {}, "has no draft"),
+        (pair, {"topology": TREE}, "use sequence"),
+        (pair, {"topology": "auto"}, "use sequence"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            specdec.generate(refused, [0], drafter="strings", **settings)
+
+
+def test_the_draft_reads_the_targets_chat_template_without_tokens_that_it_lacks():
+    """Both have a template; the draft knows one of the target's three special tokens."""
+    ours, theirs = trained_tokenizer("byte-level"), trained_tokenizer("byte fallback", end="</s>")
+    ours.add_special_tokens({"additional_special_tokens": ["<|user|>", "<|assistant|>"]})
+    theirs.add_special_tokens({"additional_special_tokens": ["<|user|>", "[INST]"]})
+    ours.chat_template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}<|assistant|>"
+    theirs.chat_template = "{% for m in messages %}[INST]{{ m.content }}{% endfor %}"
+    pair = specdec.ModelPair(small_model(ours, 1), small_model(theirs, 2), ours, theirs)
+    prompt = pair.chat_prompt("the cat?", ["the dog", "the mat"])
+    assert (
+        pair.tokenizer.decode(prompt)
+        == "<|user|>the dog\n<|assistant|>the mat\n<|user|>the cat?\n<|assistant|>"
+    )
+    reader = pair.draft.retokenizer
+    read = theirs.convert_ids_to_tokens(reader.ids(reader.after(reader.start, prompt)))
+    text = "".join(read).replace(SPACE, " ").replace("<0x0A>", "\n").replace("<0x3F>", "?")
+    assert text == "<|user|>the dog\nthe mat\n<|user|>the cat?\n"
+    settings = {"max_new_tokens": 80, "seed": 1}
+    plain = specdec.generate(pair, prompt, method="ar", **settings)
+    for drafter in (None, "strings"):
+        drafted = specdec.generate(pair, prompt, drafter=drafter, topology=sequence(3), **settings)
+        assert drafted.token_ids == plain.token_ids
 
 
 def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
