@@ -157,11 +157,11 @@ def theirs(pair: ModelPair, sampling: Sampling, **options: Any) -> Callable[[Wor
 
 def assisted(pair: ModelPair, sampling: Sampling, k: int) -> Callable[[Workload], Sample]:
     """transformers' assisted generation with k drafted tokens in every round."""
-    draft: Any = cast(Any, pair.drafting).module
-    run = theirs(pair, sampling, **assisting(pair))
+    arguments = assisting(pair)
+    run = theirs(pair, sampling, **arguments)
 
     def with_k(job: Workload) -> Sample:
-        draft_exactly(draft, k)  # here, since all k share one draft
+        draft_exactly(arguments["assistant_model"], k)  # here, since all k share one draft
         return run(job)
 
     return with_k

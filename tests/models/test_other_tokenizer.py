@@ -405,8 +405,12 @@ def test_what_the_draft_reaches_is_the_targets_probability_on_shared_tokens(pays
 
 
 def test_transformers_assisted_generation_takes_the_same_pair(pairs):
-    """The competitor of bench and audit; its greedy text is the target's."""
+    """The competitor of bench and audit; its greedy text is the target's, and our draft stays as it was."""
     pair = without_end(pairs["byte-level", "byte fallback"])
     prompt = pair.encode("Once upon a time")
-    text = engines.assisted(pair, k=3)(prompt, 0, 12, 0.0, 0, 1.0)
+    engine = engines.assisted(pair, k=3)
+    text = engine(prompt, 0, 12, 0.0, 0, 1.0)
     assert text == specdec.generate(pair, prompt, method="ar", temperature=0, max_new_tokens=12).token_ids
+    before = specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids
+    assert len(engine(prompt, 0, 12, 1.0, 0, 1.0)) == 12
+    assert specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids == before

@@ -6,6 +6,8 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import lru_cache
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -62,20 +64,28 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
 
 def assisted(pair: ModelPair, k: int = 3) -> Sample:
     """transformers' assisted generation with the pair's draft, k drafted tokens in every round."""
-    draft: Any = getattr(pair.draft, "module", None)
-    if draft is None:
+    if getattr(pair.draft, "module", None) is None:
         raise ValueError("assisted generation needs a draft of transformers, and this pair has none")
-    draft_exactly(draft, k)
-    return transformers(pair, **assisting(pair))
+    arguments = assisting(pair)
+    draft_exactly(arguments["assistant_model"], k)
+    return transformers(pair, **arguments)
 
 
 def assisting(pair: ModelPair) -> dict[str, Any]:
-    """transformers' arguments for the pair's draft: with both tokenizers where the draft has another one."""
+    """transformers' arguments for the pair's draft.
+
+    A draft with another tokenizer is given as a copy, with both tokenizers, because transformers replaces its
+    embedding and its output when it samples.
+    """
     draft: Any = pair.drafting
-    arguments = {"assistant_model": draft.module}
-    if isinstance(draft, OtherTokenizerModel):
-        arguments |= {"tokenizer": pair.tokenizer, "assistant_tokenizer": draft.tokenizer}
-    return arguments
+    if not isinstance(draft, OtherTokenizerModel):
+        return {"assistant_model": draft.module}
+    tokenizers = {"tokenizer": pair.tokenizer, "assistant_tokenizer": draft.tokenizer}
+    return {"assistant_model": _copied(draft.module)} | tokenizers
+
+
+_copied = lru_cache(maxsize=1)(deepcopy)
+"""The last copy of a model is kept, so that all contestants with this draft share it."""
 
 
 def draft_exactly(draft: Any, k: int) -> None:
