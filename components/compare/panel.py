@@ -81,8 +81,8 @@ _TEMPLATE = f"""
   <p class="beside"></p>
   {text.legend("rejected")}
   <p>Every column goes on from the same prompt and the same seed. ERSD writes what the target alone would
-    write, letter by letter, <b>whatever drafts</b>: change the draft, the topology or k of its column and
-    see. GSD writes another text, drawn from the same distribution.</p>
+    write, letter by letter, <b>whatever drafts</b>, even a model with another tokenizer: change the draft,
+    the topology or k of its column and see. GSD writes another text, drawn from the same distribution.</p>
   <details><summary>Table of these numbers</summary><div class="scroll">
     <p class="note">There are none yet: press Run.</p></div></details>
 </section>

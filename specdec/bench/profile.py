@@ -81,7 +81,8 @@ def _profiled(
             stack.enter_context(_replaced(owner, name, parts.timed(part, getattr(owner, name))))
         if places:
             stack.enter_context(_timed_verifiers(parts))
-        for part, model in (("target", pair.target), ("draft", pair.draft)):
+        # of a draft with another tokenizer, the model over its own tokens is timed
+        for part, model in (("target", pair.target), ("draft", getattr(pair.draft, "draft", pair.draft))):
             if model is not None:
                 stack.enter_context(_replaced(model, "session", _opener(parts, part, model)))
         sample = parts.timed(REST, run)(contestant, job)

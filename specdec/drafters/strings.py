@@ -28,7 +28,7 @@ STRINGS: Strings = "strings"
 """The name of this drafter in settings."""
 _MOST = 4
 """Most tokens that the draft writes for each token of the path; a target's token may be several of them."""
-_CANDIDATES = 64
+_CANDIDATES = 16
 """Draft tokens that race for a place."""
 
 
@@ -58,7 +58,7 @@ class StringDrafter:
         self.session.append(text_ids[self.session.length :])
         depth = min(depth, self.topology.depth)
         written: list[int] = []
-        token_ids: list[int] = []
+        token_ids: Sequence[int] = ()
         while len(token_ids) < depth and len(written) < _MOST * depth:
             logits = yield from self.session.following(written)  # [draft vocabulary]
             written.append(self._winner(logits, noise.race((0,) * len(token_ids))))

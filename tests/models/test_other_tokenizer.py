@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import pickle
 import random
+from pathlib import Path
 
 import pytest
 import tokenizers
@@ -15,9 +17,11 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import specdec
+from specdec.bench import command as bench_command
 from specdec.decoding import reach
 from specdec.decoding.batch import generate_many
 from specdec.decoding.engine import Engine
+from specdec.exactness.audit import command as audit_command
 from specdec.exactness.audit import engines
 from specdec.exactness.losslessness import joint_distribution
 from specdec.methods import METHODS
@@ -26,8 +30,10 @@ from specdec.models.openvino.conversion import convert_pair
 from specdec.models.other_tokenizer import OtherTokenizerModel
 from specdec.models.other_tokenizer.contexts import Retokenizer
 from specdec.models.other_tokenizer.strings import Strings, shared_ids
+from specdec.terminal import command as terminal
 from specdec.topology import Topology, batch, sequence, specinfer
 from tests.helpers.distributions import FALSE_ALARM, OTHER_RULES, chi_square_p_value, random_table
+from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import SPACE, TRAINED, bytes_in_python, trained_tokenizer
 
 PYTHON = "bytes, in Python"
@@ -273,6 +279,24 @@ def test_strings_write_tokens_of_the_target_that_the_draft_lacks():
     assert g.token_ids == specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=1).token_ids
 
 
+@pytest.mark.parametrize("role", ["target", "draft"])
+def test_ids_that_a_model_does_not_score_are_neither_read_nor_proposed(kinds, role):
+    """Tokens that were only added to a tokenizer."""
+    tokenizers = {"target": trained_tokenizer("byte-level"), "draft": trained_tokenizer("byte fallback")}
+    models = [MarkovModel(random_table(len(each), 1, seed=1)) for each in tokenizers.values()]
+    tokenizers[role].add_tokens([" the cat"])
+    pair = without_end(specdec.ModelPair(*models, *tokenizers.values()))
+    prompt = pair.encode("a the dog")
+    plain = specdec.generate(pair, prompt, method="ar", seed=1)
+    for drafter in (None, "strings"):
+        assert specdec.generate(pair, prompt, drafter=drafter, seed=1).token_ids == plain.token_ids
+    reader = pair.draft.retokenizer
+    context = reader.after(reader.start, tokenizers["target"]("say the cat")["input_ids"])
+    assert max(reader.ids(context)) < models[1].vocab_size
+    ids = pair.draft.target_ids(tokenizers["draft"]("say the cat")["input_ids"])
+    assert max(ids) < models[0].vocab_size
+
+
 def test_strings_are_refused_where_they_do_not_fit():
     pair = letters_pair()
     own = specdec.ModelPair(pair.target, pair.target)
@@ -316,7 +340,7 @@ def test_a_text_is_read_alike_in_every_division_into_pieces(kinds):
     text = "Once upon a time,\n\nthe café: 日本語の本を読む。🙂 didn't — " * 3 + "x" * 200 + " end"
     for target, draft in itertools.permutations(kinds, 2):
         strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
-        reader = Retokenizer(*strings, kinds[target], kinds[draft])
+        reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
         ids = kinds[target](text)["input_ids"]
         ids += [chance.randrange(len(kinds[target])) for _ in range(60)]
         whole, pieces = reader.after(reader.start, ids), reader.start
@@ -331,7 +355,8 @@ def test_a_text_becomes_the_drafts_own_tokenization(kinds, draft):
     text, target = "Once upon a time, the cat's friends didn't like 12 pears.", "byte-level"
     if draft == target:
         target = "byte fallback"
-    reader = Retokenizer(Strings.of(kinds[target]), Strings.of(kinds[draft]), kinds[target], kinds[draft])
+    strings = Strings.of(kinds[target]), Strings.of(kinds[draft])
+    reader = Retokenizer(*strings, kinds[target], kinds[draft], len(kinds[draft]))
     context = reader.after(reader.start, kinds[target](text, add_special_tokens=False)["input_ids"])
     assert list(reader.ids(context)) == kinds[draft](text, add_special_tokens=False)["input_ids"]
 
@@ -414,3 +439,37 @@ def test_transformers_assisted_generation_takes_the_same_pair(pairs):
     before = specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids
     assert len(engine(prompt, 0, 12, 1.0, 0, 1.0)) == 12
     assert specdec.generate(pair, prompt, method="gsd", seed=0, max_new_tokens=20).token_ids == before
+
+
+def test_every_command_takes_a_draft_of_another_tokenizer(kinds, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specdec.bench.bandwidth.BYTES", 1 << 20)
+    for role, kind in (("target", "byte-level"), ("draft", "byte fallback")):
+        save_checkpoint(tmp_path / role, "llama", vocab_size=len(kinds[kind]))
+        kinds[kind].save_pretrained(tmp_path / role)
+    Path("prompts.txt").write_text("once upon a time\n")
+    pair = ["--target", "target", "--draft", "draft"]
+    settings = [
+        "--tokens",
+        "9",
+        "--topology",
+        "sequence(2)",
+        "--seed",
+        "1",
+        "--compare",
+        "--explain",
+        "--json",
+    ]
+    terminal.main(["the cat", *pair, *settings])
+    out, err = capsys.readouterr()
+    assert {"ar", "ersd"} <= {each["method"] for each in json.loads(out) if each["same_text"]}
+    assert "another tokenizer" in err
+    options = ["--smoke", "--dtype", "float32", "--device", "cpu", "--methods", "ersd", "--sequences", "2"]
+    bench_command.main([*options, *pair, "--prompt-file", "prompts.txt", "--json", "bench.json"])
+    names = {row["name"] for row in json.loads(Path("bench.json").read_text())["rows"]}
+    assert {"specdec ERSD sequence(2)", "specdec ERSD strings(2)", "transformers assisted, k = 2"} <= names
+    audited = ["--engine", "transformers-assisted", "ours-ersd", "--decodes", "100", "--tokens", "2"]
+    audit_command.main([*audited, *pair, "--json", "audit.json"])
+    reports = json.loads(Path("audit.json").read_text())
+    assert reports["ours-ersd"]["verdict"] == "no difference found"
+    assert reports.keys() == {"ours-ersd", "transformers-assisted"}

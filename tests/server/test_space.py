@@ -18,6 +18,8 @@ import specdec
 from components.guard import limits
 from components.server import known_pairs, run, zero_gpu
 from components.server.settings import VisitorSettings
+from tests.helpers.tiny_checkpoints import save_checkpoint
+from tests.helpers.tokenizers import trained_tokenizer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text()
@@ -248,6 +250,20 @@ def test_a_space_loads_its_pair_checks_it_on_the_cpu_and_moves_it(spaces, monkey
     assert isinstance(pair, zero_gpu.Lender)
     most = VisitorSettings("Once", max_new_tokens=limits.current().new_tokens, topology="sequence")
     assert pair.seconds(most) == zero_gpu.MOST
+
+
+def test_a_space_takes_a_draft_with_another_tokenizer(spaces, monkeypatch, tmp_path):
+    monkeypatch.setattr("specdec.models.HFModel.to", lambda model, device: model)
+    monkeypatch.setattr(limits, "_current", limits.Limits())
+    save_checkpoint(tmp_path, "llama", vocab_size=400)
+    trained_tokenizer("byte fallback").save_pretrained(tmp_path)
+    options = specdec.loading.EMBEDDED / "target", tmp_path, "float32"
+    here, there = specdec.load_pair(*options[:2], dtype="float32"), zero_gpu.load(*options, run.start)
+    assert isinstance(there, zero_gpu.Lender)
+    wanted = {"topology": "sequence", "k": 3, "baseline": True}
+    found = texts(updates(there, **wanted))
+    assert found == texts(updates(here, **wanted))
+    assert found[0] == found[1]
 
 
 def test_a_space_without_its_models_falls_back_to_the_embedded_pair(spaces, monkeypatch, caplog):

@@ -43,23 +43,29 @@ class Context(NamedTuple):
 class Retokenizer:
     """Turns target tokens into draft tokens.
 
+    draft_size: ids from it on are left out, because the draft can't score them.
     start: the context of the empty text, which holds the token with which the draft's texts begin.
     """
 
-    def __init__(self, target: Strings, draft: Strings, target_tokenizer: Any, draft_tokenizer: Any):
-        self._strings, self._tokenizer = target.by_id, draft_tokenizer
+    def __init__(
+        self, target: Strings, draft: Strings, target_tokenizer: Any, draft_tokenizer: Any, draft_size: int
+    ):
+        self._strings, self._tokenizer, self._size = target.by_id, draft_tokenizer, draft_size
         self._special = {
             target.special[content]: draft.special[content]
             for content in target.special.keys() & draft.special.keys()
         }
         if target.end is not None and draft.end is not None:
             self._special[target.end] = draft.end
-        self._byte_ids = {each[0]: i for i, each in enumerate(draft.by_id) if each and len(each) == 1}
+        self._special = {a: b for a, b in self._special.items() if b < draft_size}
+        self._byte_ids = {
+            each[0]: i for i, each in enumerate(draft.by_id[:draft_size]) if each and len(each) == 1
+        }
         self._drops_space = target.joined(_encoded(target_tokenizer, "a")).startswith(b" ")
-        known = {*draft.special.values()}
+        known = {token_id for token_id in draft.special.values() if token_id < draft_size}
         begins = takewhile(known.__contains__, _encoded(draft_tokenizer, "a", add_special_tokens=True))
         self.start = Context(tuple(begins), at_start=True)
-        self._without_text = (draft.begin,)
+        self._without_text = (draft.begin if draft.begin < draft_size else 0,)
         self._remembered: dict[tuple[str, bool], tuple[int, ...]] = {}
 
         def hits(lead: str) -> int:
@@ -115,9 +121,10 @@ class Retokenizer:
         if ids is None:
             if at_start:  # the first space of such a target is no part of the text
                 text = word.removeprefix(" ") if self._drops_space else word
-                ids = tuple(_encoded(self._tokenizer, text))
+                encoded = _encoded(self._tokenizer, text)
             else:
-                ids = tuple(_after_lead(self._tokenizer, self._lead, word))
+                encoded = _after_lead(self._tokenizer, self._lead, word)
+            ids = tuple(token_id for token_id in encoded if token_id < self._size)
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()
             self._remembered[word, at_start] = ids

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 import torch
@@ -47,8 +46,12 @@ class OtherTokenizerModel:
         if not ours:
             raise ValueError(f"{draft.name} can't draft for this target: their tokenizers share no token")
         self.shared_ids, self._draft_ids = torch.tensor(ours), torch.tensor(theirs)
-        self.retokenizer = Retokenizer(target_strings, draft_strings, target_tokenizer, draft_tokenizer)
-        self._backwards = Retokenizer(draft_strings, target_strings, draft_tokenizer, target_tokenizer)
+        self.retokenizer = Retokenizer(
+            target_strings, draft_strings, target_tokenizer, draft_tokenizer, draft.vocab_size
+        )
+        self._backwards = Retokenizer(
+            draft_strings, target_strings, draft_tokenizer, target_tokenizer, vocab_size
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name == "draft" or name.startswith("__"):  # of an object that is being copied or pickled
@@ -75,16 +78,19 @@ class OtherTokenizerModel:
         """A new empty cache."""
         return OtherTokenizerSession(self)
 
-    def target_ids(self, draft_ids: Sequence[int]) -> list[int]:
+    def target_ids(self, draft_ids: Sequence[int]) -> Sequence[int]:
         """The target's tokenization of the text of these draft tokens, as a part of a longer text."""
         context = self._backwards.after(Context(()), draft_ids)
-        ids = self._backwards.ids(context) if any(context) else ()
-        return [*takewhile(lambda token_id: token_id < self.vocab_size, ids)]
+        return self._backwards.ids(context) if any(context) else ()
 
     def spread(self, logits: Tensor) -> Tensor:
         """Logits over the target's ids [n, vocab_size], from logits over the draft's ids."""
+        if self.shared_ids.device != logits.device:
+            self.shared_ids, self._draft_ids = (
+                ids.to(logits.device) for ids in (self.shared_ids, self._draft_ids)
+            )
         full = logits.new_full((len(logits), self.vocab_size), -torch.inf)
-        full[:, self.shared_ids.to(logits.device)] = logits[:, self._draft_ids.to(logits.device)]
+        full[:, self.shared_ids] = logits[:, self._draft_ids]
         return full
 
 
