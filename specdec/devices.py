@@ -35,18 +35,16 @@ def one_thread() -> Iterator[None]:
         del _around.threads
 
 
-@contextmanager
-def all_threads() -> Iterator[None]:
+class all_threads:  # noqa: N801  a generator would take as long as a small forward's bookkeeping
     """Run torch on the threads that it had before `one_thread`."""
-    before = getattr(_around, "threads", None)
-    if before is None:
-        yield
-        return
-    torch.set_num_threads(before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(1)
+
+    def __enter__(self) -> None:
+        if threads := getattr(_around, "threads", None):
+            torch.set_num_threads(threads)
+
+    def __exit__(self, *_: object) -> None:
+        if getattr(_around, "threads", None):
+            torch.set_num_threads(1)
 
 
 def usual_threads() -> int:

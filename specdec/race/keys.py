@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 
 from specdec.checks import integer
 from specdec.race import splitmix
@@ -31,7 +32,12 @@ class Stream(IntEnum):
 
 def key_of(seed: int, stream: int, position: int) -> int:
     """The key of all noise of (seed, stream, position), for the generator in `splitmix` (Section 3)."""
-    return mix(mix(mix(seed) + stream * GOLDEN) + position * GOLDEN)
+    return mix(_stream_state(seed, stream) + position * GOLDEN)
+
+
+@lru_cache(maxsize=256)
+def _stream_state(seed: int, stream: int) -> int:
+    return mix(mix(seed) + stream * GOLDEN)
 
 
 def node_seed(seed: int, position: int, node: Sequence[int]) -> int:

@@ -19,7 +19,7 @@ from specdec.race import (
 )
 from specdec.race import sparse as sparse_race
 from specdec.race.keys import key_of
-from specdec.race.races import DeviceRace, HostRace, RaceOfEach
+from specdec.race.races import DeviceRace, RaceOfEach
 from specdec.race.sparse import SparseRace
 from tests.helpers.distributions import FALSE_ALARM
 
@@ -94,7 +94,7 @@ def test_sparse_races_have_the_arrivals_of_whole_ones(monkeypatch):
     assert sparse_races_differ() > 3
 
 
-KINDS = [HostRace, DeviceRace]
+KINDS = [race_of, DeviceRace]
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
