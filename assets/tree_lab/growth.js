@@ -1,6 +1,7 @@
 // The laboratory's tree as plain data and as a drawing: depth to the right, siblings below each other.
 
 import { setAll, svg } from "../shared/drawing.js";
+import { placeRows } from "../shared/tree_rows.js";
 import { fillRows, setText } from "../shared/view.js";
 
 const MARGIN = { left: 16, right: 40, top: 32, bottom: 18 };
@@ -29,37 +30,23 @@ export function nodesOf(rows, acceptance) {
   return nodes;
 }
 
-// Gives each node a row. A first child has its parent's row; other subtrees are placed as high as there is room. With
-// GSD's decisions, the leaves that sample from a distribution get places too: right of a leaf of the tree, and below a
-// last sibling.
+// Gives each node its row. With GSD's decisions, the leaves that sample from a distribution get places too: right of a
+// leaf of the tree, and below a last sibling.
 export function layout(nodes, decisions) {
   const terminals = [];
-  const lowest = []; // the lowest used row of each depth
-  const put = (item, row) => {
+  const ends = new Map(nodes.map((node) => [node, decisions ? endOf(node) : []]));
+  const childrenOf = (item) => [...(item.children ?? []), ...(ends.get(item) ?? [])];
+  const extent = placeRows(nodes[0], childrenOf, (item, row) => {
     item.row = row;
-    lowest[item.depth] = Math.max(lowest[item.depth] ?? 0, row);
-  };
-  const end = (from, kind, depth, row) => {
-    terminals.push({ from, kind, depth });
-    put(terminals.at(-1), row);
-  };
-  const below = (depth, reach) => 1 + Math.max(...lowest.slice(depth, depth + reach + 1));
-  const visit = (node, row) => {
-    put(node, row);
-    node.children.forEach((child, i) => visit(child, i === 0 ? row : below(child.depth, straight(child) + decisions)));
-    const last = node.children.at(-1);
-    if (decisions && last) end(last, "reject", last.depth, below(last.depth, 0));
-    if (decisions && !last && node.parent) end(node, "accept", node.depth + 1, row);
-  };
-  visit(nodes[0], 0);
-  return { terminals, rows: Math.max(...lowest), depth: lowest.length - 1 };
+    if (item.kind) terminals.push(item);
+  });
+  return { terminals, ...extent };
 }
 
-// The number of nodes in a straight line to the right.
-function straight(node) {
-  let count = 0;
-  for (let first = node.children[0]; first; first = first.children[0]) count += 1;
-  return count;
+function endOf(node) {
+  const last = node.children.at(-1);
+  if (last) return [{ from: last, kind: "reject", depth: last.depth }];
+  return node.parent ? [{ from: node, kind: "accept", depth: node.depth + 1 }] : [];
 }
 
 // The labels that overlap no other label and no node. The newest node's label comes first, then those in the queue's

@@ -1,0 +1,19 @@
+// The rows of a drawn tree: depth to the right, a first child in its parent's row, its siblings below.
+
+// Calls put(node, row) for each node and returns the largest row and depth. childrenOf(node): an array. A subtree is
+// placed as high as its first line to the right has room.
+export function placeRows(root, childrenOf, put) {
+  const lowest = []; // the lowest used row of each depth
+  const straight = (node) => {
+    const [first] = childrenOf(node);
+    return first ? 1 + straight(first) : 0;
+  };
+  const below = (depth, reach) => 1 + Math.max(...lowest.slice(depth, depth + reach + 1));
+  const visit = (node, depth, row) => {
+    lowest[depth] = Math.max(lowest[depth] ?? 0, row);
+    put(node, row, depth);
+    childrenOf(node).forEach((child, i) => visit(child, depth + 1, i === 0 ? row : below(depth + 1, straight(child))));
+  };
+  visit(root, 0, 0);
+  return { rows: Math.max(...lowest), depth: lowest.length - 1 };
+}
