@@ -45,14 +45,14 @@ def _view(name: str, title: str, sentence: str, key: str, figure: go.Figure, sho
 
 def rounding(summary: Summary) -> dict[str, Any]:
     """How often rounding changes a token: by one race, by greedy decoding, and the race's bound."""
-    rows = [row for row in summary["points"] if row["expected"]["value"] > 0]
+    rows = [row for row in summary["points"] if row["distance"]["value"] > 0]
     names = list(dict.fromkeys(row["compared"] for row in rows))
     figure = axes("", "tokens that differ, percent", 400, yaxis_type="log")
     for place, (pair, own) in enumerate(_by_pair(rows).items()):
         x = [names.index(row["compared"]) + 0.2 * (place - 0.5) for row in own]
         for what, field, hue, mark in (
             ("one race, exact", "expected", "ersd", _PAIRS[pair][1]),
-            ("greedy", "greedy", "ar", _PAIRS[pair][1] + "-open"),
+            ("greedy", "greedy", "ar", ("diamond", "cross")[place]),
         ):
             percents = [_scaled(row[field], 100) for row in own]
             figure.add_trace(
@@ -62,16 +62,17 @@ def rounding(summary: Summary) -> dict[str, Any]:
         figure.add_trace(
             go.Scatter(
                 name="bound of the race",
-                legendgroup="bound",
+                legendgroup="bound of the race",
                 x=x,
                 y=bounds,
                 mode="markers",
-                marker={"symbol": "line-ew-open", "size": 14, "color": BOUND},
+                marker={"symbol": "star", "size": 8, "color": BOUND},
                 hovertemplate="%{y:.4~g}",
             )
         )
-    ticks = [name.replace(", ", "<br>").replace(": ", "<br>") for name in names]
-    figure.update_xaxes(tickvals=list(range(len(names))), ticktext=ticks, tickangle=0, tickfont={"size": 10})
+    figure.update_xaxes(
+        tickvals=list(range(len(names))), ticktext=names, tickangle=-45, tickfont={"size": 11}
+    )
     figure.update_yaxes(dtick=1, exponentformat="power")
     row = next(row for row in rows if (row["pair"], row["compared"]) == ("stories", "bfloat16, torch"))
     percent = {
@@ -101,9 +102,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
         "rounding",
         "How far rounding parts two texts",
         sentence,
-        "Each arithmetic scores the same texts as float32. Full marks: the exact probability that the "
-        "winners of one race differ, with 95% intervals over texts. Open marks: greedy decoding. Grey: "
-        "2 D / (1 + D) of the total variation D.",
+        "Each arithmetic scores the same texts as float32. Circles and squares: the exact probability that "
+        "the winners of one race differ, with 95% intervals over texts. Diamonds and crosses: greedy "
+        "decoding. Stars: 2 D / (1 + D) of the total variation D.",
         figure,
         table("Tokens that differ, percent, with 95% intervals", columns, cells),
     )
@@ -116,9 +117,9 @@ def limits(summary: Summary) -> dict[str, Any]:
         rows, (hue, mark) = values["points"], _PAIRS[pair]
         ks = [row["k"] for row in rows]
         for name, dash in _LIMITS.items():
-            figure.add_trace(
-                line(f"{name}, {pair}", colour(hue), dash, ks, [row[_FIELDS[name]] for row in rows])
-            )
+            valid = [row for row in rows if name != _STATED or row["k"] >= 3]
+            limit = [row[_FIELDS[name]] for row in valid]
+            figure.add_trace(line(f"{name}, {pair}", colour(hue), dash, [row["k"] for row in valid], limit))
         figure.add_trace(measured(Look(f"optimal tree, {pair}", colour(hue), mark, "solid"), ks, rows))
     ticks = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384]
     figure.update_xaxes(tickvals=ticks, ticktext=[str(tick) for tick in ticks])
@@ -149,18 +150,20 @@ def limits(summary: Summary) -> dict[str, Any]:
     )
 
 
+_STATED = "Pankratov and Alistarh"
+"""With 0 as their constant, which is proved for k >= 3."""
 _FIELDS = {
     "Theorem 4.1": "tunstall",
     "Lemma m": "lemma",
     "renewal bound": "renewal",
-    "Pankratov and Alistarh": "stated",
+    _STATED: "stated",
     "without the target's noise": "deterministic",
 }
 _LIMITS = {
     "Theorem 4.1": "dash",
     "Lemma m": "solid",
     "renewal bound": "dot",
-    "Pankratov and Alistarh": "longdash",
+    _STATED: "longdash",
     "without the target's noise": "dashdot",
 }
 """Line styles."""
@@ -174,7 +177,7 @@ def lists(summary: Summary) -> dict[str, Any]:
         n = [row["drafts"] for row in rows]
         for what, kind, symbol, dash in (
             ("one race", "arrivals", mark, "solid"),
-            ("n races", "races", f"{mark}-open", "dot"),
+            ("n races", "races", mark, "dot"),
         ):
             look = Look(f"{what}, {pair}", colour(hue), symbol, dash)
             figure.add_trace(measured(look, n, [row[kind] for row in rows], lines=True))
@@ -198,8 +201,8 @@ def lists(summary: Summary) -> dict[str, Any]:
         "lists",
         "One race read deep, or many races",
         sentence,
-        "Full marks: ERSD's first n arrivals of one race. Open marks: Gumbel list sampling, n independent "
-        "races. Grey: the most that any lossless rule accepts of n arrivals. 95% intervals over texts.",
+        "Full lines: ERSD's first n arrivals of one race. Dotted: Gumbel list sampling, n independent races. "
+        "Grey: the most that any lossless rule accepts of n arrivals. 95% intervals over texts.",
         figure,
         table("Probability that one of n drafts is accepted", columns, cells),
     )
@@ -214,8 +217,7 @@ def ahead(summary: Summary) -> dict[str, Any]:
         for tree, dash in (("sequence(4)", "dash"), ("optimal(8)", "solid")):
             row = next(row for row in values["trees"] if row["tree"] == tree)
             m = [int(each) for each in row["hits"]]
-            symbol = mark if tree.startswith("optimal") else f"{mark}-open"
-            look = Look(f"{tree}, {pair}", colour(hue), symbol, dash)
+            look = Look(f"{tree}, {pair}", colour(hue), mark, dash)
             figure.add_trace(measured(look, m, [*row["hits"].values()], lines=True))
         row = next(row for row in values["trees"] if row["tree"] == "optimal(8)")
         parts.append(

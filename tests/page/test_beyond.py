@@ -1,10 +1,14 @@
 """The results beyond the paper as the page shows them, from the committed summaries."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from components.experiments import beyond
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +24,9 @@ def test_each_result_has_a_figure_with_intervals_one_sentence_and_a_table(views,
     assert {len(row) for row in view["table"]["rows"]} == {len(view["table"]["columns"])}
     traces = view["figure"]["data"]
     assert any(sum(trace.get("error_y", {}).get("array", [0])) > 0 for trace in traces)
+    legend = (ROOT / "assets" / "shared" / "legend.js").read_text()
+    for trace in traces:
+        assert re.search(rf'^  "?{trace.get("marker", {"symbol": "circle"})["symbol"]}"?: "M', legend, re.M)
     named = [trace for trace in traces if trace["legendgroup"] == trace["name"]]
     looks = [(trace.get("marker", {}).get("symbol"), trace.get("line", {}).get("dash")) for trace in named]
     looks = [(look, trace.get("line", {}).get("color")) for look, trace in zip(looks, named, strict=True)]
