@@ -131,16 +131,20 @@ def test_only_known_names_are_answered(site, host, status):
         assert answer.startswith(f"HTTP/1.1 {expected}".encode()), answer[:80]
 
 
-def test_names_can_be_stated_and_behind_a_proxy_any_is_taken(monkeypatch):
+def test_names_can_be_stated_and_behind_a_proxy_any_is_taken():
     options = SimpleNamespace(names="page.example.org, other.example:80", host="box.example")
     names = hosts.from_options(options, {"SPACE_HOST": "someone-space.hf.space"})
     expected = {"page.example.org", "other.example", "box.example", "someone-space.hf.space"}
     assert names == expected
-    monkeypatch.setattr(hosts, "_names", names)
-    assert all(map(hosts.known, expected))
-    assert not hosts.known("evil.example")
-    monkeypatch.setattr(addresses, "_current", addresses.Proxies(1))
-    assert hosts.known("evil.example")
+    try:
+        hosts.use(names)
+        assert all(map(hosts.known, expected))
+        assert not hosts.known("evil.example")
+        addresses.use(addresses.Proxies(1))
+        assert hosts.known("evil.example")
+    finally:
+        hosts.use(frozenset())
+        addresses.use(addresses.Proxies())
 
 
 def test_a_stated_name_that_is_none_is_told():
@@ -517,10 +521,16 @@ def test_who_leaves_the_line_is_forgotten_and_a_full_one_is_told():
                 each.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         async with asyncio.timeout(5):
+            for _ in range(2):  # the place is free again, and given once
+                async with line.place("b", 3):
+                    pass
             async with line.place("b", 3):
-                return line._free
+                other = asyncio.ensure_future(line.place("c", 3).__aenter__())
+                await asyncio.sleep(0)
+                assert not other.done()
+                other.cancel()
 
-    assert asyncio.run(run()) == 0
+    asyncio.run(run())
 
 
 def test_a_place_that_was_called_and_left_at_once_goes_to_the_next():
