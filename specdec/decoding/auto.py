@@ -135,7 +135,7 @@ class Measurement(NamedTuple):
     """The result of a trial, some hundred rounds on a few trees, whose half a megabyte is not kept.
 
     acceptance: R by child index [up to 8], as `specdec.stats.acceptance_vector`. seconds: of a round, by the
-    number of drafted tokens; `rest` are those outside drafting and the target's forward.
+    number of drafted tokens; `rest` are those outside drafting and the target's forward (`evaluate`).
     """
 
     acceptance: np.ndarray
@@ -195,6 +195,7 @@ def _measured(rounds: Mapping[Topology, Sequence[Round]], wide: Topology) -> Mea
     seconds = {
         topology.num_draft_tokens: Seconds(
             draft=undisturbed([round.seconds.draft for round in some]),
+            evaluate=undisturbed([round.seconds.evaluate for round in some]),
             rest=undisturbed([round.seconds.verify + round.seconds.rest for round in some]),
         )
         for topology, some in rounds.items()
@@ -238,17 +239,20 @@ def _costs(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[RoundCost
         JointCost({texts: costs[model] for texts, costs in measured.items()}) for model in (0, 1)
     )
     repeats = hasattr(pair.target.session(), "must_catch_up")
-    return RoundCost(target, draft, _overhead(trial, measured[1][1]), repeats)
+    return RoundCost(target, draft, _overhead(trial, *measured[1]), repeats)
 
 
-def _overhead(trial: Measurement, draft: ForwardCost) -> Overhead:
-    """The seconds of the trial's rounds outside the forwards. draft: the cost of the draft's forwards."""
+def _overhead(trial: Measurement, target: ForwardCost, draft: ForwardCost) -> Overhead:
+    """The seconds of the trial's rounds outside the forwards. target, draft: the costs of their forwards."""
     small, size = trial.seconds, max(trial.seconds)
     forward = draft.seconds(1)
     level = max(small[2].draft - small[1].draft - forward, 0.0)
+    # the draft's forwards push the target's weights out of the processor's cache
+    evicted = small[1].evaluate - small[0].evaluate * target.seconds(2) / target.seconds(1)
+    added = (small[1].rest - small[0].rest, small[1].draft - forward - level, evicted)
     return Overhead(
         empty=small[0].rest,
-        drafting=max(small[1].rest - small[0].rest, 0.0) + max(small[1].draft - forward - level, 0.0),
+        drafting=sum(max(seconds, 0.0) for seconds in added),
         node=max(small[size].rest - small[1].rest, 0.0) / (size - 1),
         level=level,
     )

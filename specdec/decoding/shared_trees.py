@@ -23,8 +23,8 @@ _PRIOR = 16.0
 """Verified nodes for which the acceptance of the settings counts."""
 _MEMORY = 96.0
 """Verified nodes after which all counts are halved, because a text changes."""
-_SHARE = 0.01
-"""Part of the time that the choice may take: trees are chosen again after a hundred times its seconds."""
+_SHARE = 0.005
+"""Part of the time that the choice may take: trees are chosen again after 200 times its seconds."""
 _MOST_NODES = 64
 """Drafted tokens of all texts."""
 
@@ -88,5 +88,5 @@ class SharedTrees:
 
     def learn(self, run: Run, round: Round) -> None:
         """Counts what the target accepted of a run's round."""
-        if run in self._own:
+        if round.nodes and run in self._own:
             self._own[run].add(round)

@@ -104,7 +104,7 @@ def test_no_draft_is_charged_no_draft():
     seconds = {k: Seconds(draft=k, rest=rest) for k, rest in ((0, 1.0), (1, 3.0), (2, 4.0), (24, 26.0))}
     free = costs.JointCost({1: FREE})
     trial = auto.Measurement(np.array([0.5, 0.2]), seconds)
-    cost = costs.RoundCost(free, free, auto._overhead(trial, FREE))
+    cost = costs.RoundCost(free, free, auto._overhead(trial, FREE, FREE))
     found = {len(each.paths): each for each in auto.chosen(trial.acceptance, cost).candidates}
     assert found[0].milliseconds.total == pytest.approx(1e3)
     assert found[1].milliseconds.total == pytest.approx(4e3, rel=1e-6)

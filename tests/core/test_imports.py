@@ -33,7 +33,7 @@ LAYERS = {
         {"drafters", "pair"},
         {"decoding", "loading"},
         {"ecosystem", "exactness", "learn"},
-        {"bench", "experiments"},
+        {"bench", "experiments", "payoff"},
         {"terminal", "training"},
         {"__main__"},
     ],
