@@ -222,7 +222,7 @@ def ahead(summary: Summary) -> dict[str, Any]:
         row = next(row for row in values["trees"] if row["tree"] == "optimal(8)")
         parts.append(
             f"{number(100 * row['hits']['8']['value'])}% of the rounds ({pair}: at most "
-            f"{number(values['gain'])} times as fast)"
+            f"{values['gain']:.3f} times as fast)"
         )
     m = [int(each) for each in row["hits"]]
     figure.update_xaxes(tickvals=m, ticktext=[str(each) for each in m])

@@ -1,6 +1,6 @@
 """What drafting while the target verifies could give: how often the right continuation was prepared.
 
-    python -m specdec.experiments.ahead           # both pairs, five minutes of processor time
+    python -m specdec.experiments.ahead           # both pairs, some minutes of processor time
     python -m specdec.experiments.ahead --smoke   # every stage, in seconds
 
 A round ends at a node with a token of some index, and a continuation is prepared for each of the m most
@@ -8,11 +8,13 @@ probable ends. Counted on the texts' own races, for several trees. The first tex
 tree for the times of a round's stages. A pipelined round drafts m continuations on the second core, in shared
 forwards, while the first one does everything else. Where the right continuation is among them, the next round
 begins with it; elsewhere it drafts as usual. Work beside the draft's forwards, such as races, is done for
-each continuation. Handing over between processes is left out, so that no machine gains more.
+each continuation. A line sent to another process and back is the cost of handing over.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -62,6 +64,9 @@ WORTH = 1.15
 """The gain from which a pipelined round would be worth its code."""
 
 
+_ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
+
+
 class Ahead(TextExperiment):
     """Measures how often a prepared continuation is the right one, and what it saves at most."""
 
@@ -97,6 +102,7 @@ def measured(pair: ModelPair, text: Text) -> Record:
     record = {"tokens": len(p), "ranks": own_ranks(pair, text, log_p, log_q), "gsd": gsd}
     record["rejected"] = float(rejected.sum())
     record["rows"] = _seconds_of_rows(pair, text) if text.number < TIMED else []
+    record["handing_over"] = _handing_over() if text.number < TIMED else None
     record["seconds"] = (
         {name: _timed(pair, text, tree) for name, tree in TREES.items()} if text.number < TIMED else {}
     )
@@ -126,6 +132,24 @@ def _seconds_of_rows(pair: ModelPair, text: Text) -> list[float]:
         seconds[repeat, i] = time.process_time() - start
         session.commit([])
     return np.median(seconds, 0).tolist()
+
+
+def _handing_over() -> float:
+    """Seconds in which a line reaches another process and comes back, at the quantile `QUIET`."""
+    seconds = []
+    with subprocess.Popen(
+        [sys.executable, "-uc", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin
+        assert other.stdout
+        for _ in range(10 * REPEATS):
+            start = time.perf_counter()
+            other.stdin.write(b"0\n")
+            other.stdin.flush()
+            other.stdout.readline()
+            seconds.append(time.perf_counter() - start)
+        other.stdin.close()
+    return float(np.quantile(seconds, QUIET))
 
 
 def _summary(runs: Sequence[Record]) -> Record:
@@ -167,13 +191,14 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
         hits[str(m)] = found | {"expected": expected}
     draft, rest = np.median([run["seconds"][name] for run in runs if run["seconds"]], 0).tolist()
     cost = np.median([run["rows"] for run in runs if run["rows"]], 0)
+    over = float(np.median([run["handing_over"] for run in runs if run["seconds"]]))
     tokens = theory.expected_tokens(rates, tree)
     pipelined = {}
     for m in PREPARED:
         beside = max(0.0, draft - _preparing(tree, 1, cost))
         preparing = _preparing(tree, m, cost) + m * beside
         hit = hits[str(m)]["value"]
-        pipelined[str(m)] = tokens / (max(rest, preparing) + (1 - hit) * draft)
+        pipelined[str(m)] = tokens / (max(rest, preparing) + over + (1 - hit) * draft)
     speed = tokens / (draft + rest)
     return {
         "tree": name,
@@ -181,6 +206,7 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
         "share": draft / (draft + rest),
         "speed": speed,
         "pipelined": pipelined,
+        "handing_over": over,
         "gain": max(pipelined.values()) / speed,
     }
 

@@ -1,6 +1,6 @@
 """Limits of tokens per target call beside ERSD's optimal tree, for k = 1 to 384 drafted tokens.
 
-    python -m specdec.experiments.limits           # both pairs, five minutes of processor time
+    python -m specdec.experiments.limits           # both pairs, some minutes of processor time
     python -m specdec.experiments.limits --smoke   # every stage, in seconds
 
 The limits of the acceptance by index R: Theorem 4.1, Lemma m and `theory.renewal_bound`. The limits of drafts

@@ -1,6 +1,6 @@
 """One race read deep, or many races: what is accepted of n drafts, for n = 1 to 8.
 
-    python -m specdec.experiments.lists           # both pairs, eight minutes of processor time
+    python -m specdec.experiments.lists           # both pairs, some minutes of processor time
     python -m specdec.experiments.lists --smoke   # every stage, in seconds
 
 At some tokens of each text: ERSD's first n arrivals, Gumbel list sampling (the winners of n independent

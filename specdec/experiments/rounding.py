@@ -1,6 +1,6 @@
 """How far rounding parts two texts of one seed: the race, greedy decoding and independent sampling.
 
-    python -m specdec.experiments.rounding           # both pairs, eight minutes of processor time
+    python -m specdec.experiments.rounding           # both pairs, some minutes of processor time
     python -m specdec.experiments.rounding --smoke   # every stage, in seconds
 
 Each arithmetic scores the same texts token by token. Beside float32 stand total variation, the exact

@@ -16,7 +16,7 @@ def views():
     return {view["id"]: view for view in beyond.views()}
 
 
-@pytest.mark.parametrize("name", ["rounding", "limits", "lists"])
+@pytest.mark.parametrize("name", ["rounding", "limits", "lists", "ahead"])
 def test_each_result_has_a_figure_with_intervals_one_sentence_and_a_table(views, name):
     view = views[name]
     assert json.loads(json.dumps(view, allow_nan=False)) == view

@@ -9,6 +9,7 @@ from specdec.decoding.run import generate
 from specdec.experiments import ahead, limits, lists
 from specdec.experiments.texts import distributions, own_ranks, rounds_on, written
 from specdec.loading import load_pair
+from specdec.shipped import ASSETS
 from specdec.topology import sequence
 
 
@@ -55,7 +56,7 @@ def test_all_limits_hold_for_the_best_trees_of_independent_contexts():
 def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():
     summary = {"text": 0, "tokens": 6, "ranks": [0, 0, 1, 0, 2, 0], "gsd": [0.1] * len(ahead.GUESSES)}
     times = {name: [0.2, 0.8] for name in ahead.TREES}
-    run = summary | {"rejected": 0.4, "seconds": times, "rows": [1e-3] * len(ahead.ROWS)}
+    run = summary | {"rejected": 0.4, "seconds": times, "rows": [1e-3] * len(ahead.ROWS), "handing_over": 0.0}
     pair = ahead.EXPERIMENT.summarize({"stories": [run, run | {"text": 1}]})["pairs"]["stories"]
     for row in pair["trees"]:
         assert row["share"] == pytest.approx(0.2)
@@ -64,3 +65,12 @@ def test_the_gain_of_a_pipelined_round_is_bounded_by_the_draft_s_share():
         assert chances == sorted(chances)
         assert chances[-1] == 1
     assert pair["after_one"]["ersd"][-1] == pytest.approx(1)
+
+
+def test_the_committed_gain_is_below_what_a_pipelined_round_would_be_worth():
+    """The page says that none was built. A committed gain above `WORTH` would ask for one."""
+    summary = json.loads((ASSETS / "results" / "ahead.json").read_text())
+    assert {pair: values["gain"] < ahead.WORTH for pair, values in summary["pairs"].items()} == {
+        "stories": True,
+        "smollm2": True,
+    }
