@@ -15,7 +15,7 @@ from components.guard import limits
 from components.server.claims import Claim, Model
 from specdec.checks import among
 from specdec.context.acceptance import STAGES
-from specdec.decoding.auto import choosing, finished, measured_as, measuring
+from specdec.decoding.auto import Choice, choosing, finished, measured_as, measuring
 from specdec.decoding.engine import RunSettings
 from specdec.figures.topologies import TOPOLOGIES
 from specdec.methods import METHODS
@@ -60,13 +60,16 @@ def prepare(pair: Pair, model: Model, opening: dict[str, Any]) -> None:
 
 def topology(pair: ModelPair, name: str, k: int, **settings: Any) -> Any:
     """The topology that `steps` chooses."""
-    return finished(steps(pair, name, k, **settings))
+    chosen = finished(steps(pair, name, k, **settings))
+    return chosen.topology if isinstance(chosen, Choice) else chosen
 
 
 def steps(
     pair: ModelPair, name: str, k: int, *, tree: str = "", method: str, at_once: int = 1, **sampling: Any
 ) -> KeyedSteps:
     """Choose the topology of that name for `specdec.stream`, in small steps if it must be measured.
+
+    For "auto" it is a `Choice`.
 
     The first step yields the key of the measurement: all runs with the same key can use its result.
 

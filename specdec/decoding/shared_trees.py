@@ -25,6 +25,8 @@ _MEMORY = 96.0
 """Verified nodes after which all counts are halved, because a text changes."""
 _SHARE = 0.005
 """Part of the time that the choice may take: trees are chosen again after 200 times its seconds."""
+_PAUSE = 0.02
+"""Seconds until the next look at a run that is alone."""
 _MOST_NODES = 64
 """Drafted tokens of all texts."""
 
@@ -74,6 +76,7 @@ class SharedTrees:
         if not choices:
             return {}
         if len(runs) == 1 and choices[runs[0]].at_once == 1:
+            self._due = start + _PAUSE
             return {run: choice.topology for run, choice in choices.items()}
         most = max(1, min(_MOST_NODES, 4 * _MOST_NODES // len(choices)))
         queues = []

@@ -87,12 +87,14 @@ class ModelDrafter(DraftSession):
     def __init__(self, model: Model, vocab_size: int, sampling: Sampling, topology: Topology):
         super().__init__(model)
         self.vocab_size, self.sampling = vocab_size, sampling
+        self._topology: Topology | None = None
         self.plant(topology)
 
     def plant(self, topology: Topology) -> None:
         """Sets the topology of the next trees."""
-        # cutting a topology costs more than the rest of a round's bookkeeping, and few depths occur
-        self._limited = cache(topology.limited)
+        if topology is not self._topology:
+            # cutting a topology costs more than the rest of a round's bookkeeping, and few depths occur
+            self._topology, self._limited = topology, cache(topology.limited)
 
     def draft(self, text_ids: Sequence[int], depth: int, noise: PositionNoise) -> Requesting[Drafted]:
         """Drafts a tree with one forward for each level that has children; see `Drafter.draft`."""
