@@ -14,6 +14,7 @@ import {
   state,
   subscribe,
 } from "../shared/store.js";
+import { placeRows } from "../shared/tree_rows.js";
 import { fillRows, onceDrawn, onFrame, setText } from "../shared/view.js";
 import { Zoom } from "../shared/zoom.js";
 import { mountLight, mountMarks, ofNode, ofToken, pathKey } from "./link.js";
@@ -35,29 +36,21 @@ const LINE = 13; // pixels that a label without one needs downwards
 const MARGIN = { left: 16, top: 20, bottom: 20 }; // the last column's labels take a sixth of the width
 const WIDTHS = [1.5, 3, 5, 8]; // of an edge, by the draft's probability of its token
 
-// Places every node: x is its depth, y its row; a first child shares its parent's row.
+// Places every node: x is its depth, y its row. The round's last token stands right below its first sibling, before the
+// rejected branches.
 export function place(round) {
-  const rows = new Map([["", 0]]);
+  const rows = new Map();
   const children = new Map();
   const last = lastToken(round);
   const all = last ? [...round.nodes, last] : round.nodes;
   for (const node of all) {
     const parent = pathKey(node.path.slice(0, -1));
-    if (!children.has(parent)) children.set(parent, []);
-    children.get(parent).push(node);
+    const siblings = children.get(parent) ?? children.set(parent, []).get(parent);
+    siblings.splice(node === last ? 1 : siblings.length, 0, node);
   }
-  let free = 0;
-  const visit = (id) => {
-    const list = children.get(id) ?? [];
-    // The round's last token comes right below its parent, before the rejected branches.
-    if (list.length > 1 && list.at(-1) === last) rows.set(pathKey(last.path), ++free);
-    list.forEach((node, i) => {
-      if (!rows.has(pathKey(node.path))) rows.set(pathKey(node.path), i === 0 ? rows.get(id) : ++free);
-      visit(pathKey(node.path));
-    });
-  };
-  visit("");
-  return { all, rows, height: free };
+  const childrenOf = ({ path }) => children.get(pathKey(path)) ?? [];
+  const { rows: height } = placeRows({ path: [] }, childrenOf, ({ path }, row) => rows.set(pathKey(path), row));
+  return { all, rows, height };
 }
 
 // The token that ended the round, as one more child of the last verified node. null if it was drafted.
