@@ -407,18 +407,26 @@ LINES_OF_15 = """(count) => {
 }"""
 
 
+TABS_FIT = """() => {
+  const row = document.querySelector('#tabs .tab-container[role="tablist"]');
+  return row.scrollWidth <= row.clientWidth;
+}"""
+ANSWERS_IN_THE_UPPER_HALF = """() => {
+  const body = document.querySelector("#lesson .body").getBoundingClientRect();
+  const first = document.querySelector(".class .what").getBoundingClientRect();
+  return body.top <= first.top && first.top < body.top + body.height / 2;
+}"""
+
+
 def test_a_projector_shows_all_of_the_tabs_the_answers_and_the_slide(lecturer, url):
     for size in ({"width": 1024, "height": 768}, {"width": 1920, "height": 1080}):
         lecturer.set_viewport_size(size)
         lecturer.goto(f"{url}/?projector=1&lesson=faster&step=4")
         ready(lecturer)
-        tabs = lecturer.locator('#tabs .tab-container[role="tablist"]')
-        assert tabs.evaluate("row => row.scrollWidth <= row.clientWidth"), size
+        lecturer.wait_for_function(TABS_FIT)
         lecturer.locator(".class .reveal").click()
         expect(lecturer.locator(".class .sum")).to_have_text("Nobody has answered")
-        body = lecturer.locator("#lesson .body").bounding_box()
-        first = lecturer.locator(".class .what").first.bounding_box()
-        assert body["y"] <= first["y"] < body["y"] + body["height"] / 2, size
+        lecturer.wait_for_function(ANSWERS_IN_THE_UPPER_HALF)
         assert lecturer.locator(".class .count").first.evaluate(LINES_OF_15) == 1, size
         lecturer.locator(".class .again").click()
 
