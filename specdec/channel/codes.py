@@ -121,7 +121,10 @@ _LEAST_ESCAPE = 1e-6
 def _index_model(
     distribution: Sequence[float] | np.ndarray,
 ) -> tuple[constriction.stream.model.Categorical, int]:
-    """Return the range coder's model of the n indices and the escape, and n."""
+    """Returns what the range coder needs to code an index, and the number n of indices.
+
+    The model gives each of the n indices its probability; outcome n is the escape, for any larger index.
+    """
     probs = reals(distribution)
     if probs is None or probs.ndim != 1 or not len(probs) or not (probs >= 0).all() or probs.sum() > 1 + 1e-6:
         raise ValueError(

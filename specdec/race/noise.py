@@ -78,7 +78,7 @@ class PositionNoise:
         races.forget(position)
 
     def race(self, node: Node) -> Race:
-        """As in `Noise`; the same for all nodes of one depth."""
+        """The race of the token after this node; all nodes of one depth share it."""
         return self._races.at(self.position + len(node))
 
     def races(self, nodes: Sequence[Node]) -> Arrivals:
@@ -91,11 +91,11 @@ class PositionNoise:
         return [math.log(-math.log1p(-u)) for u in uniforms]
 
     def test(self, node: Node, child_index: int) -> float:
-        """As in `Noise`."""
+        """The uniform that tests this child, as `Noise.test` describes it."""
         return uniform(self.seed, self.position + len(node), child_index)
 
     def last(self, node: Node) -> float:
-        """As in `Noise`."""
+        """The uniform that samples the token after a rejection, as `Noise.last` describes it."""
         return uniform(self.seed, self.position + len(node), 0, Stream.RESIDUAL)
 
 
@@ -107,7 +107,7 @@ class RoundNoise(PositionNoise):
         self._known: dict[Node, Race] = {}
 
     def race(self, node: Node) -> Race:
-        """As in `Noise`."""
+        """The race of the token after this node; each node has its own."""
         self._draw([node])
         return self._known[node]
 
@@ -117,11 +117,11 @@ class RoundNoise(PositionNoise):
         return RaceOfEach([self._known[node] for node in nodes])
 
     def test(self, node: Node, child_index: int) -> float:
-        """As in `Noise`."""
+        """The uniform that tests this child, as `Noise.test` describes it."""
         return uniform(node_seed(self.seed, self.position, (*node, child_index)), 0, 0)
 
     def last(self, node: Node) -> float:
-        """As in `Noise`."""
+        """The uniform that samples the token after a rejection, as `Noise.last` describes it."""
         return uniform(node_seed(self.seed, self.position, node), 0, 0, Stream.RESIDUAL)
 
     def _draw(self, nodes: Sequence[Node]) -> None:

@@ -194,7 +194,10 @@ class CompiledDecoder:
     def _matrix(
         self, linears: Sequence[nn.Linear], together: Callable[..., Tensor] = _below
     ) -> tuple[int, ...]:
-        """The fields of a `layout.MATRIX`. together: makes one matrix of those of several layers."""
+        """Packs the weights of some linear layers as one matrix, and returns its record (`layout.MATRIX`).
+
+        together: joins the layers' weights, and their biases, to one tensor.
+        """
         if self._stored is None:
             weight = together(*(linear.weight.detach() for linear in linears))
             biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
