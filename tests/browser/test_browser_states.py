@@ -102,7 +102,7 @@ def test_a_tab_at_rest(opened, tab, theme):
     if tab == "live":
         page.locator("#method .more").click()
         page.locator(".open-settings input").check(force=True)
-        page.locator("#statistics summary").click()
+        page.get_by_text("All statistics").click()
         page.wait_for_selector("#k input", state="visible")
         explained |= set(pointed_at(page)[0])
     assert set(TERMS[tab]) <= explained

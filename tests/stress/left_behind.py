@@ -11,6 +11,7 @@ import json
 import resource
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -72,13 +73,20 @@ async def forgotten(site: Site, http: httpx.AsyncClient, holder: Any) -> bool:
     return not visit.failure and visit.token_ids == alone(specdec.load_pair("stories"), visit)
 
 
-async def remaining(site: Site, http: httpx.AsyncClient) -> Counter[str]:
-    """The objects that five runs leave behind, by type, beyond those of the two runs before."""
-    for visit in (read, leave):
-        await visit(site, http)
+async def remaining(site: Site) -> Counter[str]:
+    """The objects that five runs leave behind, by type, beyond those of the two runs before.
+
+    The visitors' connections are closed before the objects are counted.
+    """
+
+    async def visited_by(*visits: Callable[[Site, httpx.AsyncClient], Awaitable[None]]) -> None:
+        async with client(site.address) as http:
+            for visit in visits:
+                await visit(site, http)
+
+    await visited_by(read, leave)
     before = await ours()
-    for visit in (read, leave, read, leave, read):
-        await visit(site, http)
+    await visited_by(read, leave, read, leave, read)
     end = time.monotonic() + PATIENCE
     while (remainder := await ours() - before) and time.monotonic() < end:
         await asyncio.sleep(0.1)
@@ -134,7 +142,7 @@ async def visited(site: Site, blocks: Any) -> dict[str, Any]:
             "threads": blocks.max_threads,
             "remembered": await remembered(site, http, blocks.app.state_holder),
             "forgotten_goes_on": await forgotten(site, http, blocks.app.state_holder),
-            "remaining": await remaining(site, http),
+            "remaining": await remaining(site),
             "unheard": await unheard(site, http, blocks._queue),
         }
 
