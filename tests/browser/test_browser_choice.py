@@ -1,4 +1,4 @@
-"""The statistics say why `auto` took its tree: three curves, and a table with a mark at the fastest one."""
+"""The statistics say why `auto` took its tree, and name the acceptance as records do."""
 
 import pytest
 from playwright.sync_api import expect
@@ -18,9 +18,16 @@ def test_the_choice_of_auto_is_explained(blank, url):
     choice.locator("summary").click()
     rows = choice.locator("tbody tr").all_inner_texts()
     rates = [float(row.split("\t")[-1]) for row in rows]
-    assert [i for i, row in enumerate(rows) if "★" in row] == [rates.index(max(rates))]
+    assert [rate for row, rate in zip(rows, rates, strict=True) if "★" in row] == [max(rates)]
     assert choice.locator("svg").count() == 3
     assert choice.locator("circle.chosen").count() == 3
-    names = blank.locator("#statistics .models").inner_text()
-    assert "mean_length" in names
-    assert "num_drafted" in names
+
+
+def test_the_acceptance_has_the_names_of_the_record(blank, url):
+    blank.goto(f"{url}/?baseline=0&topology=sequence&k=2&length=24&seed=1")
+    ready(blank)
+    generate(blank)
+    blank.locator("#statistics .all > summary").click()
+    names = blank.locator("#statistics .models")
+    expect(names).to_contain_text("mean_length")
+    expect(names).to_contain_text("num_drafted")
