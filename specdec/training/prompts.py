@@ -1,6 +1,6 @@
 """Prompts of many kinds for a chat model, whose answers are the text that its draft learns from.
 
-The last fifth of each list is held out and used for measuring only.
+The last fifth of each list is held out and used for measuring only, so new entries go to the front.
 """
 
 from __future__ import annotations
@@ -9,6 +9,17 @@ import random
 from collections.abc import Sequence
 
 HEROES = """
+a girl who built a paper boat; a boy who found an egg; a kitten stuck in a tree; a chef who burned the soup
+an ant and a grasshopper; a queen who loved to garden; a camel who missed the rain; a small boat in a big sea
+a rooster who overslept; a girl who was new at school; a bear and a jar of honey; a boy who lost his tooth
+a rabbit who baked a cake; a parrot who told the truth; a child at the zoo; a witch who lost her broom
+a family of mice in an old clock; a scarecrow with no friends; a hedgehog who wanted a hug
+an old man and his violin; a girl and a talking river; a fireman and his dog; a lamb who followed a butterfly
+a boy who was afraid of water; a magic paintbrush; a ladybug without spots; a mountain that sneezed
+two brothers and a treasure map; a moose in a small car; a little star on a Christmas tree
+a girl who collected stones; a lonely lamp; a monkey who stole bananas; a seal and a beach ball
+a boy and his grandfather; a doctor for teddy bears; a bus that wanted to fly; a kind shark
+a goose who could not swim; a garden full of secrets; a girl who never said please; a brave caterpillar
 a dog who lost his ball; a small rabbit who was afraid of the dark; a girl who found a magic key
 a boy and his kite; a bear who could not sleep; a mouse who wanted to fly; two friends who built a boat
 a fox who told a lie; a duck who learned to sing; an old lighthouse keeper
@@ -32,6 +43,26 @@ an owl who was afraid of the night; a ghost who liked to dance
 """
 
 TOPICS = """
+friction; sound; light; a microscope; oxygen; carbon; the periodic table; acids and bases; a lever; rust
+clouds; thunder and lightning; snow; wind power; nuclear energy; oil; plastic; steel; glass; paper
+cells; bacteria; viruses; the brain; the lungs; blood; muscles; bones; the eye; memory; stress; a fever
+sharks; elephants; penguins; butterflies; spiders; dogs; cats; horses; bats; owls; ants; mushrooms; cactus plants
+oceans; rivers; mountains; islands; the Sahara; Antarctica; Africa; Japan; Brazil; India; Canada; London; Paris
+the Olympic Games; World War II; the Cold War; ancient Egypt; ancient Greece; the Middle Ages; the Vikings
+the moon landing; Albert Einstein; Isaac Newton; Marie Curie; Leonardo da Vinci; Mozart; Charles Darwin
+Abraham Lincoln; Nelson Mandela; human rights; the United Nations; a constitution; elections; a court; trade
+money; a bank; the stock market; insurance; marketing; a startup; a business plan; leadership; teamwork
+a resume; time management; a good habit; public speaking; writing a novel; grammar; metaphors; rhetoric
+drawing; painting; sculpture; ballet; the piano; the guitar; rock music; opera; film; theater; architecture
+tennis; swimming; running; basketball; hiking; camping; fishing; sailing; cycling; skiing; travel; hotels
+pizza; coffee; tea; chocolate; cheese; soup; salad; breakfast; vegetables; sugar; salt; baking a cake
+a list in Python; recursion; sorting; a hash table; object-oriented programming; HTML; SQL; a function; a bug
+testing software; an operating system; a processor; memory in a computer; a smartphone; email; passwords; robots
+artificial intelligence; self-driving cars; virtual reality; 3D printing; satellites; GPS; radar; lasers
+calculus; algebra; geometry; statistics; the mean and the median; infinity; logic; a proof; graphs; matrices
+love; anger; fear; kindness; trust; jealousy; forgiveness; grief; a family; growing up; old age; a good teacher
+cleaning the house; washing clothes; fixing a bike; moving to a new city; buying a car; a first date; a wedding
+babies; school; homework; university; exams; a library; a museum; a zoo; a garden; a farm; a village; a big city
 photosynthesis; gravity; the water cycle; how a computer works; why the sky is blue; the moon; volcanoes
 electricity; how vaccines work; the internet; inflation; democracy; black holes; dinosaurs
 how bread is made; recycling; the human heart; magnets; how airplanes fly; earthquakes; rainbows
@@ -73,6 +104,24 @@ Write a children's story about {hero}, with a happy ending.; I would like to hea
 """
 
 CHATS = """
+What is the tallest mountain in the world?; Who wrote Romeo and Juliet?; How far away is the moon?
+Give me a workout plan for beginners.; What should I wear in cold weather?; How do I write a cover letter?
+I am bored. What can I do?; What is your favorite color?; Can you help me with my homework?
+Write a short speech for a wedding.; How do I make a good cup of coffee?; What are good gifts for a friend?
+How can I learn to swim?; What is the population of China?; Who was the first man on the moon?
+Write a poem about my cat.; How do I change a flat tire?; What time zones does Europe have?
+Can you tell me a riddle?; I had a fight with my friend. What should I do?; How do I grow tomatoes?
+What is 12 times 12?; Convert 10 miles to kilometers.; What is a synonym of "happy"?
+Correct this sentence: "He go to school yesterday."; Write a text message to my boss that I am ill.
+How long does it take to boil potatoes?; What are the planets of the solar system?; Is it going to rain today?
+Which language should I learn first?; Write a Python program that counts words.; Write a slogan for a bakery.
+What is the best way to lose weight?; How do I tie a tie?; Name five animals that live in the sea.
+Give me a quote about courage.; What is the meaning of life?; How do I start a blog?; Who are you?
+What can you do?; I want to become a writer. How do I start?; Plan a birthday party for a child of six.
+How do I save water at home?; What is a good name for a coffee shop?; Why is the sea salty?
+Why do cats purr?; How do birds fly?; Why do we have to sleep?; What happens when water freezes?
+Write a short horror story.; Write a letter to my future self.; Describe a sunset at the sea.
+What are three good board games?; How can I stop being nervous?; Make a shopping list for a week.
 Hello! How are you?; What is the capital of France?; What should I cook for dinner tonight?
 Can you recommend a good book?; I feel sad today. What can I do?; Plan a weekend trip to the sea.
 How do I prepare for a job interview?; Write a birthday message for my mother.
