@@ -339,6 +339,18 @@ def test_beside_a_lesson_nothing_overlaps_and_nothing_is_wider_than_the_page(vie
     page.wait_for_selector("#lessons .card")
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [SMALL, PHONE], ids=["small", "phone"])
+def test_a_question_and_its_answer_can_be_read_in_both_themes(viewport, theme, visit):
+    page = visit(f"?lesson=trees&step=2&__theme={theme}", viewport)
+    assert page.evaluate("document.body.classList.contains('dark')") == (theme == "dark")
+    look(page, LESSONS["trees"]["questions"][0]["before"])
+    assert serious_findings(page) == []
+    page.keyboard.press("PageDown")
+    expect(page.locator(".lesson .verdict")).to_have_count(1)
+    assert serious_findings(page) == []
+
+
 UNDER = """() => {
   const bar = document.querySelector("#lesson .lesson").getBoundingClientRect();
   const open = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
