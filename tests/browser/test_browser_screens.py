@@ -19,6 +19,7 @@ SHOWN = {
     "codecs": ("#codec_lab .received", ".sent"),
 }
 """What a tab is about, and what of a recorded result is in it as soon as it opens."""
+OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .card", "h3")}
 FITS_A_PHONE = """() => {
   const tab = document.querySelector("#tabs > [role=tabpanel]:not([style*='none'])");
   const right = (part) => part.getBoundingClientRect().right;
@@ -28,6 +29,15 @@ FITS_A_PHONE = """() => {
     && [...tab.querySelectorAll(":is(.lanes, .growth, .bars-area) text")].every((text) => size(text) >= 12);
 }"""
 """Nothing is wider than a phone's screen, and the words of drawings are at least 12 pixels large."""
+IS_WITHIN_THE_WINDOW = """() => {
+  const scrolls = (part) =>
+    part && (/auto|scroll/.test(getComputedStyle(part).overflowX) || scrolls(part.parentElement));
+  return document.documentElement.scrollWidth <= innerWidth
+    && [...document.querySelectorAll("#tabs :is(.card, button, input, select, textarea)")]
+      .filter((control) => control.checkVisibility() && !scrolls(control))
+      .every((control) => control.getBoundingClientRect().right <= innerWidth + 1);
+}"""
+"""Nothing is wider than the window, but for what scrolls within its own frame."""
 SMALLEST = 11
 """Pixels of the smallest letters of a drawing on a projector's screen."""
 
@@ -38,7 +48,7 @@ def opened(blank, url):
         blank.set_viewport_size({"width": size[0], "height": size[1]})
         blank.goto(f"{url}/?tab={tab}{query}")
         ready(blank)
-        selector, filled = SHOWN.get(tab, ("#lessons .card", "h3"))
+        selector, filled = (SHOWN | OTHERS)[tab]
         blank.wait_for_selector(f"{selector} {filled}", state="attached")
         return blank
 
@@ -83,6 +93,14 @@ def test_what_a_tab_is_about_is_whole_in_the_first_screen(opened, tab):
     if tab not in ("experiments", "codecs"):  # plotly draws their figures again only where they are seen
         page.wait_for_function(FITS_A_PHONE)
     assert serious_findings(page, "#tabs") == []
+
+
+@pytest.mark.parametrize("size", [(640, 360), (1100, 800)], ids=["zoomed-to-200%", "frame"])
+@pytest.mark.parametrize("tab", [*SHOWN, *OTHERS])
+def test_nothing_is_wider_than_a_small_window(opened, tab, size):
+    """A laptop's window of 1280 x 720 holds 640 x 360 pixels at 200%; the frame is that of a Space."""
+    page = opened(tab, size=size)
+    page.wait_for_function(IS_WITHIN_THE_WINDOW)
 
 
 def test_whatever_sets_a_check_is_in_the_first_screen(opened):
