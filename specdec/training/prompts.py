@@ -44,40 +44,40 @@ an owl who was afraid of the night; a ghost who liked to dance
 
 TOPICS = """
 friction; sound; light; a microscope; oxygen; carbon; the periodic table; acids and bases; a lever; rust
-clouds; thunder and lightning; snow; wind power; nuclear energy; oil; plastic; steel; glass; paper
-cells; bacteria; viruses; the brain; the lungs; blood; muscles; bones; the eye; memory; stress; a fever
-sharks; elephants; penguins; butterflies; spiders; dogs; cats; horses; bats; owls; ants; mushrooms; cactus plants
-oceans; rivers; mountains; islands; the Sahara; Antarctica; Africa; Japan; Brazil; India; Canada; London; Paris
-the Olympic Games; World War II; the Cold War; ancient Egypt; ancient Greece; the Middle Ages; the Vikings
-the moon landing; Albert Einstein; Isaac Newton; Marie Curie; Leonardo da Vinci; Mozart; Charles Darwin
-Abraham Lincoln; Nelson Mandela; human rights; the United Nations; a constitution; elections; a court; trade
-money; a bank; the stock market; insurance; marketing; a startup; a business plan; leadership; teamwork
-a resume; time management; a good habit; public speaking; writing a novel; grammar; metaphors; rhetoric
-drawing; painting; sculpture; ballet; the piano; the guitar; rock music; opera; film; theater; architecture
-tennis; swimming; running; basketball; hiking; camping; fishing; sailing; cycling; skiing; travel; hotels
-pizza; coffee; tea; chocolate; cheese; soup; salad; breakfast; vegetables; sugar; salt; baking a cake
-a list in Python; recursion; sorting; a hash table; object-oriented programming; HTML; SQL; a function; a bug
-testing software; an operating system; a processor; memory in a computer; a smartphone; email; passwords; robots
-artificial intelligence; self-driving cars; virtual reality; 3D printing; satellites; GPS; radar; lasers
-calculus; algebra; geometry; statistics; the mean and the median; infinity; logic; a proof; graphs; matrices
-love; anger; fear; kindness; trust; jealousy; forgiveness; grief; a family; growing up; old age; a good teacher
-cleaning the house; washing clothes; fixing a bike; moving to a new city; buying a car; a first date; a wedding
-babies; school; homework; university; exams; a library; a museum; a zoo; a garden; a farm; a village; a big city
-photosynthesis; gravity; the water cycle; how a computer works; why the sky is blue; the moon; volcanoes
-electricity; how vaccines work; the internet; inflation; democracy; black holes; dinosaurs
-how bread is made; recycling; the human heart; magnets; how airplanes fly; earthquakes; rainbows
-supply and demand; the French Revolution; the Roman Empire; atoms; machine learning; a neural network
-a language model; probability; fractions; prime numbers; the Pythagorean theorem; evolution; DNA
-antibiotics; sleep; why leaves change color; the seasons; tides; climate change; solar power
-how batteries work; the immune system; glaciers; coral reefs; honey bees; whales
-the Great Wall of China; the printing press; the steam engine; the Renaissance; the Silk Road
-photography; jazz music; chess; football; a balanced diet; vitamins; yoga; meditation; budgeting
-compound interest; taxes; a mortgage; how to learn a language; how to write an essay
-how to make friends; how to plant a garden; how to cook rice; how to train a dog; how to save money
-how to read faster; Python programming; a for loop; a database; an algorithm; encryption
-open source software; the cloud; a web browser; Shakespeare; poetry; the solar system; Mars; stars
-telescopes; deserts; rain forests; friendship; honesty; courage; time; happiness; history; philosophy
-art
+clouds; thunder and lightning; snow; wind power; nuclear energy; oil; plastic; steel; glass; paper; cells
+bacteria; viruses; the brain; the lungs; blood; muscles; bones; the eye; memory; stress; a fever; sharks
+elephants; penguins; butterflies; spiders; dogs; cats; horses; bats; owls; ants; mushrooms; cactus plants
+oceans; rivers; mountains; islands; the Sahara; Antarctica; Africa; Japan; Brazil; India; Canada; London
+Paris; the Olympic Games; World War II; the Cold War; ancient Egypt; ancient Greece; the Middle Ages
+the Vikings; the moon landing; Albert Einstein; Isaac Newton; Marie Curie; Leonardo da Vinci; Mozart
+Charles Darwin; Abraham Lincoln; Nelson Mandela; human rights; the United Nations; a constitution
+elections; a court; trade; money; a bank; the stock market; insurance; marketing; a startup
+a business plan; leadership; teamwork; a resume; time management; a good habit; public speaking
+writing a novel; grammar; metaphors; rhetoric; drawing; painting; sculpture; ballet; the piano; the guitar
+rock music; opera; film; theater; architecture; tennis; swimming; running; basketball; hiking; camping
+fishing; sailing; cycling; skiing; travel; hotels; pizza; coffee; tea; chocolate; cheese; soup; salad
+breakfast; vegetables; sugar; salt; baking a cake; a list in Python; recursion; sorting; a hash table
+object-oriented programming; HTML; SQL; a function; a bug; testing software; an operating system
+a processor; memory in a computer; a smartphone; email; passwords; robots; artificial intelligence
+self-driving cars; virtual reality; 3D printing; satellites; GPS; radar; lasers; calculus; algebra
+geometry; statistics; the mean and the median; infinity; logic; a proof; graphs; matrices; love; anger
+fear; kindness; trust; jealousy; forgiveness; grief; a family; growing up; old age; a good teacher
+cleaning the house; washing clothes; fixing a bike; moving to a new city; buying a car; a first date
+a wedding; babies; school; homework; university; exams; a library; a museum; a zoo; a garden; a farm
+a village; a big city; photosynthesis; gravity; the water cycle; how a computer works; why the sky is blue
+the moon; volcanoes; electricity; how vaccines work; the internet; inflation; democracy; black holes
+dinosaurs; how bread is made; recycling; the human heart; magnets; how airplanes fly; earthquakes
+rainbows; supply and demand; the French Revolution; the Roman Empire; atoms; machine learning
+a neural network; a language model; probability; fractions; prime numbers; the Pythagorean theorem
+evolution; DNA; antibiotics; sleep; why leaves change color; the seasons; tides; climate change
+solar power; how batteries work; the immune system; glaciers; coral reefs; honey bees; whales
+the Great Wall of China; the printing press; the steam engine; the Renaissance; the Silk Road; photography
+jazz music; chess; football; a balanced diet; vitamins; yoga; meditation; budgeting; compound interest
+taxes; a mortgage; how to learn a language; how to write an essay; how to make friends
+how to plant a garden; how to cook rice; how to train a dog; how to save money; how to read faster
+Python programming; a for loop; a database; an algorithm; encryption; open source software; the cloud
+a web browser; Shakespeare; poetry; the solar system; Mars; stars; telescopes; deserts; rain forests
+friendship; honesty; courage; time; happiness; history; philosophy; art
 """
 
 TASKS = """
