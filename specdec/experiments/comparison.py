@@ -1,4 +1,4 @@
-"""The base of the experiments on the embedded pair: their command, and runs at several points of a grid."""
+"""The base of the experiments that compare points of a grid on one pair: their command and their runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specdec.decoding.run import measure_acceptance
 from specdec.devices import machine
 from specdec.experiments.settings import read_prompts
 from specdec.experiments.store import Record, Store
-from specdec.loading import load_pair
+from specdec.loading import SMOLLM2, STORIES, load_pair
 from specdec.optimal import optimal_topology
 from specdec.pair import ModelPair
 from specdec.race import derived_seed
@@ -93,12 +93,12 @@ class Comparison(ABC):
         return prompts[:2] if options.smoke else prompts, self.trees(pair)
 
     def command(self, arguments: Sequence[str] | None = None) -> None:
-        """Measures the embedded pair, then prints the summary and writes it."""
+        """Measures the pair, then prints the summary and writes it."""
         options = self.parser().parse_args(arguments)
         torch.set_num_threads(1)
         if options.smoke:
             options.repeats, options.max_new_tokens = 1, 12
-        pair, store = load_pair("stories"), Store(options.results)
+        pair, store = load_pair(options.pair), Store(options.results)
         prompts, trees = self.prepared(pair, read_prompts(PROMPTS), options)
         paths = {name: [list(path) for path in getattr(tree, "paths", ())] for name, tree in trees.items()}
         settings = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts), "trees": paths}
@@ -116,6 +116,7 @@ class Comparison(ABC):
         parser = Parser(prog=f"python -m specdec.experiments.{self.name}", description=self.about)
         add, default = parser.add_argument, " (default: %(default)s)"
         results = Path(f"{self.name}.jsonl")
+        add("--pair", choices=[STORIES, SMOLLM2], default=STORIES, help="the pair that decodes" + default)
         add("--results", type=Path, default=results, help="JSON lines, to which runs are appended" + default)
         add("--summary", type=to_write, help="the file for the summary")
         add("--repeats", type=int, default=self.repeats, help="decode every prompt so often" + default)

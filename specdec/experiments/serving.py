@@ -1,6 +1,7 @@
 """The best tree shrinks as the batch grows: tokens per second against k, of 1 to 40 texts at once.
 
     python -m specdec.experiments.serving           # the embedded pair, five minutes on a quiet CPU
+    python -m specdec.experiments.serving --pair smollm2 --results serving-smollm2.jsonl    # the chat pair
     python -m specdec.experiments.serving --temperatures 0.3 1.5    # texts that differ in acceptance
     python -m specdec.experiments.serving --smoke   # every stage, in seconds
 
