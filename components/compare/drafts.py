@@ -78,6 +78,8 @@ def _draft(pair: Pair, name: str) -> Model:
 class NoisyDraft:
     """A noisy copy of a model: each token's logit has a fixed normal error, the same in every context."""
 
+    most_repeated = 0
+
     def __init__(self, model: Model):
         self.model = model
         self.name = f"{model.name}, with errors"
@@ -95,6 +97,8 @@ class NoisyDraft:
 
 class NoisySession:
     """A session of the model that adds the errors to its logits."""
+
+    must_catch_up = False
 
     def __init__(self, session: Session, errors: Tensor):
         self.session, self.errors = session, errors

@@ -128,6 +128,10 @@ class _TimedSession:
     def length(self) -> int:
         return self._session.length
 
+    @property
+    def must_catch_up(self) -> bool:
+        return self._session.must_catch_up
+
 
 def _opener(parts: Parts, part: str, model: Model) -> Callable[[], Session]:
     """The model's `session` method, replaced by one that returns timed sessions."""

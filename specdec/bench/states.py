@@ -18,7 +18,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from specdec.bench.synthetic import SPREAD, STEPS, TEXT
+from specdec.bench.synthetic import SPREAD, TEXT, calibrate, random_model
 from specdec.checks import whole
 from specdec.commands import Parser, columns, ended
 from specdec.decoding.run import generate
@@ -28,7 +28,6 @@ from specdec.models.sessions import StateSession
 from specdec.models.sessions.states import copied
 from specdec.models.weights import Weights
 from specdec.pair import ModelPair
-from specdec.theory import gsd_acceptance
 from specdec.topology import sequence
 
 WIDTH, DRAFT_WIDTH, VOCABULARY = 640, 320, 16384
@@ -94,7 +93,8 @@ def hybrid_pair(family: str, dtype: torch.dtype, acceptance: float) -> tuple[Mod
             wide.zero_()[:, :DRAFT_WIDTH] = narrow
         # The norm before the head divides by a smaller number in the wider stream, half of which is zeros.
         target.get_output_embeddings().weight.mul_(math.sqrt(DRAFT_WIDTH / WIDTH))
-    reached = _calibrate(target, draft, acceptance)
+    token_ids = torch.randint(1, VOCABULARY, (1, TEXT))
+    reached = calibrate(target, draft, _outputs(target), token_ids, acceptance)
     wrapped = HFModel(target, f"{family}, {target.num_parameters() / 1e6:.0f} M parameters")
     if wrapped.capability == "ar":
         raise ValueError(wrapped.capability_reason)
@@ -161,33 +161,11 @@ def copy_seconds(pair: ModelPair) -> float:
 def _random_model(prefix: str, entries: dict[str, Any]) -> PreTrainedModel:
     config = getattr(transformers, f"{prefix}Config")(**entries)
     kind = getattr(transformers, f"{prefix.removesuffix('Text')}ForCausalLM")
-    model = kind._from_config(config, dtype=torch.float32).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.dim() == 2 and "A_log" not in name:
-                parameter.normal_(std=1.0 if "embed" in name else parameter.shape[1] ** -0.5)
-    return model
+    return random_model(kind, config, torch.float32)
 
 
 def _outputs(model: PreTrainedModel) -> list[torch.nn.Parameter]:
     return [weight for name, weight in model.named_parameters() if name.split(".")[-2] in OUTPUTS]
-
-
-@torch.inference_mode()
-def _calibrate(target: PreTrainedModel, draft: PreTrainedModel, acceptance: float) -> float:
-    """Scales what the target's layers add, until drafted tokens are accepted as often as asked."""
-    outputs = _outputs(target)
-    token_ids = torch.randint(1, VOCABULARY, (1, TEXT))
-    q = draft(input_ids=token_ids).logits[0].float().softmax(-1)
-    low, high, factor, reached = math.log(1e-4), math.log(10.0), 1.0, 0.0
-    for _ in range(STEPS):
-        wanted = math.exp((low + high) / 2)
-        for weight in outputs:
-            weight.mul_(wanted / factor)
-        factor = wanted
-        reached = gsd_acceptance(target(input_ids=token_ids).logits[0].float().softmax(-1), q).mean().item()
-        low, high = (math.log(factor), high) if reached > acceptance else (low, math.log(factor))
-    return reached
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

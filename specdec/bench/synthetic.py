@@ -12,11 +12,12 @@ which drafted tokens are accepted as often as asked.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PretrainedConfig
 
 from specdec.checks import real
 from specdec.models import HFModel
@@ -79,12 +80,16 @@ def synthetic_pair(
     """
     _check(preset)
     torch.manual_seed(seed)
-    draft = _random_model(preset.draft, preset.vocab_size, dtype, device)
+    draft = _random_llama(preset.draft, preset.vocab_size, dtype, device)
     with torch.no_grad():
         draft.lm_head.weight.mul_(math.sqrt(SPREAD * math.log(preset.vocab_size)))
-    target = _random_model(preset.target, preset.vocab_size, dtype, device)
+    target = _random_llama(preset.target, preset.vocab_size, dtype, device)
     _contain(target, draft, preset)
-    reached = _calibrate(target, draft, preset)
+    later = target.model.layers[preset.draft.layers :]
+    outputs = [part.weight for layer in later for part in (layer.self_attn.o_proj, layer.mlp.down_proj)]
+    reached = calibrate(target, draft, outputs, _text(draft), preset.acceptance)
+    if abs(reached - preset.acceptance) > 0.05:
+        raise ValueError(f"acceptance {preset.acceptance} can't be had: {reached:.3f} is the nearest")
     draft.to(checked_dtype(draft_dtype or dtype))  # type: ignore[arg-type]  # transformers hides a method
     if draft_dtype == ROUNDED:
         round_matrices(draft)
@@ -114,7 +119,7 @@ def _check(preset: Preset) -> None:
         raise ValueError(f"acceptance = {preset.acceptance!r} is not a number between 0 and 1")
 
 
-def _random_model(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
+def _random_llama(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
     config = LlamaConfig(
         vocab_size=vocab_size,
         hidden_size=shape.width,
@@ -130,10 +135,15 @@ def _random_model(shape: LlamaSizes, vocab_size: int, dtype: torch.dtype, device
         pad_token_id=None,
     )
     with torch.device(device):
-        model = LlamaForCausalLM._from_config(config, dtype=dtype)
+        return random_model(LlamaForCausalLM, config, dtype)
+
+
+def random_model(kind: Any, config: PretrainedConfig, dtype: torch.dtype) -> Any:
+    """A model of this class of transformers whose matrices keep the scale of what they multiply."""
+    model = kind._from_config(config, dtype=dtype)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 2:
+            if parameter.dim() == 2 and "A_log" not in name:
                 parameter.normal_(std=1.0 if "embed" in name else parameter.shape[1] ** -0.5)
     return model.eval()
 
@@ -181,22 +191,21 @@ def _widened(weights: Tensor, width: int) -> Tensor:
 
 
 @torch.inference_mode()
-def _calibrate(target: LlamaForCausalLM, draft: LlamaForCausalLM, preset: Preset) -> float:
-    """Scales the later layers until the acceptance is as asked. Returns the acceptance that it reached."""
-    ids = _text(draft)
+def calibrate(target: Any, draft: Any, outputs: Sequence[Tensor], ids: Tensor, acceptance: float) -> float:
+    """Scales these matrices of the target until drafted tokens of a text are accepted as often as asked.
+
+    ids: the text [1, tokens]. Returns the acceptance that it reached.
+    """
     q = draft(ids).logits[0].float().softmax(-1)
     low, high, factor = math.log(1e-4), math.log(10.0), 1.0
     for _ in range(STEPS):
         wanted = math.exp((low + high) / 2)
-        for layer in target.model.layers[preset.draft.layers :]:
-            layer.self_attn.o_proj.weight.mul_(wanted / factor)
-            layer.mlp.down_proj.weight.mul_(wanted / factor)
+        for weight in outputs:
+            weight.mul_(wanted / factor)
         factor = wanted
-        acceptance = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
-        low, high = (math.log(factor), high) if acceptance > preset.acceptance else (low, math.log(factor))
-    if abs(acceptance - preset.acceptance) > 0.05:
-        raise ValueError(f"acceptance {preset.acceptance} can't be had: {acceptance:.3f} is the nearest")
-    return acceptance
+        reached = gsd_acceptance(target(ids).logits[0].float().softmax(-1), q).mean().item()
+        low, high = (math.log(factor), high) if reached > acceptance else (low, math.log(factor))
+    return reached
 
 
 def _text(draft: LlamaForCausalLM) -> Tensor:

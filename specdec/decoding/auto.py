@@ -59,8 +59,6 @@ _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
 _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
-_MOST_REPEATED = 24.0
-"""Most tokens that a target with states reads again."""
 _SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of drafted tokens of the candidates."""
 _QUEUE = 64
@@ -238,8 +236,7 @@ def _costs(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[RoundCost
     target, draft = (
         JointCost({texts: costs[model] for texts, costs in measured.items()}) for model in (0, 1)
     )
-    repeats = hasattr(pair.target.session(), "must_catch_up")
-    return RoundCost(target, draft, _overhead(trial, *measured[1]), repeats)
+    return RoundCost(target, draft, _overhead(trial, *measured[1]), pair.target.most_repeated)
 
 
 def _overhead(trial: Measurement, target: ForwardCost, draft: ForwardCost) -> Overhead:
@@ -268,8 +265,9 @@ def chosen(acceptance: np.ndarray, costs: RoundCost, at_once: int = 1) -> Choice
             if size not in _SIZES:
                 continue
             topology = tree(tuple(node.path for node in shallow[:size]))
-            if costs.repeats and size:
-                rows = at_once * (1 + size + repeated_tokens(acceptance, topology))
+            if costs.most_repeated and size:
+                repeated = repeated_tokens(acceptance, topology, costs.most_repeated)
+                rows = at_once * (1 + size + repeated)
                 round = round._replace(target=costs.target.seconds(at_once, rows))
             if size not in best or round.rate > best[size].tokens_per_second:
                 milliseconds = Milliseconds(*(1000 * seconds for seconds in round[1:]))
@@ -279,15 +277,15 @@ def chosen(acceptance: np.ndarray, costs: RoundCost, at_once: int = 1) -> Choice
     return Choice(tree(fastest.paths), candidates, acceptance, costs, at_once)
 
 
-def repeated_tokens(acceptance: np.ndarray, tree: Topology) -> float:
-    """Accepted tokens that a target with states reads again in each round, on average.
+def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:
+    """Accepted tokens that a target with states reads again in each round, on average; at most `most`.
 
     A round that rejects a token adds its own tokens to them, and a round that accepts all ends them. So the
     average is the mean of what rounds add, divided by the probability that all is accepted.
     """
     reached = node_acceptance(acceptance, tree)
     full = reached[-1]
-    return min((sum(reached) - full * len(reached)) / full, _MOST_REPEATED) if full > 0 else _MOST_REPEATED
+    return min((sum(reached) - full * len(reached)) / full, most) if full > 0 else most
 
 
 def _trial_topology(pair: ModelPair) -> Topology:

@@ -98,13 +98,13 @@ class Overhead:
 class RoundCost:
     """Seconds of a round of several texts, whose target forward and whose draft forwards are shared.
 
-    repeats: whether the target reads accepted tokens again after a rejection.
+    most_repeated: the most accepted tokens that the target reads again after a rejection.
     """
 
     target: JointCost
     draft: JointCost
     overhead: Overhead
-    repeats: bool = False
+    most_repeated: int = 0
 
 
 def forward_costs(models: Sequence[Model], most: int, at_once: int = 1) -> Steps[list[ForwardCost]]:

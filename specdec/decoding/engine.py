@@ -178,7 +178,7 @@ class Engine:
         A round emits up to depth + 1 tokens, and the draft scores depth - 1. A target that has many accepted
         tokens to read again gets no tree, because it can only keep a state that has read no rejected token.
         """
-        if getattr(self.target, "must_catch_up", False):
+        if self.target.must_catch_up:
             return 0
         length = len(self.text_ids)
         return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)

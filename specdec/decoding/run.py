@@ -181,7 +181,7 @@ class Run(Iterator[Round]):
         return (
             choice is not None
             and METHODS[self.settings.method].drafter_invariant
-            and not choice.costs.repeats
+            and not choice.costs.most_repeated
         )
 
     def close(self) -> None:

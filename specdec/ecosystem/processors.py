@@ -183,6 +183,7 @@ class ProcessedModel:
         self.eos_ids, self.prompt_length = eos_ids, prompt_length
         self.name, self.vocab_size, self.device = model.name, model.vocab_size, model.device
         self.context_length, self.capability = model.context_length, model.capability
+        self.most_repeated = model.most_repeated
 
     @property
     def arithmetic(self) -> str:
@@ -207,6 +208,11 @@ class _ProcessedSession:
     def length(self) -> int:
         """Committed tokens."""
         return self._session.length
+
+    @property
+    def must_catch_up(self) -> bool:
+        """Whether the model's session must catch up."""
+        return self._session.must_catch_up
 
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the text."""

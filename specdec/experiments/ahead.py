@@ -99,14 +99,22 @@ def measured(pair: ModelPair, text: Text) -> Record:
     p, q = log_p.exp(), log_q.exp()
     rejected = theory.total_variation(p, q)
     gsd = [float((theory.gsd_preparation_hit(p, q, m).nan_to_num() * rejected).sum()) for m in GUESSES]
-    record = {"tokens": len(p), "ranks": own_ranks(pair, text, log_p, log_q), "gsd": gsd}
-    record["rejected"] = float(rejected.sum())
-    record["rows"] = _seconds_of_rows(pair, text) if text.number < TIMED else []
-    record["handing_over"] = _handing_over() if text.number < TIMED else None
-    record["seconds"] = (
-        {name: _timed(pair, text, tree) for name, tree in TREES.items()} if text.number < TIMED else {}
-    )
-    return record
+    return {
+        "tokens": len(p),
+        "ranks": own_ranks(pair, text, log_p, log_q),
+        "gsd": gsd,
+        "rejected": float(rejected.sum()),
+        "seconds": _timings(pair, text) if text.number < TIMED else None,
+    }
+
+
+def _timings(pair: ModelPair, text: Text) -> Record:
+    """Seconds of rounds by tree, of the draft's forwards by rows, and of handing a line to a process."""
+    return {
+        "trees": {name: _timed(pair, text, tree) for name, tree in TREES.items()},
+        "rows": _seconds_of_rows(pair, text),
+        "handing_over": _handing_over(),
+    }
 
 
 def _timed(pair: ModelPair, text: Text, tree: Topology) -> list[float]:
@@ -189,9 +197,10 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
         found = quotient(counted, "hits", "rounds")
         assert found is not None
         hits[str(m)] = found | {"expected": expected}
-    draft, rest = np.median([run["seconds"][name] for run in runs if run["seconds"]], 0).tolist()
-    cost = np.median([run["rows"] for run in runs if run["rows"]], 0)
-    over = float(np.median([run["handing_over"] for run in runs if run["seconds"]]))
+    timings = [run["seconds"] for run in runs if run["seconds"]]
+    draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
+    cost = np.median([each["rows"] for each in timings], 0)
+    over = float(np.median([each["handing_over"] for each in timings]))
     tokens = theory.expected_tokens(rates, tree)
     pipelined = {}
     for m in PREPARED:

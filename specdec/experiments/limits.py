@@ -29,6 +29,7 @@ from specdec.experiments.texts import (
     quotient,
     ranks,
     rounds_on,
+    spread_positions,
 )
 from specdec.loading import SMOLLM2, STORIES
 from specdec.optimal import optimal_topology
@@ -80,9 +81,8 @@ def measured(pair: ModelPair, text: Text) -> Record:
         races = log_exponentials(derived_seed(text.seed, position), range(RACES), pair.vocab_size)
         found = ranks(log_p[position, None], log_q[position, None], races[None])[0].numpy()
         counts += np.bincount(found[found < INDICES], minlength=INDICES)
-    chosen = np.linspace(0, len(p) - 1, CONTEXTS + 2).astype(int)[1:-1]
     by_context = []
-    for position in chosen:
+    for position in spread_positions(len(p), CONTEXTS):
         row = {
             "entropy": float(theory.entropy(p[position])),
             "square": float(theory.second_log_moment(p[position])),

@@ -21,7 +21,14 @@ from specdec import theory
 from specdec.commands import columns, ended
 from specdec.experiments.phrases import number
 from specdec.experiments.store import Record
-from specdec.experiments.texts import Measure, Text, TextExperiment, distributions, quotient
+from specdec.experiments.texts import (
+    Measure,
+    Text,
+    TextExperiment,
+    distributions,
+    quotient,
+    spread_positions,
+)
 from specdec.loading import SMOLLM2, STORIES
 from specdec.pair import ModelPair
 
@@ -54,8 +61,8 @@ class Lists(TextExperiment):
     def summarize(self, runs: Mapping[str, Sequence[Record]]) -> Record:
         """A row for each pair and n."""
         rng = np.random.default_rng(0)
-        laws = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
-        random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(laws)]
+        pairs = torch.from_numpy(rng.dirichlet(np.full(RANDOM_TOKENS, 0.5), (RANDOM_PAIRS, 2)))
+        random = [{"text": i} | sums(p[None], q[None]) for i, (p, q) in enumerate(pairs)]
         return {
             "points": [
                 {"pair": pair, "drafts": n, "positions": sum(run["positions"] for run in some)}
@@ -81,8 +88,8 @@ class Lists(TextExperiment):
 def measured(pair: ModelPair, text: Text) -> Record:
     """Sums over `POSITIONS` tokens, by number of drafts."""
     log_p, log_q = distributions(pair, text)
-    chosen = np.linspace(0, len(log_p) - 1, POSITIONS + 2).astype(int)[1:-1]
-    return sums(log_p[chosen].exp(), log_q[chosen].exp())
+    positions = spread_positions(len(log_p), POSITIONS)
+    return sums(log_p[positions].exp(), log_q[positions].exp())
 
 
 def sums(p: Tensor, q: Tensor) -> Record:

@@ -176,10 +176,9 @@ def measured(pair: ModelPair, models: Mapping[str, Model], text: Text) -> Record
     by = {}
     for name, (one, other) in COMPARED.items():
         p, q = scored[one].double().exp(), scored[other].double().exp()
-        distance = theory.total_variation(p, q)
         sums = {
-            "distance": distance,
-            "bound": 2 * distance / (1 + distance),
+            "distance": theory.total_variation(p, q),
+            "bound": 1 - theory.ersd_total_variation_bound(p, q),
             "expected": theory.race_parting(p, q),
             "parted": (winners[one] != winners[other]).double().mean(1),
             "greedy": theory.greedy_parting(p, q),

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -110,6 +111,11 @@ def written(pair: ModelPair, number: int, length: int) -> Text:
     prompt = pair.chat_prompt(f"Tell me a story that begins: {opening}") if pair.chats else opening
     g = generate(pair, prompt, method="ar", max_new_tokens=length, seed=derived_seed(0x74657874, number))
     return Text(number, [*g.prompt_ids, *g.token_ids], len(g.prompt_ids), g.seed)
+
+
+def spread_positions(length: int, count: int) -> list[int]:
+    """This many positions of a text, at equal distances, neither its first nor its last."""
+    return np.linspace(0, length - 1, count + 2).astype(int)[1:-1].tolist()
 
 
 def distributions(pair: ModelPair, text: Text) -> tuple[Tensor, Tensor]:

@@ -35,6 +35,14 @@ class Session(Protocol):
         """Number of committed tokens."""
         ...
 
+    @property
+    def must_catch_up(self) -> bool:
+        """Whether the next round should draft nothing, so that all tokens that it reads are accepted.
+
+        Always False where a cache can drop rejected tokens (`Model.most_repeated` is 0).
+        """
+        ...
+
     def prefill(self, token_ids: Sequence[int]) -> None:
         """Append tokens to the committed prefix; no node may be pending."""
         ...
@@ -54,13 +62,18 @@ class Session(Protocol):
 
 
 class Model(Protocol):
-    """A causal language model."""
+    """A causal language model.
+
+    most_repeated: the most accepted tokens that a forward over drafted tokens reads again; 0 where a cache
+    can drop rejected tokens.
+    """
 
     name: str
     vocab_size: int
     context_length: int
     capability: Capability
     device: torch.device
+    most_repeated: int
 
     def session(self) -> Session:
         """A new empty cache, which grows with its tokens."""
@@ -74,6 +87,7 @@ class SessionKind:
     open: opens a session. control: opens a session that makes a mistake, a wrong mask or a state that is not
     restored, which a check has to notice; None where there is neither. decoder: builds the forward of ours
     that the sessions run on; it raises where it does not fit the module. None where sessions call the module.
+    most_repeated: as of `Model`.
     """
 
     name: str
@@ -81,6 +95,7 @@ class SessionKind:
     open: Callable[[PreparedModel], Session]
     control: Callable[[PreparedModel], Session] | None = None
     decoder: Callable[[PreTrainedModel], LeanDecoder | CompiledDecoder] | None = None
+    most_repeated: int = 0
 
     def on(self, model: PreparedModel) -> PreparedModel:
         """The model with this kind of session. Raises the errors of building its decoder."""
@@ -112,6 +127,11 @@ class PreparedModel:
     def capability(self) -> Capability:
         """The shapes that its sessions can score: trees, sequences or single tokens."""
         return self.kind.capability
+
+    @property
+    def most_repeated(self) -> int:
+        """The most accepted tokens that a forward over drafted tokens reads again."""
+        return self.kind.most_repeated
 
     def session(self) -> Session:
         """A new empty cache."""

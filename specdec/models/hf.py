@@ -17,7 +17,7 @@ from specdec.models.weights import Weights
 
 _STATE = {
     *("config", "device", "dtype", "vocab_size", "context_length", "decoder"),
-    *("capability", "capability_reason", "note", "check_room"),
+    *("capability", "capability_reason", "most_repeated", "note", "check_room"),
 }
 
 
@@ -47,6 +47,7 @@ class HFModel:
     decoder: LeanDecoder | CompiledDecoder | None
     capability: Capability
     capability_reason: str
+    most_repeated: int
     note: str
 
     def __init__(self, model: PreTrainedModel, name: str | None = None, files: str | None = None):

@@ -22,6 +22,7 @@ class MarkovModel:
 
     capability: Capability = "tree"
     device = torch.device("cpu")
+    most_repeated = 0
 
     def __init__(
         self, table: Tensor | np.ndarray | Sequence, name: str = "markov", context_length: int = 1 << 20
@@ -54,6 +55,8 @@ def _tensor(table: Tensor | np.ndarray | Sequence) -> Tensor:
 
 class MarkovSession:
     """A session of a Markov model; its cache is the text."""
+
+    must_catch_up = False
 
     def __init__(self, model: MarkovModel):
         self.model = model

@@ -23,6 +23,7 @@ from specdec.models.sessions import (
     SwitchingSession,
     TreeSession,
 )
+from specdec.models.sessions.states import MOST_REPEATED
 
 WINDOW_OF_TYPE: Mapping[str, Callable[[int | None], int | None]] = {
     "full_attention": lambda window: None,  # noqa: ARG005
@@ -35,7 +36,9 @@ COMPILED = SessionKind(
 )
 LEAN = SessionKind("lean", "tree", LeanSession, partial(LeanSession, ancestors_only=False), LeanDecoder)
 STATES, STATES_AT = (
-    SessionKind(name, "sequence", open_states, partial(open_states, restoring=False))
+    SessionKind(
+        name, "sequence", open_states, partial(open_states, restoring=False), most_repeated=MOST_REPEATED
+    )
     for name, open_states in (
         ("states", StateSession),
         ("states, given positions", partial(StateSession, positions=True)),

@@ -8,12 +8,17 @@ from tests.conftest import generate, ready
 pytestmark = pytest.mark.browser
 
 
+def all_statistics(page, url, topology):
+    """Decodes on this topology, and opens all statistics of the run."""
+    page.goto(f"{url}/?baseline=0&topology={topology}&length=24&seed=1")
+    ready(page)
+    generate(page)
+    page.locator("#statistics .all > summary").click()
+    return page.locator("#statistics")
+
+
 def test_the_choice_of_auto_is_explained(blank, url):
-    blank.goto(f"{url}/?baseline=0&topology=auto&length=24&seed=1")
-    ready(blank)
-    generate(blank)
-    blank.locator("#statistics .all > summary").click()
-    choice = blank.locator("#statistics .choice")
+    choice = all_statistics(blank, url, "auto").locator(".choice")
     expect(choice.locator("summary")).to_contain_text("why this tree?")
     choice.locator("summary").click()
     rows = choice.locator("tbody tr").all_inner_texts()
@@ -24,10 +29,6 @@ def test_the_choice_of_auto_is_explained(blank, url):
 
 
 def test_the_acceptance_has_the_names_of_the_record(blank, url):
-    blank.goto(f"{url}/?baseline=0&topology=sequence&k=2&length=24&seed=1")
-    ready(blank)
-    generate(blank)
-    blank.locator("#statistics .all > summary").click()
-    names = blank.locator("#statistics .models")
+    names = all_statistics(blank, url, "sequence&k=2").locator(".models")
     expect(names).to_contain_text("mean_length")
     expect(names).to_contain_text("num_drafted")

@@ -156,6 +156,7 @@ class PlainModel:
     """A model without a cache: each token needs a forward pass over the whole text."""
 
     capability = "ar"
+    most_repeated = 0
 
     def __init__(self, model: HFModel):
         self._model = model

@@ -11,6 +11,7 @@ import torch
 
 import specdec
 from specdec.decoding.auto import repeated_tokens
+from specdec.ecosystem.processors import ProcessedModel
 from specdec.exactness.batched import compared, plans
 from specdec.models import HFModel
 from specdec.models.selfcheck import relative_error
@@ -123,7 +124,7 @@ def plain_text(tokens: int) -> list[int]:
     ]
 
 
-def rows_of_rounds(monkeypatch, propose, k: int, tokens: int) -> list[int]:
+def rows_of_rounds(monkeypatch, propose, k: int, tokens: int, processed: bool = False) -> list[int]:
     """The rows of the target's forwards in one run behind a drafter that proposes sequences of k tokens."""
     rows, read = [], StateSession._read
 
@@ -134,19 +135,24 @@ def rows_of_rounds(monkeypatch, propose, k: int, tokens: int) -> list[int]:
     want = plain_text(tokens)
     monkeypatch.setattr(StateSession, "_read", counted)
     settings = {"topology": sequence(k), "max_new_tokens": tokens, "seed": 0, "drafter": propose}
-    run = specdec.generate(endless_pair(), [5, 6], method="ersd", **settings)
+    pair = endless_pair()
+    if processed:  # as for transformers' generate with a logits processor
+        target = ProcessedModel(pair.target, lambda ids, logits: logits, frozenset(), 2)
+        pair = specdec.ModelPair(target, pair.draft)
+    run = specdec.generate(pair, [5, 6], method="ersd", **settings)
     assert len(rows) == 1 + run.num_target_calls, "a round is one forward, and so is the prefill"
     assert run.token_ids == want[2:]
     return rows[1:]
 
 
-def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(monkeypatch):
+@pytest.mark.parametrize("processed", [False, True])
+def test_after_many_rejections_a_round_drafts_nothing_and_the_state_catches_up(monkeypatch, processed):
     text = plain_text(60)
 
     def wrong(text_ids, topology):
         return [[other(token) for token in text[len(text_ids) :][: topology.depth]]]
 
-    rows = rows_of_rounds(monkeypatch, wrong, 2, 60)
+    rows = rows_of_rounds(monkeypatch, wrong, 2, 60, processed)
     assert rows[:3] == [3, 4, 5]
     assert rows[MOST_REPEATED:][:4] == [MOST_REPEATED + 3, MOST_REPEATED + 2, 3, 4]
     assert max(rows) == MOST_REPEATED + 3
@@ -162,7 +168,7 @@ def test_the_tokens_that_are_read_again_are_as_many_as_auto_expects(monkeypatch)
         return [[token if rng.random() < rate else other(token) for token in right]]
 
     rows = rows_of_rounds(monkeypatch, mostly_right, k, 1500)
-    expected = 1 + k + repeated_tokens(np.array([rate]), sequence(k))
+    expected = 1 + k + repeated_tokens(np.array([rate]), sequence(k), MOST_REPEATED)
     assert sum(rows) / len(rows) == pytest.approx(expected, rel=0.08)
 
 

@@ -103,6 +103,8 @@ class OtherTokenizerSession:
     length: committed target tokens.
     """
 
+    must_catch_up = False
+
     def __init__(self, model: OtherTokenizerModel):
         self.model, self.length = model, 0
         self._session = model.draft.session()

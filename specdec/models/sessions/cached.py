@@ -73,6 +73,8 @@ class CachedSession:
     position of a forward.
     """
 
+    must_catch_up = False
+
     def __init__(self, model: PreparedModel, layout: Layout = UNWINDOWED, beyond: int | None = None):
         self.length = 0
         self.model = model

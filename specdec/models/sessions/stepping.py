@@ -22,6 +22,8 @@ class PlainSession:
     """One pending token at a time, with a forward over the whole text for each: right for any causal
     model."""
 
+    must_catch_up = False
+
     def __init__(self, model: PreparedModel):
         self.model = model
         self._token_ids: list[int] = []

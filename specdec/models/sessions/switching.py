@@ -23,6 +23,7 @@ class SwitchingSession:
     beyond. The second is filled with the whole text when the first such node comes.
     """
 
+    must_catch_up = False
     _near_numbers: dict[int, int]
     _fed: int
 
