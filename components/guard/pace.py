@@ -26,7 +26,7 @@ LONGEST = 5.0
 """The longest wait of a request, in seconds."""
 LATE = 1.0
 """Seconds until a request learns that it is refused for the purse's sake."""
-_ADDRESSES = 4096
+ADDRESSES = 4096
 """Purses that are remembered: the most recently used ones."""
 
 
@@ -54,7 +54,7 @@ class Purses:
         held, since = self._purses.pop(address, (float(most), now))
         held = min(most, held + (now - since) * rate) - cost
         self._purses[address] = max(held, -2 * LONGEST * rate), now
-        if len(self._purses) > _ADDRESSES:
+        if len(self._purses) > ADDRESSES:
             self._purses.popitem(last=False)
         return max(0.0, -held / rate)
 

@@ -44,7 +44,7 @@ error ended the run."""
 
 
 class Batch:
-    """Runs of one pair that are advanced together.
+    """Runs of one pair that are advanced together. members: those that have not ended, by run.
 
     Models without a lean forward answer one run after the other, which is correct but no faster than turns. A
     batch must not be used by several threads at once.
@@ -52,16 +52,16 @@ class Batch:
 
     def __init__(self, pair: ModelPair):
         self.pair = pair
-        self._members: dict[Run, Member] = {}
+        self.members: dict[Run, Member] = {}
         self._trees = SharedTrees()
 
     def __len__(self) -> int:
         """Number of runs that have not ended."""
-        return len(self._members)
+        return len(self.members)
 
     def __contains__(self, run: Run) -> bool:
         """Whether this run is in the batch and has not ended."""
-        return run in self._members
+        return run in self.members
 
     def add(self, run: Run) -> Run:
         """Adds a run that has not begun. It joins the next step.
@@ -70,12 +70,12 @@ class Batch:
         """
         if run.pair is not self.pair:
             raise ValueError(f"the run is one of {run.pair}, the batch one of {self.pair}")
-        self._members[run] = Member(run, self._piece)
+        self.members[run] = Member(run, self._piece)
         return run
 
     def remove(self, run: Run) -> None:
         """Removes a run and frees its caches; its record stays. ValueError if it is not in the batch."""
-        if self._members.pop(run, None) is None:
+        if self.members.pop(run, None) is None:
             raise ValueError("the run is not in this batch: it has ended, or was never added")
 
     @torch.inference_mode()
@@ -86,10 +86,10 @@ class Batch:
         runs: the runs to advance, all by default. A run that ends or fails leaves the batch; the others go
         on.
         """
-        called = self._called(self._members if runs is None else runs)
+        called = self._called(self.members if runs is None else runs)
         for run, topology in self._trees.trees([member.run for member in called]).items():
             run.changed_tree |= topology != run.topology
-            self._members[run].engine.plant(topology)
+            self.members[run].engine.plant(topology)
         for member in called:
             member.resume()
         while drafting := [member for member in called if member.drafts]:
@@ -99,7 +99,7 @@ class Batch:
             if member.round is not None:
                 self._trees.learn(member.run, member.round)
             if member.ended:
-                del self._members[member.run]
+                del self.members[member.run]
         return [member for member in called if member.round or member.error]
 
     def _piece(self) -> int:
@@ -108,7 +108,7 @@ class Batch:
     def _called(self, runs: Collection[Run]) -> list[Member]:
         """The members of a step: all runs past their prompt, and others while the prompt pieces fit."""
         called, room = [], PIECES
-        for member in self._members.values():
+        for member in self.members.values():
             if member.run in runs and (room > 0 or not member.ahead):
                 called.append(member)
                 room -= min(member.ahead, PIECE)

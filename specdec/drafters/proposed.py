@@ -5,8 +5,9 @@ A user's drafter is an object with one of two methods, and a `name` where it has
     propose(text_ids, topology)     continuations of the text, each a list of token ids, the likeliest first.
                                     Together they must fit into the topology: a node has at most as many
                                     children as it has there. The list may be empty.
-    law(text_ids, drafted_ids)      weights by token id of the token after the text and these drafted tokens,
-                                    in any unit, from which drafts are sampled; empty where it has no idea.
+    distribution(text_ids, drafted_ids)
+                                    weights by token id of the token after the text and these drafted tokens,
+                                    in any unit. Drafts are sampled from them. They may be empty.
 
 A function is taken as the method `propose`. Where the object has a method `new_run()`, each run uses the
 object that this returns, so that it can keep an index of its own.
@@ -45,7 +46,7 @@ class Proposer(Protocol):
 class Estimator(Protocol):
     """A user's drafter with probabilities."""
 
-    def law(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Mapping[int, float]:
+    def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Mapping[int, float]:
         """Weights by token id of the token after the text and these drafted tokens."""
         ...
 
@@ -56,15 +57,16 @@ def checked_drafter(drafter: Any) -> Proposer | Estimator | Strings | None:
         return drafter
     if isinstance(drafter, type):
         raise ValueError(f"drafter = {drafter!r:.60} is a class; give one of its objects")
-    if drafter is None or any(callable(getattr(drafter, name, None)) for name in ("propose", "law")):
+    methods = ("propose", "distribution")
+    if drafter is None or any(callable(getattr(drafter, name, None)) for name in methods):
         return drafter
     if callable(drafter):
         name = getattr(drafter, "name", getattr(drafter, "__name__", type(drafter).__name__))
         proposer: Any = SimpleNamespace(propose=drafter, name=name)
         return proposer
     raise ValueError(
-        f"drafter = {drafter!r:.60} has neither propose(text_ids, topology) nor law(text_ids, drafted_ids); "
-        "a draft model goes into the pair"
+        f"drafter = {drafter!r:.60} has neither propose(text_ids, topology) nor "
+        "distribution(text_ids, drafted_ids); a draft model goes into the pair"
     )
 
 
@@ -79,7 +81,7 @@ def drafter_of_user(drafter: Any, vocab_size: int, sampling: Sampling, topology:
     own = checked_drafter(drafter.new_run() if hasattr(drafter, "new_run") else drafter)
     if own is None:
         raise ValueError(f"{name}: new_run() gave None, and no drafter")
-    kind = EstimatedDrafter if hasattr(own, "law") else ProposedDrafter
+    kind = EstimatedDrafter if hasattr(own, "distribution") else ProposedDrafter
     return kind(own, name, vocab_size, sampling, topology)
 
 
@@ -167,15 +169,15 @@ class EstimatedDrafter(ProposedDrafter):
 
     def _log_weights(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> Tensor | None:
         """Logarithms of the weights, [vocabulary]; None where all are 0."""
-        law = self.user.law(text_ids, drafted_ids)
-        if not isinstance(law, Mapping):
-            raise ValueError(f"{self.name}: law() gave {law!r:.60}, and no weights by token id")
+        given, where = self.user.distribution(text_ids, drafted_ids), f"{self.name}: distribution()"
+        if not isinstance(given, Mapping):
+            raise ValueError(f"{where} gave {given!r:.60}, and no weights by token id")
         by_token: dict[int, float] = {}
-        for token_id, weight in law.items():
+        for token_id, weight in given.items():
             number = real(weight)
             if number is None or number < 0:
-                raise ValueError(f"{self.name}: law()[{token_id}] = {weight!r:.60} is no weight from 0 up")
-            by_token[self._checked_id(f"{self.name}: law()", token_id)] = number
+                raise ValueError(f"{where}[{token_id}] = {weight!r:.60} is no weight from 0 up")
+            by_token[self._checked_id(where, token_id)] = number
         if not any(by_token.values()):
             return None
         weights = torch.zeros(self.vocab_size, dtype=torch.float64)

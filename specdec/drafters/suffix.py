@@ -26,7 +26,7 @@ class Suffix:
         """The same drafter with an index of its own."""
         return Suffix(self.shortest)
 
-    def law(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:
+    def distribution(self, text_ids: Sequence[int], drafted_ids: Sequence[int]) -> dict[int, float]:
         """Weights of the token after the text and these drafted tokens; empty for an unknown suffix."""
         self._index.follow(text_ids)
         state, length = self._longest(drafted_ids)

@@ -92,7 +92,7 @@ def visit(blank, url):
 
 def look(page, opened):
     """Waits until what a set-up shows is there and stands still."""
-    page.wait_for_selector(f"{opened['look']}.lesson-look", timeout=60_000)
+    page.wait_for_selector(f"{opened['look']}.lesson-look")
     before = None
     while (now := page.evaluate(SEEN)) != before:
         before = now

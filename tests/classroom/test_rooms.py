@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +11,7 @@ from components.classroom import steps, views, web
 from components.classroom.drafting import Drafting
 from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Rooms
 from components.classroom.waiting import MOST, Waiting
-from components.guard import guard, limits
+from components.guard import limits
 from components.guard.bodies import Refused
 from components.lessons import panel as lessons
 
@@ -79,10 +78,6 @@ def test_whoever_is_in_a_room_pays_from_another_purse_than_strangers_of_their_ad
     assert hall.is_in_one(token)
     assert hall.is_in_one(other.key)
     assert not any(map(hall.is_in_one, ("", room.code, token[:-1], "é")))
-    within = SimpleNamespace(within=lambda scope: scope)
-    payers = {guard._payer(within, who, HOME) for who in (True, False)}
-    assert payers == {HOME, f"{HOME}, in a room"}
-    assert guard._payer(SimpleNamespace(within=None), True, HOME) == HOME
     hall.close(room)
     assert not hall.is_in_one(token)
 

@@ -1,4 +1,4 @@
-"""Drafters that are no model: ERSD's text never depends on them, GSD's law neither; mistakes are named."""
+"""Drafters that are no model change neither ERSD's text nor GSD's distribution. Mistakes are named."""
 
 import itertools
 from fractions import Fraction
@@ -215,7 +215,7 @@ def test_n_grams_propose_nothing_where_no_suffix_that_is_long_enough_was_there_b
 
 
 @pytest.mark.parametrize(
-    ("shortest", "drafted", "law"),
+    ("shortest", "drafted", "weights"),
     [
         (1, (), {2: 0.5 + 0.5 * 1 / 5, 1: 0.5 * 2 / 5}),  # after 0 1 0, then after 0
         (0, (), {2: 0.6 + 0.2 * 1 / 10, 1: 0.2 + 0.2 * 2 / 10, 0: 0.2 * 4 / 10}),  # then anywhere
@@ -226,8 +226,8 @@ def test_n_grams_propose_nothing_where_no_suffix_that_is_long_enough_was_there_b
         (1, (5,), {}),
     ],
 )
-def test_suffixes_share_out_chances_by_partial_matching(shortest, drafted, law):
-    assert Suffix(shortest).law([0, 1, 0, 2, 0, 1, 0], drafted) == pytest.approx(law)
+def test_suffixes_share_out_chances_by_partial_matching(shortest, drafted, weights):
+    assert Suffix(shortest).distribution([0, 1, 0, 2, 0, 1, 0], drafted) == pytest.approx(weights)
 
 
 def test_runs_that_share_a_drafter_have_indices_of_their_own():
@@ -261,7 +261,7 @@ def test_records_of_drafters_are_read_back(method, drafter):
 
 
 class Saying:
-    """Proposes what it is told to, or has it as its law."""
+    """Proposes what it is told to, or has it as its distribution."""
 
     name = "saying"
 
@@ -282,10 +282,10 @@ class Saying:
         (Saying(propose=[[1, 2], [1]]), r"propose\(\)\[1\] is there already"),
         (Saying(propose=[[1], [2], [3]]), r"propose\(\)\[2\] does not fit .* path \(\) has 2 children"),
         (Saying(propose=[[1, 2, 3]]), r"path \(0, 0\) has 0 children"),
-        (Saying(law=[0.5, 0.5]), r"law\(\) gave \[0.5, 0.5\], and no weights"),
-        (Saying(law={9: 1.0}), r"law\(\): token id 9 is not in the vocabulary"),
-        (Saying(law={1: -1.0}), r"law\(\)\[1\] = -1.0 is no weight"),
-        (Saying(law={1: float("nan")}), r"law\(\)\[1\] = nan is no weight"),
+        (Saying(distribution=[0.5, 0.5]), r"distribution\(\) gave \[0.5, 0.5\], and no weights"),
+        (Saying(distribution={9: 1.0}), r"distribution\(\): token id 9 is not in the vocabulary"),
+        (Saying(distribution={1: -1.0}), r"distribution\(\)\[1\] = -1.0 is no weight"),
+        (Saying(distribution={1: float("nan")}), r"distribution\(\)\[1\] = nan is no weight"),
         (Saying(propose=[], new_run=None), r"saying: new_run\(\) gave None"),
         (Saying(propose=[], new_run=3), "drafter = 3 has neither propose"),
         (NGram, "drafter = <class .*NGram'> is a class"),
@@ -299,11 +299,13 @@ def test_what_is_proposed_is_checked(drafter, names):
 @pytest.mark.parametrize("weight", [0.5, Fraction(1, 2), np.float32(0.5), torch.tensor(0.5)])
 @pytest.mark.parametrize("token_id", [3, np.int64(3), torch.tensor(3)])
 def test_weights_are_numbers_of_any_kind(token_id, weight):
-    assert generated("ersd", Saying(law={token_id: weight})).token_ids == generated("ar", None).token_ids
+    drafter = Saying(distribution={token_id: weight})
+    assert generated("ersd", drafter).token_ids == generated("ar", None).token_ids
 
 
 @pytest.mark.parametrize(
-    "drafter", [Saying(propose=[]), Saying(propose=[[]]), Saying(law={}), Saying(law={3: 0})]
+    "drafter",
+    [Saying(propose=[]), Saying(propose=[[]]), Saying(distribution={}), Saying(distribution={3: 0})],
 )
 def test_nothing_at_all_is_an_answer(drafter):
     g = generated("gsd", drafter, tokens=20)

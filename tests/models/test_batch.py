@@ -53,7 +53,7 @@ def test_noise_keyed_by_the_seat_would_be_noticed(pair):
     """Negative control: who sits where decides on what noise a run decodes."""
 
     def by_seat(batch):
-        for number, seat in enumerate(batch._members.values()):
+        for number, seat in enumerate(batch.members.values()):
             if seat.engine.seed != number:
                 seat.engine.seed = number
                 seat.engine.races = Races(number, pair.vocab_size)
@@ -151,7 +151,7 @@ def test_a_long_prompt_does_not_hold_the_others(pair):
 def test_many_prompts_are_taken_in_step_by_step(pair):
     batch, runs = joined(pair, *([[7] * 129] * 6), method="ar")
     batch.step()
-    lengths = [seat.engine.target.length for seat in batch._members.values()]
+    lengths = [seat.engine.target.length for seat in batch.members.values()]
     assert lengths == [64, 64, 0, 0, 0, 0]
     while not all(run.rounds for run in runs):
         batch.step()
@@ -174,7 +174,7 @@ def test_a_run_can_leave_and_its_record_stays(pair):
 @pytest.mark.parametrize("method", METHODS)
 def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch):
     batch, (broken, other) = joined(pair, [3], [4], method=method, topology=sequence(2))
-    session, answered = batch._members[broken].engine.target, batching.answers
+    session, answered = batch.members[broken].engine.target, batching.answers
 
     def spoiled(forwards):
         answers = answered(forwards)
@@ -193,14 +193,14 @@ def test_broken_logits_end_the_run_that_they_belong_to(pair, method, monkeypatch
 
 
 def test_a_forward_that_fails_for_all_is_tried_for_each(pair, monkeypatch):
-    scored = batching._scored
+    hidden = LeanDecoder.hidden
 
-    def short_of_memory(parts):
-        if len(parts) > 1:
+    def short_of_memory(self, token_ids, rotation, texts):
+        if len(texts) > 1:
             raise RuntimeError("not enough memory")
-        return scored(parts)
+        return hidden(self, token_ids, rotation, texts)
 
-    monkeypatch.setattr(batching, "_scored", short_of_memory)
+    monkeypatch.setattr(LeanDecoder, "hidden", short_of_memory)
     settings = {"topology": specinfer(8), "max_new_tokens": 20}
     many = specdec.generate_many(pair, [[3], [7] * 90], seeds=[1, 2], **settings)
     for prompt, seed, g in zip(([3], [7] * 90), (1, 2), many, strict=True):
@@ -213,7 +213,7 @@ def test_a_session_s_own_error_is_its_run_s(pair, monkeypatch):
     def full(parents):
         raise ValueError("full")
 
-    monkeypatch.setattr(batch._members[one].engine.target, "pend", full)
+    monkeypatch.setattr(batch.members[one].engine.target, "pend", full)
     first, second = batch.step()
     assert (first.run, first.round, str(first.error)) == (one, None, "full")
     assert (second.run, second.error) == (other, None)

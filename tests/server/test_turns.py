@@ -247,12 +247,12 @@ def test_addresses_that_left_are_forgotten():
     for number in range(50):
         with queue.seat(Visitor(f"visitor {number}")) as seat:
             queue.model.used(seat, 0.01)
-    assert len(queue.model._used) == 51  # they would come back with less than all others have
+    assert queue.model.used_by(seat) > 0  # its address would come back with less than all others have
     queue.model.used(stays, 100.0)
     queue.seat(Visitor("another")).__exit__()
-    assert len(queue.model._used) == 1
+    assert queue.model.used_by(seat) == 0 < queue.model.used_by(stays)
     stays.__exit__()
-    assert queue.model._used == {}
+    assert queue.model.used_by(stays) == 0
 
 
 def test_many_runs_at_once_lose_no_turn():
