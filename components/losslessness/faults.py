@@ -40,6 +40,18 @@ FAULT_WORDS = {
         "with its own. A public system did this. The texts look fine, but do not have the target's "
         "distribution.",
     ),
+    "greedy-draft": (
+        "The draft is greedy, its q is not",
+        "The draft proposes its likeliest token every time, but reports the q of sampling. That token is "
+        "tested as if it had come as seldom as q says, and comes out too often. transformers 4.44 did this "
+        "(issue 32867), and its Gemma 4 assistants still do in 5.23.",
+    ),
+    "thrown-away": (
+        "An unlikely draw is thrown away",
+        "A drafted token with a small q is dropped after it was drawn, to save the target a row. Then the "
+        "draw decides itself whether it is offered: unlikely tokens come out too seldom, even if the draft "
+        "is perfect. llama.cpp drops the last such token (pull request 22506).",
+    ),
     "race-under-draft": (
         "The race is run under Q",
         "Verification divides the noise by q instead of p, as a slip in the paper's Algorithm 5 has it. The "

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -23,6 +24,10 @@ from specdec.trace import Method
 LogProbs = Sequence[Tensor]
 UNCUT = 0.8
 """The part of q that a cut leaves, in the fault that reports q as it was before the cut."""
+COLD = 0.01
+"""The draft's temperature in the fault that drafts the likeliest token."""
+LEAST_LIKELY = 0.28
+"""A drafted token that is less likely under q is thrown away, in the fault that does so."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ class Fault:
 
     method: the method whose verification has the mistake. verifier: the verification with the mistake.
     siblings: whether the mistake needs a node with two or more children.
-    length: the number of tokens that a check must look at together to see it.
+    length: the number of tokens that a check must look at together to see it. draft_temperature: the draft's
+    own temperature, where the mistake needs one.
     """
 
     name: str
@@ -39,6 +45,7 @@ class Fault:
     verifier: Verifier
     siblings: bool = False
     length: int = 1
+    draft_temperature: float | None = None
 
 
 class _Noise:
@@ -129,6 +136,27 @@ def own_sample(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdi
     return gsd.verify(drafted, swapped, noise)
 
 
+def greedy_draft(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """The draft takes its likeliest token, but q is reported at temperature 1, as if it had been sampled."""
+    reported = [None if q is None else (q * COLD).log_softmax(-1) for q in drafted.log_q]
+    return gsd.verify(drafted._replace(log_q=reported), log_p, noise)
+
+
+def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verdict:
+    """A drafted token whose q is small is thrown away, with its later siblings and all tokens below it.
+
+    The draw decides itself whether it is offered (`theory.offered_distribution`). Stopping after such a token
+    would be right, because the next offer would then depend on earlier draws only.
+    """
+    topology, token_ids, log_q, _ = drafted
+    least = math.log(LEAST_LIKELY)
+    offered = [
+        [*takewhile(lambda child, q=q: q is None or q[token_ids[child]] >= least, children)]
+        for children, q in zip(topology.children, log_q, strict=True)
+    ]
+    return gsd.verify(drafted._replace(draws=offered), log_p, noise)
+
+
 # ---------------------------------------------------------------- ERSD
 
 
@@ -201,6 +229,8 @@ FAULTS = {
         Fault("residual-from-race", "gsd", residual_from_race),
         Fault("after-a-cut", "gsd", after_a_cut),
         Fault("own-sample", "gsd", own_sample),
+        Fault("greedy-draft", "gsd", greedy_draft, draft_temperature=COLD),
+        Fault("thrown-away", "gsd", thrown_away),
         Fault("race-under-draft", "ersd", race_under_draft),
         Fault("new-race", "ersd", new_race),
         Fault("one-race", "ersd", one_race, length=2),

@@ -80,7 +80,14 @@ class Check:
         room = self.length + topology.depth
         # never started: the decoder checks what it is asked for
         self.asked = stream(
-            pair, prompt_ids, method=method, topology=topology, max_new_tokens=room, seed=seed, detail=False
+            pair,
+            prompt_ids,
+            method=method,
+            topology=topology,
+            max_new_tokens=room,
+            seed=seed,
+            detail=False,
+            draft_temperature=None if fault is None else fault.draft_temperature,
         )
         self.verifier = None if fault is None else fault.verifier
         self.distribution = joint_distribution(pair.target, self.asked.prompt_ids, self.length)

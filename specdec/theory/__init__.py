@@ -39,6 +39,7 @@ from specdec.theory.divergences import (
     total_variation,
 )
 from specdec.theory.lists import arrivals_bound, list_matching_bound, list_sampling_acceptance
+from specdec.theory.offers import offered_distribution
 from specdec.theory.parting import (
     first_parting_bound,
     greedy_parting,
@@ -82,6 +83,7 @@ __all__ = [
     "list_matching_bound",
     "list_sampling_acceptance",
     "node_acceptance",
+    "offered_distribution",
     "optimal_acceptance",
     "pfr_entropy_bound",
     "poisson_matching_bound",

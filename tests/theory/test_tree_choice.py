@@ -1,0 +1,231 @@
+"""Who may choose the tree (docs/trees.md): by enumeration in rationals, and at every place that chooses."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import specdec
+from specdec import algorithms, other_rules
+from specdec.decoding import run
+from specdec.decoding.auto import Choice
+from specdec.decoding.costs import RoundCost
+from specdec.decoding.engine import Engine, RunSettings
+from specdec.exactness.faults import FAULTS
+from specdec.exactness.losslessness import Check, joint_distribution
+from specdec.models import MarkovModel
+from specdec.probs import Sampling
+from specdec.theory import offered_distribution
+from specdec.topology import Topology, batch, sequence
+from tests.core.test_algorithms import TABLES, Undecided, completed
+from tests.core.test_forest import FREE, NOTHING
+from tests.helpers.distributions import (
+    FALSE_ALARM,
+    chi_square_p_value,
+    distance,
+    enumerate_distribution,
+    markov_pair,
+)
+from tests.rules.test_other_rules import ByPath, Draws
+
+TREE = Topology([(0,), (1,), (0, 0), (1, 0)])
+SHAPES = [
+    tuple(paths)
+    for k in range(5)
+    for paths in itertools.combinations(TREE.paths, k)
+    if all(path[:-1] in ((), *paths) and (path[-1] == 0 or (0,) in paths) for path in paths)
+]
+"""All trees within `TREE`."""
+
+# ---------------------------------------------------------------- in rationals
+
+
+@pytest.mark.parametrize("tables", TABLES)
+def test_ersd_s_text_is_that_of_every_tree(tables):
+    """Every race and every tree: so a tree that was chosen after looking at all races changes nothing."""
+    P, Q = TABLES[tables]
+    for races in itertools.product(itertools.permutations([Fraction(3, 10), 1, Fraction(5, 2)]), repeat=3):
+        plain = (0,)
+        for e in races:
+            plain = (*plain, algorithms.arrivals(e, algorithms.given(P, plain))[0])
+        texts = {algorithms.ersd((0,), Q, P, {(), *paths}, races) for paths in SHAPES}
+        assert texts <= {plain[1 : n + 1] for n in (1, 2, 3)}
+
+
+class SharedDraws(Draws):
+    """Independent draws of which a node may have fewer: the first ones stay the same."""
+
+    def independent(self, depth, again, q, n):
+        return super().independent(depth, again, q, self.most)[:n]
+
+
+CHOICES = {
+    "an earlier sibling's draw": lambda drawn: {(0,), *([(1,)] if drawn[0,] == 0 else [])},
+    "draws of the level above": lambda drawn: {
+        (0,),
+        (1,),
+        *([(0, 0)] if drawn.get((1,)) == 1 else [(1, 0)] if (1,) in drawn else []),
+    },
+    "its own draw": lambda drawn: {(0,)} if drawn[0,] != 0 else set(),
+    "the draw of its child": lambda drawn: {(0,), *([(0, 0)] if drawn.get((0, 0)) == 0 else [])},
+    "how many draws are likely (p_min, n_min)": lambda drawn: (
+        {(0,), (0, 0)} if drawn[0,] == 1 and drawn.get((0, 0)) == 1 else set()
+    ),
+}
+"""Trees that depend on draws. The first two look only at draws that come before the offer."""
+RIGHT = tuple(CHOICES)[:2]
+
+
+def distribution_of_chosen(rule, tables, choice, monkeypatch):
+    """One round's tokens after (0,), where `choice` of all draws is the tree, over all draws and tests."""
+    P, Q = tables
+
+    def decide(choose):
+        chances = SharedDraws(choose, 2)
+        monkeypatch.setattr(algorithms, "arrivals", chances.arrivals)
+        monkeypatch.setattr(other_rules, "independent", chances.independent)
+        uniforms, last = ByPath(lambda _: Undecided(chances)), ByPath(lambda _: Undecided(chances))
+        if rule == "specinfer":
+            first = chances.independent(0, None, algorithms.given(Q, (0,)), 2)
+            drawn = {(0,): first[0], (1,): first[1]}
+            n = sum(len(path) == 1 for path in choice(drawn))
+            tau = {(), *((i,) for i in range(n))}
+            U = [ByPath(lambda i: Undecided(chances)) for _ in range(3)]
+            tests = [[U[d][i] for i in range(2)] for d in range(3)]
+            y = other_rules.specinfer((0,), Q, P, tau, range(3), range(3), tests, last)
+            return y, chances.weight
+        # traversal may verify many nodes of a depth, so each has its own race; GSD verifies one of them
+        races = ByPath(lambda path: path) if rule == "traversal" else range(3)
+        drawn = algorithms.draft((0,), Q, {(), *TREE.paths}, races)
+        tau = {(), *choice(drawn)}
+        if rule == "traversal":
+            y = other_rules.traversal((0,), Q, P, tau, races, uniforms, last[0])
+        else:
+            tests = [ByPath(lambda _: Undecided(chances)) for _ in range(3)]
+            y = algorithms.gsd((0,), Q, P, tau, races, tests, last)
+        return y, chances.weight
+
+    return enumerate_distribution(decide)
+
+
+CASES = [
+    *itertools.product(("gsd", "traversal"), CHOICES),
+    *itertools.product(["specinfer"], ["an earlier sibling's draw", "its own draw"]),
+]
+
+
+@pytest.mark.parametrize(("rule", "choice"), CASES)
+def test_the_distribution_is_kept_where_an_offer_is_decided_before_its_own_draw(rule, choice, monkeypatch):
+    """In rationals: exactly kept by the right choices, and off by more than 1/100 with the others."""
+    found = distribution_of_chosen(rule, TABLES["full"], CHOICES[choice], monkeypatch)
+    P, _ = TABLES["full"]
+    target = completed({(): Fraction(1)}, P, 3)
+    assert sum(found.values()) == 1
+    assert (completed(found, P, 3) == target) == (choice in RIGHT)
+    assert choice in RIGHT or distance(completed(found, P, 3), target) > Fraction(1, 100)
+
+
+def test_a_draw_that_is_thrown_away_is_off_by_up_to_a_quarter_where_the_draft_is_the_target(monkeypatch):
+    half = [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)]
+    written = offered_distribution(half, half, [1, 0, 0])
+    assert sum(written) == 1
+    assert sum(abs(a - b) for a, b in zip(written, half, strict=True)) / 2 == Fraction(1, 4)
+    p, q = [Fraction(n, 10) for n in (2, 5, 3)], [Fraction(n, 10) for n in (6, 1, 3)]
+    assert offered_distribution(p, q, [Fraction(1, 3)] * 3) == p  # decided without the draw
+    table = np.array([p] * 3, dtype=object), np.array([q] * 3, dtype=object)
+    found = distribution_of_chosen("gsd", table, CHOICES["its own draw"], monkeypatch)
+    whole = completed(found, table[0], 1)
+    assert [whole[token,] for token in range(3)] == offered_distribution(p, q, [0, 1, 1])
+
+
+# ---------------------------------------------------------------- the places that choose trees
+
+
+def test_ersd_s_text_stays_where_each_tree_is_chosen_after_looking_at_the_race():
+    """An adversary that sees the winner under P drafts a tree of one shape or another by it."""
+    pair, text = markov_pair(4, seed=3), []
+    engine = Engine(pair, RunSettings("ersd", 60, Sampling(), 7, False), batch(2), [0], 7)
+    for _ in engine.rounds():
+        position = len(engine.text_ids)
+        if position < 60:
+            winner = engine.races.at(position).winner(pair.target.log_table[engine.text_ids[-1]])
+            engine.plant((Topology([]), sequence(3), batch(3), TREE)[winner])
+        text = engine.text_ids[1:]
+    assert text == specdec.generate(pair, [0], method="ar", max_new_tokens=60, seed=7).token_ids
+
+
+def ending():
+    """A pair whose third token ends a text."""
+    pair = markov_pair(3, seed=1)
+    pair.eos_ids = frozenset({2})
+    return pair
+
+
+def short():
+    """A pair whose target has a context of three tokens, of which the prompt is one."""
+    pair = markov_pair(3, seed=1)
+    pair.target.context_length = 3
+    return pair
+
+
+def chosen_by_auto(*_):
+    """Auto's choice, for a machine on which a tree of two levels is the fastest."""
+    return Choice(TREE, (), np.array([0.5, 0.2]), RoundCost(FREE, FREE, NOTHING), 1)
+    yield
+
+
+RUNS = 800
+
+
+def in_batches(pair, method, **settings):
+    """Runs of `auto` that are decoded together, 50 at a time, where `SharedTrees` looks at each step."""
+    for first in range(0, RUNS, 50):
+        seeds = range(first, first + 50)
+        yield from specdec.generate_many(pair, [[0]] * 50, method=method, seeds=seeds, **settings)
+
+
+def one_by_one(pair, method, **settings):
+    return (specdec.generate(pair, [0], method=method, seed=seed, **settings) for seed in range(RUNS))
+
+
+PLACES = {
+    "auto": (markov_pair, one_by_one, {"topology": "auto", "max_new_tokens": 3}),
+    "forest queue": (markov_pair, in_batches, {"topology": "auto", "max_new_tokens": 3}),
+    "length of the text": (markov_pair, one_by_one, {"topology": TREE, "max_new_tokens": 2}),
+    "token that ends a text": (ending, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
+    "end of the context": (short, one_by_one, {"topology": TREE, "max_new_tokens": 4}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gsd", "traversal", "specinfer"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_that_chooses_trees_keeps_the_distribution(place, method, monkeypatch):
+    """First two tokens of 800 runs; χ², false alarm 1e-6 each. ContextTree: tests/core/test_context.py."""
+    make, decode, settings = PLACES[place]
+    pair = make()
+    monkeypatch.setattr(run, "choosing", chosen_by_auto)
+    distribution = joint_distribution(pair.target, [0], 2)
+    for text in [text for text in distribution if text[0] in pair.eos_ids]:
+        distribution[text[:1]] = distribution.get(text[:1], 0) + distribution.pop(text)
+    texts = []
+    for each in decode(pair, method, **settings):
+        texts.append(tuple(each.token_ids[:2]))
+        assert len(each.token_ids) <= 2 or place not in ("length of the text", "end of the context")
+    assert chi_square_p_value(texts, distribution) > FALSE_ALARM
+
+
+@pytest.mark.slow
+def test_chi_square_catches_a_place_that_throws_draws_away():
+    """Negative control: 800 runs on the perfect draft, with the fault `thrown-away`, which is off by 1/4."""
+    table = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64).expand(3, 3)
+    pair = specdec.ModelPair(MarkovModel(table), MarkovModel(table))
+    for fault in (None, FAULTS["thrown-away"]):
+        check = Check(pair, [0], method="gsd", topology=sequence(1), length=1, seed=0, fault=fault)
+        for _ in range(RUNS):
+            check.decode()
+        assert (check.chi_square().p_value < FALSE_ALARM) == (fault is not None)
+        share = check.counts[0,] / check.decodes
+        assert share == pytest.approx(0.75 if fault else 0.5, abs=0.09)
