@@ -40,7 +40,7 @@ class Recipe:
     """The draft's shape and how it is trained."""
 
     shape: Shape = SHAPE
-    scored: int = 6144  # ids that the draft scores
+    scored: int = 8192  # ids that the draft scores
     context: int = 8192
     rows: int = 64  # of a record
     length: int = 512  # tokens of a row
@@ -48,6 +48,7 @@ class Recipe:
     step_rows: int = 8
     matrix_rate: float = 0.02
     vector_rate: float = 3e-3
+    decay: float = 0.1  # of all matrices: the records are read several times
     warm_up: int = 40  # steps
     late: float = 0.5  # part of the training after which the rejection probabilities enter the loss
     prompt_weight: float = 0.2  # in the loss, of a token that the prompt gave; the target's tokens have 1
@@ -149,8 +150,10 @@ class Training:
         self.model.set_attn_implementation("specdec_plain")
         matrices = [p for p in self.model.model.layers.parameters() if p.ndim == 2]
         others = [p for p in self.model.parameters() if not any(p is matrix for matrix in matrices)]
-        muon = torch.optim.Muon(matrices, weight_decay=0.01, momentum=0.95)
-        adam = torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0)
+        ends = {"params": [p for p in others if p.ndim == 2], "weight_decay": recipe.decay}
+        norms = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
+        muon = torch.optim.Muon(matrices, weight_decay=recipe.decay, momentum=0.95)
+        adam = torch.optim.AdamW([ends, norms], betas=(0.9, 0.95))
         self.rates = {muon: recipe.matrix_rate, adam: recipe.vector_rate}
         self.step, self.seconds = 0, 0.0
         if state is not None:
