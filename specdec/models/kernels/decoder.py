@@ -21,8 +21,8 @@ from specdec.models.lean import check_known
 from specdec.models.partial_head import spread
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-ALONE = 1 << 21
-"""Bytes of weights up to which waking a helper thread takes longer than it saves."""
+ALONE = 1 << 23
+"""Bytes of weights times rows up to which one thread is as fast as two, and never waits for a late one."""
 _LINE = 16
 """float32 numbers of a line of the processor's cache. Memory that a thread writes begins with a line."""
 
