@@ -15,6 +15,7 @@ import gradio as gr
 
 from components.losslessness import models
 from components.losslessness import run as lossless_run
+from components.losslessness.board import board
 from components.losslessness.faults import FAULT_WORDS
 from components.losslessness.record_checks import RECORDED, SHOWN
 from components.losslessness.run import ALARM, FEWEST, MOST, MOST_K, MOST_TOKENS, CheckSettings
@@ -95,6 +96,7 @@ _TEMPLATE = f"""
     <p>Today the sun shines. Each row gives the probabilities of tomorrow's weather.</p>
     <div class="columns"><div class="scroll target"></div><div class="scroll draft"></div></div>
   </details>
+{board()}
 </div>
 """
 

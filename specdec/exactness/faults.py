@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 import torch
@@ -150,10 +149,10 @@ def thrown_away(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) -> Verd
     """
     topology, token_ids, log_q, _ = drafted
     least = math.log(LEAST_LIKELY)
-    offered = [
-        [*takewhile(lambda child, q=q: q is None or q[token_ids[child]] >= least, children)]
-        for children, q in zip(topology.children, log_q, strict=True)
-    ]
+    offered: list[list[int]] = []
+    for children, q in zip(topology.children, log_q, strict=True):
+        likely = [q is None or float(q[token_ids[child]]) >= least for child in children]
+        offered.append([*children[: [*likely, False].index(False)]])
     return gsd.verify(drafted._replace(draws=offered), log_p, noise)
 
 

@@ -14,7 +14,8 @@ import specdec
 from components.losslessness import models as lossless_models
 from components.losslessness import panel as losslessness
 from components.losslessness import run as lossless_run
-from components.losslessness.faults import FAULT_WORDS
+from components.losslessness.board import board
+from components.losslessness.faults import CASES, FAULT_WORDS
 from components.losslessness.record_checks import SHOWN, shows_after
 from specdec.exactness.faults import FAULTS, Fault
 from specdec.exactness.losslessness import MOST_OUTCOMES, Check, chi_square, joint_distribution
@@ -320,3 +321,13 @@ def test_every_fault_is_explained_and_its_decodes_are_recorded():
     assert all(10 <= decodes < lossless_run.CheckSettings().decodes for decodes in shown.values())
     # a smaller sample of a large fault says the same within a quarter
     assert shows_after("own-sample", 1500) == pytest.approx(shown["own-sample"], rel=0.25)
+
+
+def test_the_board_has_a_row_for_each_audit_and_names_real_faults():
+    audits = json.loads((SHOWN.parent / "audit.json").read_text())
+    page = board()
+    assert page.count("<details") == len(audits) > 10
+    assert all(f"<span>{name}</span>" in page for name in audits)
+    wrong = [name for name, audit in audits.items() if audit["verdict"] == "wrong"]
+    assert page.count("✗ wrong") == len(wrong) > 0
+    assert {fault for fault, *_ in CASES} <= FAULTS.keys()

@@ -7,10 +7,11 @@ import zlib
 import numpy as np
 import pytest
 import torch
+import transformers as transformers_library
 
 import specdec
 from specdec.decoding.engine import Engine, RunSettings
-from specdec.exactness.audit import audit, evidence, power
+from specdec.exactness.audit import audit, engines, evidence, power, repeats, tiny
 from specdec.exactness.audit.command import main
 from specdec.exactness.audit.distribution import OTHER, TargetDistribution
 from specdec.exactness.audit.engines import assisted, ours, transformers
@@ -384,13 +385,77 @@ def test_a_shift_that_is_none_is_named(shift):
         power.main(["--shift", shift])
 
 
-@pytest.mark.slow
-def test_the_command_writes_its_report(tmp_path, capsys):
+def test_the_command_writes_its_reports_and_repeats_none(tmp_path, capsys):
     path = tmp_path / "audit.json"
-    for name in ("ours-gsd", "ours-ersd"):
-        assert main(["--engine", name, "--decodes", "100", "--tokens", "2", "--json", str(path)]) == 0
+    asked = ["--engine", "ours-gsd", "ours-ersd", "--decodes", "100", "--tokens", "2", "--json", str(path)]
+    assert main(asked) == 0
     assert "ours-ersd: no difference found (torch" in capsys.readouterr().out
-    kept = json.loads(path.read_text())
-    assert [*kept] == ["ours-ersd", "ours-gsd"]
-    assert kept["ours-gsd"]["verdict"] == "no difference found"
-    assert derived_seed(0, 0) != kept["ours-gsd"]["trials"][0]["first_seed"] == 0
+    reports = json.loads(path.read_text())
+    settings = ("full vocabulary", "top_k 4")
+    assert [*reports] == [f"ours-{rule}, {setting}" for rule in ("ersd", "gsd") for setting in settings]
+    first = reports["ours-gsd, top_k 4"]
+    assert first["verdict"] == "no difference found"
+    assert first["tokens_per_call"] > 1
+    assert derived_seed(0, 0) != first["trials"][0]["first_seed"] == 0
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("audited already") == 4
+    assert json.loads(path.read_text()) == reports
+
+
+# ---------------------------------------------------------------- transformers on tiny models
+
+
+def verdict_of(name, **settings):
+    pair, drafting = tiny.models(name, 8)
+    engine = engines.engine(name, pair, drafting=drafting)
+    settings = {"decodes": 400, "top_k": 0, "max_new_tokens": 3} | settings
+    return audit(engine, pair, tiny.PROMPT, **settings)
+
+
+def test_the_assistant_of_two_tokenizers_is_wrong_because_its_logits_are_in_another_order(monkeypatch):
+    """transformers' universal assisted generation, 400 texts; false alarm 1e-6.
+
+    It reads a pruned draft's logits in the order of the ids, and the draft's rows are in the order in which
+    the tokenizer lists its words. With words listed in the order of their ids nothing is wrong.
+    """
+    kind = transformers_library.PreTrainedTokenizerFast
+    listed = kind.get_vocab
+    in_order = lambda self: dict(sorted(listed(self).items(), key=lambda entry: entry[1]))  # noqa: E731
+    against = lambda self: dict(sorted(listed(self).items(), key=lambda entry: -entry[1]))  # noqa: E731
+    monkeypatch.setattr(kind, "get_vocab", in_order)
+    verdict_of("transformers-universal").check()
+    monkeypatch.setattr(kind, "get_vocab", against)
+    assert verdict_of("transformers-universal").verdict == "wrong"
+
+
+@pytest.mark.slow
+def test_an_ensemble_is_found_and_an_early_exit_is_right():
+    """400 and 600 texts; false alarm 1e-6."""
+    verdict_of("transformers-early-exit").check()
+    assert verdict_of("transformers-ensemble", decodes=600).verdict == "wrong"
+
+
+def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, monkeypatch, capsys):
+    def greedy(*_, **__):
+        return lambda prompt_ids, seed, most, *_: [seed % 2] * most
+
+    monkeypatch.setattr(engines, "engine", greedy)
+    path = tmp_path / "posting.md"
+    asked = ["--engine", "transformers-assisted", "--decodes", "200", "--top-k", "0", "--report", str(path)]
+    assert main(asked) == 1
+    text = path.read_text()
+    assert "A random model of 3 tokens, prompt [1, 2, 1]" in text
+    assert "| [0, 0] | " in text
+    assert "def llama(vocab_size: int" in text
+    assert "a vocabulary of 3" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_texts_that_agree_are_counted(monkeypatch):
+    """ERSD's texts depend on the draft no more than on the batch; GSD's do."""
+    monkeypatch.setattr(repeats, "OURS", ("gsd", "ersd"))
+    monkeypatch.setattr(repeats, "TOKENS", 8)
+    found = repeats.rows(3)
+    ways = ("repeated", "without a draft", "in a batch of 8")
+    assert [found["ours, ERSD"][way] for way in ways] == [3, 3, 3]
+    assert found["ours, GSD"]["without a draft"] < 3

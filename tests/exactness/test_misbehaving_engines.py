@@ -139,11 +139,11 @@ def test_the_command_goes_on_behind_an_engine_that_fails(tmp_path, capsys, monke
     monkeypatch.setattr(engines, "engine", engine)
     path = tmp_path / "found.json"
     asked = ["--engine", "openai", "ours-ar", "--decodes", "100", "--tokens", "2", "--json", str(path)]
-    assert main(asked) == 2
+    assert main([*asked, "--top-k", "4"]) == 2
     said = capsys.readouterr()
     assert "openai: not audited, RuntimeError: out of memory (asked with seed 0)" in said.err
     assert "ours-ar: no difference found" in said.out
-    assert [*json.loads(path.read_text())] == ["ours-ar"]
+    assert [*json.loads(path.read_text())] == ["ours-ar, top_k 4"]
 
 
 @pytest.mark.parametrize("there", ["{", "[1]", None])

@@ -229,7 +229,7 @@ def test_referee():
     facts = FACTS["referee"]
     assert facts["checks"] * facts["alarm"] == pytest.approx(1)
     assert facts["power"] == POWER
-    assert facts["found"] == pytest.approx(0.183, abs=0.001)
+    assert facts["found"] == pytest.approx(0.066, abs=0.001)
 
 
 def test_a_mistake_with_siblings_is_not_seen_on_a_sequence():

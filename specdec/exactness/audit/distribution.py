@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Outcome = tuple[int, ...] | str
 OTHER: Outcome = "other"
 """All outcomes that are too rare to be listed."""
+_MOST_KNOWN = 1 << 24
+"""Numbers that are remembered: short texts of few tokens come again and again."""
 NO_TOKEN = -1
 """Stands for an id that is no token, and for the end of a text that nothing can have ended."""
 
@@ -33,12 +35,22 @@ class TargetDistribution:
         self._ends = sorted(token_id for token_id in pair.eos_ids if token_id < pair.vocab_size)
         self.end = min(self._ends, default=NO_TOKEN)
         self._session = pair.target.session()
+        self._known: dict[tuple[int, ...], np.ndarray] = {}
         if len(self.prompt_ids) > 1:
             self._session.prefill(self.prompt_ids[:-1])
 
-    @torch.inference_mode()
     def after(self, token_ids: Sequence[int]) -> np.ndarray:
         """Probabilities [1 + n, vocabulary] of what follows the prompt, and each of n tokens after it."""
+        asked = tuple(token_ids)
+        if asked not in self._known:
+            rows = self._computed(asked)
+            if len(self._known) * rows.size > _MOST_KNOWN:
+                self._known.clear()
+            self._known[asked] = rows
+        return self._known[asked].copy()
+
+    @torch.inference_mode()
+    def _computed(self, token_ids: tuple[int, ...]) -> np.ndarray:
         tokens = torch.tensor([self.prompt_ids[-1], *token_ids], device=self.pair.target.device)
         logits = self._session.forward(tokens, range(-1, len(token_ids)))
         self._session.commit(())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from http.client import HTTPException
@@ -18,11 +18,13 @@ import torch
 
 from specdec.checks import among
 from specdec.decoding.run import generate
+from specdec.exactness.audit.report import RULES
 from specdec.exactness.audit.run import Sample
 from specdec.methods import METHODS
+from specdec.models import onnxruntime_genai
 from specdec.models.openvino import Pipeline, convert_pair
 from specdec.models.other_tokenizer import OtherTokenizerModel
-from specdec.topology import batch, sequence
+from specdec.topology import Topology, batch, sequence
 
 if TYPE_CHECKING:
     from specdec.pair import ModelPair
@@ -31,14 +33,29 @@ SECONDS = 60
 """How long a server may take for one answer."""
 
 
+class Counting:
+    """A `Sample` that counts the target's forwards. calls: how many there were."""
+
+    def __init__(self, sample: Sample | None = None):
+        self.sample, self.calls = sample, 0
+
+    def __call__(self, *asked: Any) -> Sequence[int] | str:
+        """Asks the engine."""
+        assert self.sample is not None, "set before the first call"
+        return self.sample(*asked)
+
+
 def ours(pair: ModelPair, **options: Any) -> Sample:
     """`specdec.generate` with these options, such as method, topology and drafter."""
 
     def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
         settings = _named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}
-        return generate(pair, prompt_ids, **settings, **options).token_ids
+        generation = generate(pair, prompt_ids, **settings, **options)
+        counting.calls += len(generation.rounds)
+        return generation.token_ids
 
-    return sample
+    counting = Counting(sample)
+    return counting
 
 
 def transformers(pair: ModelPair, **options: Any) -> Sample:
@@ -59,7 +76,14 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
             output = model.generate(ids, attention_mask=torch.ones_like(ids), **settings, **options)
         return output[0, ids.shape[1] :].tolist()
 
-    return sample
+    def count(module: Any, *_: Any) -> None:
+        counting.calls += (
+            module.config.get_text_config().num_hidden_layers == layers
+        )  # an early exit has fewer: it drafts
+
+    counting, layers = Counting(sample), model.config.get_text_config().num_hidden_layers
+    model.register_forward_hook(count)
+    return counting
 
 
 def assisted(pair: ModelPair, k: int = 3) -> Sample:
@@ -152,37 +176,64 @@ def openvino(folder: str | Path, draft: str | Path | None = None, k: int = 3) ->
     return sample
 
 
+def onnxruntime(pair: ModelPair, drafts: bool, k: int = 3) -> Sample:
+    """onnxruntime-genai on the pair, which is converted here.
+
+    drafts: whether the pair's draft takes part, with k tokens in a round.
+    """
+    with TemporaryDirectory() as place:
+        pipeline = onnxruntime_genai.Pipeline(pair, Path(place), k if drafts else 0)
+
+    def sample(prompt_ids: Sequence[int], seed: int, max_new_tokens: int, *sampling: float) -> Sequence[int]:
+        settings = _named(sampling) | {"seed": seed, "max_new_tokens": max_new_tokens}
+        token_ids, calls = pipeline.generate(prompt_ids, **settings)
+        counting.calls += calls
+        return token_ids
+
+    counting = Counting(sample)
+    return counting
+
+
 def _named(sampling: Sequence[float]) -> dict[str, Any]:
     """The last arguments of a `Sample`, by name."""
     return dict(zip(("temperature", "top_k", "top_p"), sampling, strict=True))
 
 
-NAMES = (
-    *(f"ours-{method}" for method in METHODS),
-    "transformers",
-    "transformers-assisted",
-    "transformers-prompt-lookup",
-    "openai",
-    "openvino",
-    "openvino-draft",
-)
+NAMES = tuple(RULES)
 """The engines that the command knows."""
 
 
-def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = ()) -> Sample:
+def tree_of(method: str) -> Topology:
+    """The tree of our method in an audit.
+
+    On a sequence, methods with independent draws decide like GSD; a batch shows the difference.
+    """
+    return batch(4) if METHODS[method].independent else sequence(4)
+
+
+def engine(
+    name: str,
+    pair: ModelPair,
+    url: str = "",
+    folders: Sequence[str] = (),
+    drafting: Mapping[str, Any] | None = None,
+) -> Sample:
     """The engine with this name. url: address of a server.
 
-    folders: the converted target and draft for OpenVINO; by default the pair is converted here.
+    folders: the converted target and draft for OpenVINO; by default the pair is converted here. drafting:
+    transformers' arguments for the draft; by default those of the pair's draft.
     """
     among("engine", name, NAMES)
     kind, _, method = name.partition("-")
     if kind == "ours":
-        # On a sequence, methods with independent draws decide like GSD; a batch shows the difference.
-        tree = batch(4) if METHODS[method].independent else sequence(4)
-        return ours(pair, method=method, topology=tree)
+        return ours(pair, method=method, topology=tree_of(method))
     if kind == "transformers":
         lookup: dict[str, Any] = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
-        return assisted(pair) if method == "assisted" else transformers(pair, **lookup)
+        if method in ("", "prompt-lookup"):
+            return transformers(pair, **lookup)
+        return assisted(pair) if drafting is None else transformers(pair, **drafting)
+    if kind == "onnxruntime":
+        return onnxruntime(pair, drafts=bool(method))
     if kind == "openai":
         return completions(url)
     with TemporaryDirectory() as place:
@@ -195,7 +246,12 @@ def engine(name: str, pair: ModelPair, url: str = "", folders: Sequence[str] = (
 def versions(name: str) -> dict[str, str]:
     """Versions of the packages that this engine uses, and of torch where it computes."""
     kind = name.partition("-")[0]
-    packages = {"ours": ["torch"], "openai": [], "openvino": ["openvino", "openvino-genai"]}
+    packages = {
+        "ours": ["torch"],
+        "openai": [],
+        "openvino": ["openvino", "openvino-genai"],
+        "onnxruntime": ["onnxruntime", "onnxruntime-genai"],
+    }
     return {package: _version(package) for package in packages.get(kind, [kind, "torch"])}
 
 

@@ -14,6 +14,30 @@ from specdec.exactness.audit.evidence import POWER, Duplicates, Evidence
 BEYOND_DOUBT = 1e-9
 """An engine is called wrong only if a p-value is below this in two independent runs."""
 
+_UNCUT = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+
+RULES = {
+    "ours-ar": "the winner of the race under p",
+    "ours-gsd": "GSD: min(1, p/q), residual",
+    "ours-ersd": "ERSD: the winner of the race under p",
+    "ours-traversal": "traversal, leaves first",
+    "ours-specinfer": "SpecInfer: independent draws, one by one",
+    "ours-spectr": "SpecTr: independent draws, one threshold",
+    "transformers": "plain sampling",
+    "transformers-assisted": "min(1, p/q), residual",
+    "transformers-prompt-lookup": "a copy is accepted where it is the target's sample",
+    "transformers-universal": "min(1, p/q), residual; two tokenizers",
+    "transformers-early-exit": "min(1, p/q), residual; the draft is the first layer",
+    "transformers-gemma4": "min(1, p/q), residual; a greedy draft",
+    "transformers-ensemble": "min(1, w p/q + 1 - w), residual; w = 0.5, lossy by design",
+    "openai": "the server's",
+    "openvino": "plain sampling",
+    "openvino-draft": "min(1, p/q), residual",
+    "onnxruntime": "plain sampling",
+    "onnxruntime-draft": "min(1, p/q), residual",
+}
+"""The rule by which each engine decides, as its source reads."""
+
 Verdict = Literal["no difference found", "in doubt", "wrong"]
 
 
@@ -55,7 +79,9 @@ class Report:
 
     false_alarm: the probability that a correct engine is doubted; level: that of each test. trials: the run,
     and a second one if the first found something. reproduced: how many seeds gave the same tokens again, and
-    how many were tried. arguments: of `sample`. versions: of the packages behind the engine.
+    how many were tried. arguments: of `sample`. versions: of the packages behind the engine. model: what was
+    decoded, in words. date: of the audit. tokens_per_call: new tokens per forward of the target, in longer
+    texts; None where an engine does not count them.
     """
 
     engine: str
@@ -68,6 +94,15 @@ class Report:
     trials: tuple[Trial, ...]
     reproduced: tuple[int, int]
     seconds: float
+    model: str = ""
+    date: str = ""
+    tokens_per_call: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The engine and its setting, under which a file of reports holds this one."""
+        cut = [f"{name} {value:g}" for name, value in self.arguments.items() if value != _UNCUT[name]]
+        return f"{self.engine}, {', '.join(cut) or 'full vocabulary'}"
 
     @property
     def verdict(self) -> Verdict:
@@ -111,16 +146,16 @@ class Report:
         return asdict(self, dict_factory=_finite) | {"verdict": self.verdict}
 
     def save(self, path: Path) -> None:
-        """Writes the report to a file of reports by engine, and replaces an older one.
+        """Writes the report to a file of reports by `name`, and replaces an older one.
 
         ValueError as `saved`.
         """
-        known = saved(path) | {self.engine: self.to_json()}
+        known = saved(path) | {self.name: self.to_json()}
         write_json(path, dict(sorted(known.items())))
 
 
 def saved(path: Path) -> dict[str, Any]:
-    """The reports in this file, by engine; none if the file does not exist.
+    """The reports in this file, by name; none if the file does not exist.
 
     ValueError if it holds something else, or its folder is missing.
     """
@@ -133,7 +168,7 @@ def saved(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} can't be read as JSON: {error}") from None
     if not isinstance(report, dict):
-        raise ValueError(f"{path} holds no reports by engine")
+        raise ValueError(f"{path} holds no reports by name")
     return report
 
 

@@ -30,7 +30,7 @@ Said = tuple[int, ...] | str
 SECOND_RUN = 1 << 30
 """Offset of the second run's seeds; the seeds of both runs fit into 31 bits."""
 REPEATED = 10
-_SHOWN = 5
+_SHOWN = 12
 _TESTS = 6
 
 
@@ -41,6 +41,7 @@ def audit(
     *,
     engine: str = "engine",
     versions: Mapping[str, str] | None = None,
+    model: str = "",
     decodes: int = 2000,
     length: int = 2,
     max_new_tokens: int = 6,
@@ -84,7 +85,23 @@ def audit(
         trials=tuple(trials),
         reproduced=(plan.reproduced(first_seed), REPEATED),
         seconds=time.perf_counter() - start,
+        model=model or pair.target.name,
+        date=time.strftime("%Y-%m-%d"),
+        tokens_per_call=_tokens_per_call(sample, pair, prompt_ids, sampling),
     )
+
+
+def _tokens_per_call(
+    sample: Sample, pair: ModelPair, prompt_ids: Sequence[int], sampling: Sampling
+) -> float | None:
+    """New tokens per call of the target, over `REPEATED` texts of up to 32 tokens; None without a counter."""
+    before = getattr(sample, "calls", None)
+    if before is None:
+        return None
+    length = min(32, pair.target.context_length - len(prompt_ids))
+    texts = [sample(prompt_ids, seed, length, *astuple(sampling)) for seed in range(REPEATED)]
+    calls = getattr(sample, "calls", 0) - before
+    return sum(map(len, texts)) / calls if calls else None
 
 
 def _check_room(pair: ModelPair, prompt_length: int, most: int) -> None:

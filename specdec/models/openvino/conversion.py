@@ -78,7 +78,7 @@ def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None 
     openvino.save_model(graph, folder / "openvino_model.xml", compress_to_fp16=False)
     plain.config.save_pretrained(folder)
     tokenizers = import_module("openvino_tokenizers").convert_tokenizer(
-        tokenizer or _names(plain.config.vocab_size), with_detokenizer=True
+        tokenizer or names(plain.config.vocab_size), with_detokenizer=True
     )
     for part, name in zip(tokenizers, ("tokenizer", "detokenizer"), strict=True):
         openvino.save_model(part, folder / f"openvino_{name}.xml")
@@ -144,12 +144,12 @@ def _with_states(openvino: Any, graph: Any, states: dict[str, str], empty: list[
     graph.validate_nodes_and_infer_types()
 
 
-def _names(count: int) -> PreTrainedTokenizerFast:
+def names(count: int) -> PreTrainedTokenizerFast:
     """A tokenizer with at least `count` tokens, bytes and then numbers, for models that have none."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merged = letters[0] + letters[1]  # OpenVINO wants a merge and a special token
-    names = [*letters, merged, *(f"<{i}>" for i in range(len(letters) + 1, count))]
-    tokenizer = Tokenizer(models.BPE({name: i for i, name in enumerate(names)}, [(letters[0], letters[1])]))
+    tokens = [*letters, merged, *(f"<{i}>" for i in range(len(letters) + 1, count))]
+    tokenizer = Tokenizer(models.BPE({name: i for i, name in enumerate(tokens)}, [(letters[0], letters[1])]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
