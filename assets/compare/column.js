@@ -55,7 +55,7 @@ function pace(ratio) {
 
 const NOTHING_YET = "Press Run: the text grows here";
 const EMPTY = {
-  waiting: "Comes after the columns before it",
+  waiting: "Waits for the earlier columns",
   choosing: "Measuring acceptance to choose the tree …",
   stopped: "Did not begin",
 };

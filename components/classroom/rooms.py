@@ -201,7 +201,7 @@ class Room:
         """Record a student's guess of the next words, for the round of that number."""
         student = self.student(token)
         if self.drafting is None:
-            raise Refused(409, "the class is not the draft now")
+            raise Refused(409, "the class does not draft at the moment")
         self.drafting.propose(student, number, text)
         self._change("lecturer")
 

@@ -224,7 +224,7 @@ class Hall:
 
 def _drafting(room: Room) -> drafting.Drafting:
     if room.drafting is None:
-        raise Refused(409, "the class is not the draft now")
+        raise Refused(409, "the class does not draft at the moment")
     return room.drafting
 
 

@@ -28,7 +28,7 @@ from specdec.theory.trials import ersd_accepted_indices, gsd_accepted_indices
 
 RACES = 10_000
 FEWEST, MOST = 2, 8
-"""Tokens of a race: what a hand can set and an eye can follow."""
+"""Numbers of tokens in a race: few enough to set each probability by hand."""
 _CHECKPOINTS = 60
 
 

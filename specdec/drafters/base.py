@@ -1,4 +1,4 @@
-"""What a round needs of whatever drafts: a `Drafter`; and no drafting, which is one too."""
+"""The protocol of a run's drafter, and the drafter that drafts nothing, for autoregressive decoding."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ FEW = 4
 
 
 class Arrivals(Protocol):
-    """What drafting needs: the arrivals of one race under several distributions, or of a race for each.
+    """The arrivals that drafting needs: of one race under several distributions, or of one race for each.
 
     takes_weights: whether arrivals are the same under weights that are no probabilities, that is, whose log
     is off by a constant in each row.
@@ -79,20 +79,20 @@ class DeviceRace:
         self.exponentials = log_e
 
     def winner(self, log_p: Tensor) -> int:
-        """As in `Race`."""
+        """The token with the smallest e / p under log_p [vocabulary]."""
         return int((self.exponentials - log_p).argmin())
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """As in `Arrivals`."""
+        """The first `count` tokens in the order of e / q, under each row of log_q [n, vocabulary]."""
         return _first_of(self.exponentials.to(log_q.device) - log_q, count)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """As in `Race`."""
+        """log e of these tokens."""
         return self.exponentials[tokens].tolist()
 
 
 class HostRace:
-    """The same on a CPU, by numpy, whose calls take a sixth of the time of torch's. log_e: [vocabulary]."""
+    """A race on a CPU, by numpy, whose calls take a sixth of the time of torch's. log_e: [vocabulary]."""
 
     takes_weights = True
 
@@ -101,19 +101,19 @@ class HostRace:
 
     @property
     def exponentials(self) -> Tensor:
-        """As in `Race`."""
+        """log e of all tokens, float64 [vocabulary]."""
         return torch.from_numpy(self._log_e)
 
     def log_e(self, tokens: Sequence[int]) -> list[float]:
-        """As in `Race`."""
+        """log e of these tokens."""
         return self._log_e[tokens].tolist()
 
     def winner(self, log_p: Tensor) -> int:
-        """As in `Race`."""
+        """The token with the smallest e / p under log_p [vocabulary]."""
         return int((self._log_e - log_p.cpu().numpy()).argmin())
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """As in `Arrivals`."""
+        """The first `count` tokens in the order of e / q, under each row of log_q [n, vocabulary]."""
         times = self._log_e - log_q.cpu().numpy()  # [n, vocabulary]
         if count <= FEW:
             return [_first_few(row, count) for row in times]
@@ -128,7 +128,7 @@ class RaceOfEach:
         self.takes_weights = all(race.takes_weights for race in races)
 
     def arrivals(self, log_q: Tensor, count: int) -> list[list[int]]:
-        """As in `Arrivals`; row i is raced on race i."""
+        """The first `count` tokens in the order of e / q: row i of log_q [n, vocabulary] in race i."""
         each = zip(self._races, log_q, strict=True)
         return [race.arrivals(row[None], count)[0] for race, row in each]
 

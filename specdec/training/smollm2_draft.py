@@ -57,7 +57,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a training finds and leaves its files, and how long it takes.
+    """The files that a training reads and writes, and its length.
 
     stories: a file of texts, separated by <|endoftext|>. work: records and checkpoint. out: the draft.
     records: the least number of records; all that lie in the work folder are used. minutes: of processor
