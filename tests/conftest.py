@@ -195,13 +195,37 @@ def blank(shared_tab, url):
 @pytest.fixture
 def page(blank, url):
     """The opened page, as for a new visitor but without the baseline, which has its own test."""
-    blank.goto(f"{url}/?baseline=0")
-    ready(blank)
-    return blank
+    return go(blank, f"{url}/?baseline=0")
+
+
+@pytest.fixture
+def someone(browser):
+    """Opens an address in a browser that nobody used before. At the end, no script may have failed."""
+    contexts, errors = [], []
+
+    def open_page(address, viewport=DESKTOP, **settings):
+        contexts.append(browser.new_context(viewport=viewport, **settings))
+        contexts[-1].set_default_timeout(SLOW)
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
 
 
 def host_of(address):
     return "" if urlsplit(address).scheme in ("data", "blob") else urlsplit(address).hostname
+
+
+def go(page, address):
+    """Open an address of the page, wait until it is complete, and return it."""
+    page.goto(address)
+    ready(page)
+    return page
 
 
 def ready(page):

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 import specdec
 from tests import conftest
-from tests.conftest import choose, enter, ready, settle
+from tests.conftest import choose, enter, go, ready, settle
 
 pytestmark = pytest.mark.browser
 
@@ -39,8 +39,7 @@ LONG = "topology=batch&k=64&temperature=2&length=400&seed=0&baseline=0"
 
 def counted_run(page, url):
     """A whole run, and how many tokens each update showed."""
-    page.goto(f"{url}/?{LONG}")
-    ready(page)
+    go(page, f"{url}/?{LONG}")
     page.evaluate(
         """() => {
           window.counts = [];
@@ -111,8 +110,7 @@ def test_selected_text_is_plain_text(page):
 def stopped_run(page, url):
     """A run that the page stops after two rounds. A starved browser may hear of all rounds at once: then the
     server had ended the run before, and the caller tries again."""
-    page.goto(f"{url}/?{LONG}")
-    ready(page)
+    go(page, f"{url}/?{LONG}")
     page.evaluate(  # from within, because a busy machine carries a click there too late
         """() => {
           const { store } = window.specdec;
@@ -301,8 +299,7 @@ def nodes_outside_the_text(page):
 def test_a_phone_shows_everything_without_scrolling_sideways(blank, url, theme):
     page = blank
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{url}/?__theme={theme}")
-    ready(page)
+    go(page, f"{url}/?__theme={theme}")
     generate(page, length=32)
     for panel in ("#tree", "#race"):  # figures are drawn when they come into view
         page.locator(panel).scroll_into_view_if_needed()

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 import specdec
-from tests.conftest import ready, serious_findings
+from tests.conftest import go, serious_findings
 
 pytestmark = pytest.mark.browser
 
@@ -14,8 +14,7 @@ HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}\u202e"
 @pytest.fixture
 def story(blank, url):
     def opened(query=""):
-        blank.goto(f"{url}/?tab=draft{query}")
-        ready(blank)
+        go(blank, f"{url}/?tab=draft{query}")
         blank.wait_for_selector("#be_draft .writing .prompt:not(:empty)")
         return blank
 

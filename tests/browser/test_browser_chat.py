@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import DESKTOP, enter, generate, ready, served
+from tests.conftest import DESKTOP, enter, generate, go, ready, served
 
 pytestmark = [
     pytest.mark.browser,
@@ -29,8 +29,7 @@ def tab(browser, address):
     page = context.new_page()
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(address)
-    ready(page)
+    go(page, address)
     page.wait_for_function("!document.body.hasAttribute('data-loading')")
     yield page
     context.close()
@@ -40,9 +39,7 @@ def tab(browser, address):
 @pytest.fixture
 def chat(tab, address):
     """The page for a new visitor whose answers are short."""
-    tab.goto(f"{address}/?length=6&baseline=0")
-    ready(tab)
-    return tab
+    return go(tab, f"{address}/?length=6&baseline=0")
 
 
 def ask(page, question):
@@ -106,8 +103,7 @@ def test_a_link_with_a_conversation_gives_the_same_answer(chat, address):
     chat.wait_for_url("**history=**")
     link = chat.url
     chat.goto("about:blank")
-    chat.goto(link)
-    ready(chat)
+    go(chat, link)
     chat.get_by_role("button", name="Run it").click()
     chat.wait_for_function("document.body.dataset.phase === 'done'")
     state = chat.evaluate("window.specdec.store.state")

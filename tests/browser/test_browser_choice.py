@@ -3,15 +3,14 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, ready
+from tests.conftest import generate, go
 
 pytestmark = pytest.mark.browser
 
 
 def all_statistics(page, url, topology):
     """Decodes on this topology, and opens all statistics of the run."""
-    page.goto(f"{url}/?baseline=0&topology={topology}&length=24&seed=1")
-    ready(page)
+    go(page, f"{url}/?baseline=0&topology={topology}&length=24&seed=1")
     generate(page)
     page.locator("#statistics .all > summary").click()
     return page.locator("#statistics")

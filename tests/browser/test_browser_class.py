@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
-from tests.conftest import DESKTOP, SLOW, choose, enter, generate, pick, ready, serious_findings, settle
+from tests.conftest import DESKTOP, choose, enter, generate, go, pick, ready, serious_findings, settle
 
 pytestmark = pytest.mark.browser
 
@@ -20,29 +20,9 @@ def visit(blank, url):
 
     def open_page(query="", viewport=DESKTOP):
         blank.set_viewport_size(viewport)
-        blank.goto(f"{url}/{query}")
-        ready(blank)
-        return blank
+        return go(blank, f"{url}/{query}")
 
     return open_page
-
-
-@pytest.fixture
-def elsewhere(browser):
-    """Opens an address in a browser of its own; nothing in it may fail."""
-    context, errors = browser.new_context(), []
-    context.set_default_timeout(SLOW)
-
-    def open_page(address):
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(address)
-        ready(page)
-        return page
-
-    yield open_page
-    context.close()
-    assert errors == []
 
 
 def messages(page):
@@ -84,7 +64,7 @@ def decode_controls(page):
     }
 
 
-def test_a_copied_link_opens_the_same_set_up(visit, elsewhere):
+def test_a_copied_link_opens_the_same_set_up(visit, someone):
     page = visit()
     enter(page.locator("#prompt textarea"), DECODE["prompt"])
     choose(page.get_by_label("GSD", exact=True).first)
@@ -101,17 +81,16 @@ def test_a_copied_link_opens_the_same_set_up(visit, elsewhere):
     assert before == DECODE
     page.get_by_role("button", name="Copy link to this set-up").click()
     page.wait_for_function("document.querySelector('#setup .copied').textContent === 'Copied.'")
-    other = elsewhere(page.evaluate("navigator.clipboard.readText()"))
+    other = someone(page.evaluate("navigator.clipboard.readText()"))
+    ready(other)
     expect(other.locator("#k input[type=number]")).to_have_value("16")
     assert decode_controls(other) == before
     assert messages(other) == []
 
 
-def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
+def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(someone, url):
     """Its scripts come late over a slow line, long after the controls are there."""
-    context, held = browser.new_context(), []
-    context.set_default_timeout(SLOW)
-    page = context.new_page()
+    page, held = someone("about:blank"), []
     page.route("**/main.js", lambda route: held.append(route))
     page.goto(f"{url}/?k=16&length=32")
     enter(page.locator("#k input[type=number]"), "5")
@@ -124,10 +103,9 @@ def test_what_a_visitor_sets_while_the_page_is_on_its_way_stays(browser, url):
     expect(page.locator("#k input[type=number]")).to_have_value("5")
     expect(page.locator("#prompt textarea")).to_have_value("A bird")
     expect(page).to_have_url(re.compile(r"/\?prompt=A\+bird&k=5&length=32$"))
-    context.close()
 
 
-def test_a_link_holds_the_tree_that_was_measured(visit, elsewhere):
+def test_a_link_holds_the_tree_that_was_measured(visit, someone):
     """GSD's text depends on the tree: a link without it would give another text on another server."""
     page = visit("?method=gsd&length=12&temperature=0.7&top-p=0.9&baseline=0")
     generate(page)
@@ -137,11 +115,11 @@ def test_a_link_holds_the_tree_that_was_measured(visit, elsewhere):
         page.locator("#text .tokens").text_content(),
     )
     assert f"tree={tree}" in page.url
-    other = elsewhere(page.url.replace(f"tree={tree}", "tree=1.1.1"))
+    other = someone(page.url.replace(f"tree={tree}", "tree=1.1.1"))
+    ready(other)
     generate(other)
     assert other.evaluate("window.specdec.store.state.setup.paths.length") == 3
-    other.goto(page.url)
-    ready(other)
+    go(other, page.url)
     generate(other)
     assert other.locator("#text .tokens").text_content() == text
     enter(page.locator("#k input[type=number]"), "3")  # measured for another k
@@ -164,7 +142,7 @@ def test_a_prompt_that_no_link_can_hold_is_left_out_and_breaks_nothing(visit):
     generate(page)
 
 
-def test_laboratories_and_runs_open_where_they_were_left(visit, elsewhere):
+def test_laboratories_and_runs_open_where_they_were_left(visit, someone):
     page = visit("?tab=trees&trees.k=40&trees.preset=coin&trace=wide-tree&round=7&decision=2")
     page.wait_for_function(
         "document.querySelector('#tree_lab [role=status].verdict')?.textContent.startsWith('k = 40')"
@@ -184,7 +162,7 @@ def test_laboratories_and_runs_open_where_they_were_left(visit, elsewhere):
     rings = "[...document.querySelectorAll('#race_lab .handle')].map((ring) => ring.ariaValueNow).join()"
     drawn = page.evaluate(rings)
     assert drawn
-    other = elsewhere(page.url)
+    other = someone(page.url)
     other.wait_for_function(f"drawn => {rings} === drawn", arg=drawn)
 
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
-from tests.conftest import DESKTOP, SLOW, ready, serious_findings, settle
+from tests.conftest import go, ready, serious_findings, settle
 
 pytestmark = pytest.mark.browser
 
@@ -16,33 +16,18 @@ RIGHT = round(ASKED["answer"])
 GUESS = RIGHT - 11
 
 
-@pytest.fixture
-def someone(browser):
-    """Opens a browser that nobody used before; nothing in it may fail."""
-    contexts, errors = [], []
-
-    def open_page(address, viewport=PHONE, **options):
-        context = browser.new_context(viewport=viewport, **options)
-        context.set_default_timeout(SLOW)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
+def with_room(page):
+    """The page, on which a lecturer has opened a room, with its code in sight."""
+    ready(page)
+    page.get_by_role("button", name="Open a room").click()
+    page.wait_for_selector(".class-join[open] .qr svg")
+    return page
 
 
 @pytest.fixture
 def lecturer(someone, url):
     """A lecturer with an open room, and its code in sight."""
-    page = someone(f"{url}/?tab=lessons", DESKTOP)
-    ready(page)
-    page.get_by_role("button", name="Open a room").click()
-    page.wait_for_selector(".class-join[open] .qr svg")
+    page = with_room(someone(f"{url}/?tab=lessons"))
     yield page
     if page.locator("dialog[open]").count():
         page.keyboard.press("Escape")
@@ -58,6 +43,26 @@ def closed(lecturer):
     lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()
 
 
+def onward(lecturer):
+    lecturer.locator(".lesson .next").click()
+
+
+@pytest.fixture
+def phone(someone, url):
+    """Opens the page of a class, by its code, on another student's phone."""
+    return lambda code, **options: someone(f"{url}/class?room={code}", PHONE, **options)
+
+
+@pytest.fixture
+def student(lecturer, phone):
+    """A student in the lecturer's room, who sees the first question of the lesson about acceptance."""
+    page = phone(code_of(lecturer))
+    closed(lecturer)
+    onward(lecturer)
+    led_to(page, 2)
+    return page
+
+
 def led_to(student, step):
     expect(student.locator(".lesson .place")).to_have_text(re.compile(f"Step {step} of"))
 
@@ -68,9 +73,9 @@ def predict(student, value=GUESS):
     expect(student.locator(".outcome")).to_contain_text(f"Sent: {value}%")
 
 
-def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, url):
+def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, phone, url):
     code = code_of(lecturer)
-    typing, scanning = someone(f"{url}/class"), someone(f"{url}/class?room={code}", color_scheme="dark")
+    typing, scanning = someone(f"{url}/class", PHONE), phone(code, color_scheme="dark")
     typing.get_by_label("The class's code").fill(f"{code[:4].lower()} {code[4:].lower()}")
     typing.get_by_role("button", name="Join").click()
     for student in (typing, scanning):
@@ -79,7 +84,7 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ur
     assert serious_findings(lecturer, "dialog") == []
     closed(lecturer)
     led_to(typing, 1)
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     for student in (typing, scanning):
         led_to(student, 2)
         assert serious_findings(student) == []
@@ -105,17 +110,13 @@ def test_a_class_follows_answers_and_sees_what_it_answered(lecturer, someone, ur
         assert student.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_student_leaves_follows_again_and_is_back_after_a_reload(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
+def test_a_student_leaves_follows_again_and_is_back_after_a_reload(lecturer, student):
     predict(student)
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     led_to(student, 3)
     student.get_by_role("button", name="Back").click()
     led_to(student, 2)
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     student.wait_for_timeout(1000)
     led_to(student, 2)  # led by nobody
     student.get_by_role("button", name="Follow again").click()
@@ -128,18 +129,13 @@ def test_a_student_leaves_follows_again_and_is_back_after_a_reload(lecturer, som
     assert student.locator(".answer").is_hidden()
 
 
-def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lecturer, someone, url):
-    code = code_of(lecturer)
-    student = someone(f"{url}/class?room={code}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
+def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lecturer, student, url):
+    code = lecturer.evaluate("JSON.parse(localStorage.getItem('specdec.class.lecturer')).room")
     predict(student)
-    lecturer.goto(f"{url}/")
-    ready(lecturer)
+    go(lecturer, f"{url}/")
     expect(lecturer.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")
     expect(lecturer.locator(".class .answered")).to_have_text("1 of 1 have answered")
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     led_to(student, 3)
     lecturer.locator(".lesson .close").click()
     lecturer.get_by_role("button", name="Close the room").click()
@@ -149,15 +145,11 @@ def test_a_lecturers_reload_keeps_the_room_and_closing_it_ends_it_for_all(lectur
     student.get_by_role("button", name="Join").click()
     expect(student.locator(".message")).to_contain_text("no room with this code")
     lecturer.get_by_role("button", name="Start: How often is a draft accepted?").click()  # alone again
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     expect(lecturer.locator("#lesson .answer")).to_be_visible()
 
 
-def test_a_question_is_asked_again(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
+def test_a_question_is_asked_again(lecturer, student):
     predict(student)
     lecturer.get_by_role("button", name="Show the answers").click()
     expect(student.locator(".numbers .answer")).to_be_visible()
@@ -172,11 +164,7 @@ def test_a_question_is_asked_again(lecturer, someone, url):
         expect(page.locator(".drawn .sum")).to_contain_text("1 of 1 answer right")
 
 
-def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
+def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, student):
     lecturer.locator(".lesson .close").click()
     lecturer.get_by_role("button", name="Clear the room").click()
     expect(student.locator(".message")).to_contain_text("You are not in this room any more")
@@ -188,11 +176,7 @@ def test_a_student_who_was_sent_away_and_joins_again_sees_the_step(lecturer, som
     expect(student.locator(".number input")).to_be_visible()
 
 
-def test_the_second_tab_of_a_student_shows_the_answer_of_the_first(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
+def test_the_second_tab_of_a_student_shows_the_answer_of_the_first(lecturer, student, url):
     twin = student.context.new_page()
     twin.goto(f"{url}/class")
     led_to(twin, 2)
@@ -207,40 +191,28 @@ def test_the_second_tab_of_a_student_shows_the_answer_of_the_first(lecturer, som
 
 
 def test_a_window_that_was_open_before_the_room_follows_it(someone, url):
-    projector = someone(f"{url}/?projector=1", DESKTOP)
+    projector = someone(f"{url}/?projector=1")
     ready(projector)
     page = projector.context.new_page()
     page.goto(f"{url}/?tab=lessons")
-    ready(page)
-    page.get_by_role("button", name="Open a room").click()
-    page.wait_for_selector(".class-join[open] .qr svg")
-    closed(page)
-    page.locator(".lesson .next").click()
+    closed(with_room(page))
+    onward(page)
     expect(projector.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")
     expect(projector.locator(".class .reveal")).to_be_visible()
 
 
-def test_a_lecturers_old_address_does_not_lead_the_class_elsewhere(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
-    lecturer.goto(f"{url}/?lesson=trees&step=3")
-    ready(lecturer)
+def test_a_lecturers_old_address_does_not_lead_the_class_elsewhere(lecturer, student, url):
+    go(lecturer, f"{url}/?lesson=trees&step=3")
     expect(lecturer.locator("#lesson .place")).to_have_text("Lesson 3, step 2 of 5")
     led_to(student, 2)
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     led_to(student, 3)
 
 
-def test_a_lost_connection_and_a_closed_room_are_said_within_the_lesson(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
-    closed(lecturer)
-    lecturer.locator(".lesson .next").click()
-    led_to(student, 2)
+def test_a_lost_connection_and_a_closed_room_are_said_within_the_lesson(lecturer, student, url):
     for page in (lecturer, student):
         page.context.set_offline(True)
-    lecturer.locator(".lesson .next").click()
+    onward(lecturer)
     expect(lecturer.locator("#lesson .trouble")).to_contain_text("connection to the server is lost")
     student.locator(".number input").fill(str(GUESS))
     student.get_by_role("button", name="Send").click()
@@ -254,26 +226,21 @@ def test_a_lost_connection_and_a_closed_room_are_said_within_the_lesson(lecturer
     expect(lecturer.locator("#lesson .trouble")).to_contain_text("closed")
 
 
-def test_two_windows_of_a_lecturer_are_at_one_step(lecturer, url):
-    student_link = f"{url}/class?room={code_of(lecturer)}"
+def test_two_windows_of_a_lecturer_are_at_one_step(lecturer, phone, url):
+    student = phone(code_of(lecturer))
     closed(lecturer)
-    projector = lecturer.context.new_page()
-    projector.goto(f"{url}/?projector=1")
-    ready(projector)
-    student = lecturer.context.browser.new_context().new_page()
-    student.goto(student_link)
+    projector = go(lecturer.context.new_page(), f"{url}/?projector=1")
     for leads, follows in ((lecturer, projector), (projector, lecturer)):
-        leads.locator(".lesson .next").click()
+        onward(leads)
         expect(leads.locator(".class .reveal")).to_be_visible()
         expect(follows.locator("#lesson .words")).to_have_text(leads.locator("#lesson .words").inner_text())
         leads.locator(".class .reveal").click()
         expect(follows.locator(".class .sum")).to_be_visible()
     led_to(student, 3)
-    student.context.close()
 
 
-def test_steps_that_follow_each_other_faster_than_the_server_answers_lead_on(lecturer, someone, url):
-    student = someone(f"{url}/class?room={code_of(lecturer)}")
+def test_steps_that_follow_each_other_faster_than_the_server_answers_lead_on(lecturer, phone):
+    student = phone(code_of(lecturer))
     closed(lecturer)
     lecturer.evaluate(
         """() => {
@@ -292,18 +259,22 @@ def test_steps_that_follow_each_other_faster_than_the_server_answers_lead_on(lec
         }"""
     )
     for _ in range(3):
-        lecturer.locator(".lesson .next").click()
+        onward(lecturer)
     led_to(student, 4)
     lecturer.wait_for_timeout(2500)
     assert [text[-6] for text in lecturer.evaluate("window.places")] == ["2", "3", "4"]
 
 
-def test_a_class_is_the_draft(lecturer, someone, url):
-    room = f"{url}/class?room={code_of(lecturer)}"
-    students = [someone(room), someone(room)]
+def be_the_draft(lecturer):
+    """Close the code, and let the class be the draft."""
     lecturer.locator(".class-join .close").click()
     lecturer.get_by_role("button", name="Be the draft").click()
     lecturer.get_by_role("button", name="Begin", exact=True).click()
+
+
+def test_a_class_is_the_draft(lecturer, phone):
+    students = [phone(code_of(lecturer)), phone(code_of(lecturer))]
+    be_the_draft(lecturer)
     for student, word in zip(students, ("girl", "<i>boy</i>"), strict=True):
         guess(student, word)
     expect(lecturer.locator(".class-draft .answered")).to_have_text("2 of 2 have guessed")
@@ -318,10 +289,8 @@ def test_a_class_is_the_draft(lecturer, someone, url):
 
 def test_the_button_of_the_next_word_is_in_sight_with_many_guesses(lecturer, url):
     room = code_of(lecturer)
-    lecturer.locator(".class-join .close").click()
     lecturer.set_viewport_size({"width": 1024, "height": 768})
-    lecturer.get_by_role("button", name="Be the draft").click()
-    lecturer.get_by_role("button", name="Begin", exact=True).click()
+    be_the_draft(lecturer)
     expect(lecturer.locator(".class-draft .answered")).to_contain_text("have guessed")
     for word in ("girl", "boy", "dog", "cat", "bird", "bear", "mouse", "W" * 24):
         token = lecturer.request.post(f"{url}/class/join", data={"room": room}).json()["token"]
@@ -339,15 +308,13 @@ def guess(student, word):
     expect(student.locator(".outcome")).to_contain_text(f"Sent: “{word}”")
 
 
-def test_phones_guess_word_after_word_late_ones_too(lecturer, someone, url):
-    room = f"{url}/class?room={code_of(lecturer)}"
-    students = [someone(room)]
-    lecturer.locator(".class-join .close").click()
-    lecturer.get_by_role("button", name="Be the draft").click()
-    lecturer.get_by_role("button", name="Begin", exact=True).click()
+def test_phones_guess_word_after_word_late_ones_too(lecturer, phone):
+    room = code_of(lecturer)
+    students = [phone(room)]
+    be_the_draft(lecturer)
     for words in (["girl"], ["and", "who"], ["she", "named"]):
         if len(students) < len(words):
-            students.append(someone(room))
+            students.append(phone(room))
         for student, word in zip(students, words, strict=True):
             guess(student, word)
         lecturer.get_by_role("button", name="Let the target check").click()
@@ -385,8 +352,7 @@ WIDTHS = """(name) => {
 
 def test_the_code_fits_any_projector_whatever_its_letters(lecturer, url):
     for query in ("?", "?projector=1&"):
-        lecturer.goto(f"{url}/{query}tab=lessons")
-        ready(lecturer)
+        go(lecturer, f"{url}/{query}tab=lessons")
         lecturer.get_by_role("button", name="Show the code").click()
         lecturer.wait_for_selector(".class-join[open] .qr svg")
         lecturer.locator(".class-join .code").evaluate("code => (code.textContent = 'WMWM MWMW')")
@@ -421,8 +387,7 @@ ANSWERS_IN_THE_UPPER_HALF = """() => {
 def test_a_projector_shows_all_of_the_tabs_the_answers_and_the_slide(lecturer, url):
     for size in ({"width": 1024, "height": 768}, {"width": 1920, "height": 1080}):
         lecturer.set_viewport_size(size)
-        lecturer.goto(f"{url}/?projector=1&lesson=faster&step=4")
-        ready(lecturer)
+        go(lecturer, f"{url}/?projector=1&lesson=faster&step=4")
         lecturer.wait_for_function(TABS_FIT)
         lecturer.locator(".class .reveal").click()
         expect(lecturer.locator(".class .sum")).to_have_text("Nobody has answered")

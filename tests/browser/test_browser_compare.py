@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.page.assets import ASSETS, file_url
-from tests.conftest import ready
+from tests.conftest import go
 
 pytestmark = pytest.mark.browser
 
@@ -13,12 +13,7 @@ HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
 @pytest.fixture
 def open_compare(blank, url):
-    def opened(query=""):
-        blank.goto(f"{url}/?tab=compare{query}")
-        ready(blank)
-        return blank
-
-    return opened
+    return lambda query="": go(blank, f"{url}/?tab=compare{query}")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import SLOW, ready
+from tests.conftest import go
 
 pytestmark = pytest.mark.browser
 
@@ -38,26 +38,14 @@ def elsewhere():
 
 
 @pytest.fixture
-def framed(browser, elsewhere):
+def framed(someone, elsewhere):
     """Shows HTML on a page of another origin. Its scripts may not fail."""
-    context, errors = browser.new_context(viewport={"width": 900, "height": 700}), []
-    context.set_default_timeout(SLOW)
-
-    def show(html):
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{elsewhere}?{quote(html)}")
-        return page
-
-    yield show
-    context.close()
-    assert errors == []
+    return lambda html: someone(f"{elsewhere}?{quote(html)}", {"width": 900, "height": 700})
 
 
 def test_the_copied_frame_plays_its_recorded_run_on_another_page(blank, url, framed):
     blank.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    blank.goto(f"{url}/?trace=wide-tree")
-    ready(blank)
+    go(blank, f"{url}/?trace=wide-tree")
     blank.locator("#replay summary").click()
     blank.get_by_role("button", name="Embed").click()
     expect(blank.get_by_role("button", name="copied")).to_be_visible()

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec.experiments import Store, run
-from tests.conftest import ready, shows
+from tests.conftest import go, shows
 from tests.helpers.distributions import markov_pair
 from tests.stress.visitors import serving
 from tests.theory.test_experiments import SMALL
@@ -27,8 +27,7 @@ def own(tmp_path_factory):
 @pytest.fixture
 def open_lab(blank, url):
     def opened(tab, address=url):
-        blank.goto(f"{address}/?tab={tab}")
-        ready(blank)
+        go(blank, f"{address}/?tab={tab}")
         blank.wait_for_selector(FILLED[tab])
         return blank
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import generate, ready, shows
+from tests.conftest import generate, go, shows
 
 pytestmark = pytest.mark.browser
 
@@ -12,16 +12,14 @@ OWN = "<img src=x onerror=window.hacked=1>"
 
 @pytest.fixture
 def race_lab(blank, url):
-    blank.goto(f"{url}/?tab=race")
-    ready(blank)
+    go(blank, f"{url}/?tab=race")
     blank.wait_for_selector("#race_lab .lane")
     return blank
 
 
 @pytest.fixture
 def tree_lab(blank, url):
-    blank.goto(f"{url}/?tab=trees")
-    ready(blank)
+    go(blank, f"{url}/?tab=trees")
     blank.wait_for_selector("#tree_lab .node")
     return blank
 

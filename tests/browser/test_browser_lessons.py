@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from components.lessons import panel as lessons
 from components.lessons.record_forwards import PASSES
-from tests.conftest import ready, serious_findings
+from tests.conftest import go, serious_findings
 
 pytestmark = pytest.mark.browser
 
@@ -81,8 +81,7 @@ def visit(blank, url):
 
     def open_page(query="", viewport=SMALL):
         blank.set_viewport_size(viewport)
-        blank.goto(f"{url}/{query}")
-        ready(blank)
+        go(blank, f"{url}/{query}")
         if "lesson=" in query:  # fetched when it is asked for
             expect(blank.locator(".lesson .place")).to_contain_text("step")
         return blank

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import choose, enter, ready, serious_findings, settle, shows
+from tests.conftest import choose, enter, go, serious_findings, settle, shows
 
 pytestmark = pytest.mark.browser
 
@@ -13,8 +13,7 @@ def open_check(blank, url):
     def opened(theme="light", **settings):
         fields = "".join(f"&lossless.{name}={value}" for name, value in settings.items())
         page = blank
-        page.goto(f"{url}/?tab=losslessness&__theme={theme}{fields}")
-        ready(page)
+        go(page, f"{url}/?tab=losslessness&__theme={theme}{fields}")
         page.wait_for_selector("#lossless .outcome")
         decodes = page.get_by_label("number input for Decodes")
         expect(decodes).to_have_value(str(settings.get("decodes", 8000)))  # the address has been read

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import enter, generate, pick, ready, serious_findings, served, shows
+from tests.conftest import enter, generate, go, pick, serious_findings, served, shows
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -70,8 +70,7 @@ def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_
     for name, value in {"PYTHONPATH": packages, "HF_HOME": tmp_path / "hub", "HF_HUB_OFFLINE": 1}.items():
         monkeypatch.setenv(name, str(value))
     with served(pair=None, python=(sys.executable, "-S")) as address:
-        blank.goto(address)
-        ready(blank)
+        go(blank, address)
         assert blank.evaluate("window.specdec.store.state.recorded.name") == "story"
         expect(blank.locator("#replay .look")).to_contain_text(smollm2.INSTALL)
         expect(blank.locator("#prompts .stories")).to_be_visible()

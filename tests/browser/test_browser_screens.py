@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import ready, serious_findings
+from tests.conftest import go, serious_findings
 
 pytestmark = pytest.mark.browser
 
@@ -46,8 +46,7 @@ SMALLEST = 11
 def opened(blank, url):
     def open_tab(tab, query="", size=SIZES[0]):
         blank.set_viewport_size({"width": size[0], "height": size[1]})
-        blank.goto(f"{url}/?tab={tab}{query}")
-        ready(blank)
+        go(blank, f"{url}/?tab={tab}{query}")
         selector, filled = (SHOWN | OTHERS)[tab]
         blank.wait_for_selector(f"{selector} {filled}", state="attached")
         return blank
@@ -171,8 +170,7 @@ def test_a_tab_is_one_slide_after_another_without_scrolling(opened, tab):
 
 def test_tabs_and_runs_are_changed_from_within_a_slide(blank, url):
     resize(blank, SLIDES[0])
-    blank.goto(f"{url}/?projector=1")
-    ready(blank)
+    go(blank, f"{url}/?projector=1")
     blank.locator("#replay .choose").select_option("wide-tree")
     blank.wait_for_function("window.specdec.store.state.recorded?.name === 'wide-tree'")
     blank.get_by_role("tab", name="Race lab").click()

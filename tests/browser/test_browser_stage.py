@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from components.decode import traces
-from tests.conftest import SLOW, generate, ready, settle
+from tests.conftest import generate, go, ready, settle
 
 pytestmark = pytest.mark.browser
 
@@ -35,24 +35,15 @@ BEGUN = """(({ phase, rounds, recorded }) => {
 
 
 @pytest.fixture
-def tab(browser, url):
+def tab(someone, url):
     """Opens the page at a size, as a new visitor; no script may fail."""
-    contexts, errors = [], []
 
     def open_page(size, query="", **settings):
-        width, height = size
-        contexts.append(browser.new_context(viewport={"width": width, "height": height}, **settings))
-        contexts[-1].set_default_timeout(SLOW)
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{url}/{query}")
+        page = someone(f"{url}/{query}", {"width": size[0], "height": size[1]}, **settings)
         ready(page)
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
+    return open_page
 
 
 def whole(page, names):
@@ -220,8 +211,7 @@ def test_a_reload_keeps_the_visitors_run(tab):
     ready(page)
     assert page.locator("#text .tokens").text_content() == text
     assert page.evaluate("window.specdec.store.state.baseline.length") == 12
-    page.goto(page.url.split("?")[0])  # opened anew
-    ready(page)
+    go(page, page.url.split("?")[0])  # opened anew
     assert page.evaluate("window.specdec.store.state.recorded.name") == "story"
 
 

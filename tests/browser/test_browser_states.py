@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec.methods import METHODS
-from tests.conftest import pointed_at, ready, serious_findings
+from tests.conftest import go, pointed_at, serious_findings
 
 pytestmark = pytest.mark.browser
 
@@ -74,8 +74,7 @@ def test_what_must_be_explained_is_explained_on_some_tab():
 @pytest.fixture
 def opened(blank, url):
     def open_tab(tab, query):
-        blank.goto(f"{url}/?tab={tab}&{query}")
-        ready(blank)
+        go(blank, f"{url}/?tab={tab}&{query}")
         blank.wait_for_selector(REST[tab], state="attached")
         return blank
 
@@ -133,8 +132,7 @@ def test_a_story_that_a_visitor_drafts(opened):
 
 
 def test_a_sentence_comes_by_focus_and_goes_by_escape(blank, url):
-    blank.goto(f"{url}/?tab=trees")
-    ready(blank)
+    go(blank, f"{url}/?tab=trees")
     blank.locator("#tree_lab [data-term=k]").focus()
     note = blank.locator(".term-note")
     note.wait_for(state="visible")

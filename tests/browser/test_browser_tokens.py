@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.test_browser_states import REST
-from tests.conftest import ready
+from tests.conftest import go
 
 pytestmark = pytest.mark.browser
 
@@ -39,8 +39,7 @@ def test_no_token_of_a_text_is_hidden(blank, url, mode):
     blank.set_viewport_size({"width": width, "height": height})
     texts = 0
     for tab in tabs:
-        blank.goto(f"{url}/?tab={tab}{query}")
-        ready(blank)
+        go(blank, f"{url}/?tab={tab}{query}")
         blank.wait_for_selector(REST[tab], state="attached")
         count, hidden = blank.evaluate(HIDDEN, KINDS)
         assert hidden == [], tab

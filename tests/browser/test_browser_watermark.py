@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import ready, serious_findings
+from tests.conftest import go, serious_findings
 
 pytestmark = pytest.mark.browser
 
@@ -11,8 +11,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def watermark(blank, url):
     def opened(query=""):
-        blank.goto(f"{url}/?tab=losslessness{query}")
-        ready(blank)
+        go(blank, f"{url}/?tab=losslessness{query}")
         blank.wait_for_selector("#lossless .outcome")
         blank.locator("#watermark").scroll_into_view_if_needed()
         blank.wait_for_selector("#watermark .mark")
