@@ -8,13 +8,7 @@ import dataclasses
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.request
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -106,39 +100,10 @@ def same_arithmetic(pair, run):
 @pytest.fixture(scope="session")
 def url():
     """The address of the real app, served with the embedded pair."""
-    with served() as address:
+    from tests.stress.visitors import serving  # the core's tests need no package of the page
+
+    with serving() as (address, _):
         yield address
-
-
-@contextmanager
-def served(*options, app=ROOT / "app.py", pair="stories", python=(sys.executable,)):
-    """The address of a new server of this pair, or of its own choice, with these command line options."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    chosen = ["--pair", pair] if pair else []
-    command = [*python, str(app), "--port", str(port), *chosen, *options]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_for_server(server, address)
-        yield address
-    finally:
-        server.terminate()
-        server.communicate(timeout=30)
-
-
-def wait_for_server(server, address):
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        if server.poll() is not None:
-            pytest.fail(f"the app ended: {server.communicate()[0]}")
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail("the app did not answer within five minutes")
 
 
 # Not session-wide: while it lives, no other test could start an event loop.

@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import DESKTOP, enter, generate, go, ready, served
+from tests.conftest import DESKTOP, enter, generate, go, ready
+from tests.stress.visitors import serving
 
 pytestmark = [
     pytest.mark.browser,
@@ -18,7 +19,7 @@ LOADING = 300_000
 
 @pytest.fixture(scope="module")
 def address():
-    with served(pair="smollm2") as url:
+    with serving(pair="smollm2") as (url, _):
         yield url
 
 

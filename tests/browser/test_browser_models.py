@@ -8,9 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from specdec import smollm2
-from tests.conftest import enter, generate, go, pick, serious_findings, served, shows
+from tests.conftest import enter, generate, go, pick, serious_findings, shows
 from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
+from tests.stress.visitors import serving
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +27,7 @@ def url(tmp_path_factory):
     for name, family in (("large", "llama"), ("small", "gpt2")):
         save_checkpoint(folder / name, family, vocab_size=len(tokenizer))
         tokenizer.save_pretrained(folder / name)
-    with served("--models-folder", str(folder)) as address:
+    with serving("--models-folder", str(folder)) as (address, _):
         yield address
 
 
@@ -69,7 +70,7 @@ def test_without_its_weights_and_the_hub_the_story_pair_opens_and_the_page_says_
             (packages / part.name).symlink_to(part)
     for name, value in {"PYTHONPATH": packages, "HF_HOME": tmp_path / "hub", "HF_HUB_OFFLINE": 1}.items():
         monkeypatch.setenv(name, str(value))
-    with served(pair=None, python=(sys.executable, "-S")) as address:
+    with serving(pair=None, python=(sys.executable, "-S")) as (address, _):
         go(blank, address)
         assert blank.evaluate("window.specdec.store.state.recorded.name") == "story"
         expect(blank.locator("#replay .look")).to_contain_text(smollm2.INSTALL)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import ROOT, served
+from tests.stress.visitors import ROOT, serving
 
 PANEL = """
 import gradio as gr
@@ -59,7 +59,7 @@ def copy(tmp_path_factory):
 
 
 def test_the_recipe_gives_a_tab_with_an_address_of_its_own(copy, browser):
-    with served(app=copy / "app.py") as address:
+    with serving(app=copy / "app.py") as (address, _):
         page = browser.new_page()
         page.goto(f"{address}/?tab=coin")
         words = page.locator("#coin p")

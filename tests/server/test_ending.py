@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.stress.attacks.queue import invented_tabs
-from tests.stress.visitors import ROOT, _free_port, _wait_for
+from tests.stress.visitors import ROOT, free_port, wait_for
 
 SECONDS = 30.0
 """Until the process is gone. Runs and streams that it would wait for last longer."""
@@ -22,7 +22,7 @@ SECONDS = 30.0
 
 @pytest.fixture
 def started(tmp_path):
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, str(ROOT / "app.py"), "--port", str(port)]
     server = subprocess.Popen(
         command,
@@ -63,7 +63,7 @@ def test_at_its_start(started):
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_while_visitors_wait_and_decode(started, number, expected, tmp_path):
     server, address = started
-    _wait_for(address, server)
+    wait_for(address, server)
     busy = threading.Thread(target=lambda: asyncio.run(invented_tabs(address, 4.0)), daemon=True)
     busy.start()
     time.sleep(2)
@@ -77,7 +77,7 @@ def test_while_visitors_wait_and_decode(started, number, expected, tmp_path):
 def test_a_full_temporary_folder_keeps_nobody_from_starting(tmp_path):
     """No file may grow beyond a kilobyte, as on a disk that has no more space."""
     with (tmp_path / "log").open("wb") as log:
-        port = _free_port()
+        port = free_port()
         server = subprocess.Popen(
             [sys.executable, str(ROOT / "app.py"), "--port", str(port)],
             stdout=log,
@@ -85,7 +85,7 @@ def test_a_full_temporary_folder_keeps_nobody_from_starting(tmp_path):
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
         )
         try:
-            _wait_for(f"http://127.0.0.1:{port}", server)
+            wait_for(f"http://127.0.0.1:{port}", server)
         finally:
             server.terminate()
             server.wait(30)

@@ -12,8 +12,9 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,36 +36,55 @@ PLAIN = {"prompt": PROMPT, "topology": "sequence", "k": 4, "length": 32, "baseli
 
 @contextlib.contextmanager
 def serving(
-    *options: str, port: int | None = None, log: Any = subprocess.DEVNULL
+    *options: str,
+    app: Path = ROOT / "app.py",
+    pair: str | None = "stories",
+    python: Sequence[str] = (sys.executable,),
+    port: int | None = None,
+    log: Any = None,
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """Run the real app in its own process and yield its address and the process. port: None takes a free one.
-    log: a file for the process's output."""
-    port = port or _free_port()
-    command = [sys.executable, str(ROOT / "app.py"), "--port", str(port), "--pair", "stories", *options]
-    server = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for(address, server)
-        yield address, psutil.Process(server.pid)
-    finally:
-        server.terminate()
-        server.wait(30)
+    """Run the app in its own process and yield its address and the process.
+
+    pair: None leaves the choice to the app. port: None takes a free one. log: a file for the process's
+    output. Without one, the output is in the error of an app that does not answer.
+    """
+    port = port or free_port()
+    chosen = ["--pair", pair] if pair else []
+    command = [*python, str(app), "--port", str(port), *chosen, *options]
+    with tempfile.TemporaryFile() as own:
+        server = subprocess.Popen(command, stdout=log or own, stderr=subprocess.STDOUT)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            wait_for(address, server)
+            yield address, psutil.Process(server.pid)
+        except NoAnswerError as error:
+            own.seek(0)
+            raise NoAnswerError(f"{error}: {own.read().decode(errors='replace')}") from None
+        finally:
+            server.terminate()
+            server.wait(30)
 
 
-def _free_port() -> int:
+class NoAnswerError(RuntimeError):
+    """The app ended before it answered, or did not answer in time."""
+
+
+def free_port() -> int:
+    """A port of this machine that no process listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
 
 
-def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    """Wait until the app answers at this address; NoAnswerError if it ends or takes five minutes."""
     end = time.monotonic() + 300
     while time.monotonic() < end and server.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
             httpx.get(address, timeout=5).raise_for_status()
             return
         time.sleep(0.2)
-    raise RuntimeError(f"the app at {address} did not answer")
+    raise NoAnswerError(f"the app at {address} did not answer")
 
 
 def write(path: Any, figures: dict[str, Any]) -> None:
