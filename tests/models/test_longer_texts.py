@@ -50,14 +50,6 @@ OLDER = {"doge": "is not causal, and refused", "iquestcoder": "is not there"}
 FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 5.0]}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def longrope_model(switch: int = 24, context: int = 128) -> HFModel:
     rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": context / switch, **FACTORS}
     rope["original_max_position_embeddings"] = switch

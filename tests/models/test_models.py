@@ -30,14 +30,6 @@ LIMITS = {torch.float64: 1e-10, torch.float32: 2e-5}
 SINGLE_PRECISION_INSIDE = {"gemma2": 1e-6}
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 class Replay:
     """A session beside the lines of tokens that its nodes stand for: knows what it should score."""
 

@@ -12,7 +12,7 @@ playing the same run played at ten rounds a second, for some seconds
 
 Of running and playing: frames a second (of 60), the longest time between two of them, the processor time of
 the page's main thread and its share of the time, and how far things moved (layout shift). All on the
-cores that decode. --before ADDRESS measures an older page, which is served there, in turn with this one.
+cores that decode.
 """
 
 from __future__ import annotations
@@ -161,29 +161,18 @@ def medians(visits: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, fl
     }
 
 
-def compare(browser: Browser, addresses: dict[str, str], repeats: int) -> dict[str, Any]:
-    """Measure all pages in turn and return the medians of their visits. load: the machine's load before
-    them."""
-    figures: dict[str, list[Any]] = {name: [] for name in addresses}
-    load = os.getloadavg()[0]
-    for _ in range(repeats):
-        for name, address in addresses.items():
-            figures[name].append(visit(browser, address))
-    return {"load": load, "repeats": repeats} | {name: medians(visits) for name, visits in figures.items()}
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Serve, visit, and write the report."""
     parser = argparse.ArgumentParser(description="Weight of the page, and how smoothly it draws.")
     parser.add_argument("--repeats", type=int, default=5, help="visits (default: 5)")
-    parser.add_argument("--before", help="address of an older page, measured too")
     parser.add_argument("--out", default=RESULTS / "drawing.json", help="JSON file (default: %(default)s)")
     options = parser.parse_args(arguments)
     os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: the other core belongs to the browser
     with serving() as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        addresses = {"now": address} | ({"before": options.before} if options.before else {})
-        write(options.out, compare(browser, addresses, options.repeats))
+        load = os.getloadavg()[0]
+        figures = medians([visit(browser, address) for _ in range(options.repeats)])
+        write(options.out, {"load": load, "repeats": options.repeats, "now": figures})
         browser.close()
 
 
