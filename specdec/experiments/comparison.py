@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from abc import ABC, abstractmethod
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ class Comparison(ABC):
         return {"sequence(4)": sequence(4), "batch(4)": batch(4)} | optimal
 
     def prepared(
-        self, pair: ModelPair, prompts: Sequence[Prompt], options: argparse.Namespace
+        self, pair: ModelPair, prompts: Sequence[Prompt], options: Namespace
     ) -> tuple[Sequence[Prompt], Trees]:
         """The prompts to decode, and the trees."""
         return prompts[:2] if options.smoke else prompts, self.trees(pair)
@@ -105,13 +106,13 @@ class Comparison(ABC):
         names = {"target": pair.target.name, "draft": pair.drafting.name}
         header = {"settings": settings, "pair": names, "machine": machine(pair.target.device)}
         store.begin(header)
-        self.measure(pair, prompts, options.repeats, options.max_new_tokens, trees, store)
+        self.measure(pair, prompts, trees, options, store)
         summary = self.summarize(header, store.read()[1])
         print(self.as_text(summary))
         if options.summary:
             write_json(options.summary, summary)
 
-    def parser(self) -> argparse.ArgumentParser:
+    def parser(self) -> ArgumentParser:
         """The options of the command."""
         parser = Parser(prog=f"python -m specdec.experiments.{self.name}", description=self.about)
         add, default = parser.add_argument, " (default: %(default)s)"
@@ -125,20 +126,15 @@ class Comparison(ABC):
         return parser
 
     def measure(
-        self,
-        pair: ModelPair,
-        prompts: Sequence[Prompt],
-        repeats: int,
-        length: int,
-        trees: Trees,
-        store: Store,
+        self, pair: ModelPair, prompts: Sequence[Prompt], trees: Trees, options: Namespace, store: Store
     ) -> None:
         """Does the runs that the results file lacks: all points of ten prompts, then of the next ten."""
         done = {self._key(run) for run in store.read()[1]}
-        firsts = [(repeat, first) for repeat in range(repeats) for first in range(0, len(prompts), AT_ONCE)]
+        firsts = list(product(range(options.repeats), range(0, len(prompts), AT_ONCE)))
         for repeat, first in tqdm(firsts, unit=f"{AT_ONCE} prompts", mininterval=1):
             numbers = range(first, min(first + AT_ONCE, len(prompts)))
-            common: dict[str, Any] = {"seeds": seeds(self.seed, repeat, numbers), "max_new_tokens": length}
+            common: dict[str, Any] = {"max_new_tokens": options.max_new_tokens}
+            common["seeds"] = seeds(self.seed, repeat, numbers)
             plain: list[list[int]] = []
             for point in self.points(list(trees)):
                 values = dict(zip(self.fields, point, strict=True))

@@ -15,9 +15,10 @@ stopped experiment goes on where it was.
 
 from __future__ import annotations
 
-import argparse
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -51,22 +52,14 @@ class Serving(Comparison):
     seed = 0x73657276
     repeats = 5
     length = 48
-    temperatures: Sequence[float] = (1.0,)
 
-    def parser(self) -> argparse.ArgumentParser:
+    def parser(self) -> ArgumentParser:
         """The options of the command."""
         parser = super().parser()
         parser.add_argument(
             "--temperatures", type=float, nargs="+", default=[1.0], help="of the texts, in turn"
         )
         return parser
-
-    def prepared(
-        self, pair: ModelPair, prompts: Sequence[Prompt], options: argparse.Namespace
-    ) -> tuple[Sequence[Prompt], Trees]:
-        """The prompts, and the trees; also takes the temperatures from the options."""
-        self.temperatures = options.temperatures
-        return super().prepared(pair, prompts, options)
 
     def trees(self, pair: ModelPair) -> dict[str, Topology]:
         """The optimal tree of each k, named by its k."""
@@ -78,30 +71,24 @@ class Serving(Comparison):
         return [(at_once, tree) for at_once in AT_ONCE for tree in (*trees, AUTO)]
 
     def measure(
-        self,
-        pair: ModelPair,
-        prompts: Sequence[Prompt],
-        repeats: int,
-        length: int,
-        trees: Trees,
-        store: Store,
+        self, pair: ModelPair, prompts: Sequence[Prompt], trees: Trees, options: Namespace, store: Store
     ) -> None:
         """Measures the points that the results file lacks.
 
         AssertionError if a text differs from plain decoding.
         """
         done = {_key(run) for run in store.read()[1]}
-        for repeat in tqdm(range(repeats), unit="repeat"):
+        length, temperatures = options.max_new_tokens, options.temperatures
+        for repeat in tqdm(range(options.repeats), unit="repeat"):
             missing = [point for point in self.points(list(trees)) if (*point, repeat) not in done]
+            decoded = partial(_decoded, pair, prompts, repeat, temperatures)
             # this also runs the first, slow forwards of each size before anything is timed
-            common: dict[str, Any] = {"temperatures": self.temperatures}
-            plain = common | {"method": "ar"}
-            texts = _decoded(pair, prompts, repeat, length, max(AT_ONCE), **plain) if missing else []
+            texts = decoded(length, max(AT_ONCE), method="ar") if missing else []
             for at_once, tree in missing:
-                settings = common | {"method": "ersd", "topology": trees.get(tree, AUTO)}
-                _decoded(pair, prompts, repeat, 1, at_once, **settings)  # `auto` measures here
+                settings = {"method": "ersd", "topology": trees.get(tree, AUTO)}
+                decoded(1, at_once, **settings)  # `auto` measures here
                 start = time.process_time()
-                generations = _decoded(pair, prompts, repeat, length, at_once, **settings)
+                generations = decoded(length, at_once, **settings)
                 seconds = time.process_time() - start
                 same = all(g.token_ids == text.token_ids for g, text in zip(generations, texts, strict=False))
                 assert same, f"a text differs from plain decoding's: {at_once} at once, tree {tree}"
@@ -154,9 +141,9 @@ def _decoded(
     pair: ModelPair,
     prompts: Sequence[Prompt],
     repeat: int,
+    temperatures: Sequence[float],
     length: int,
     at_once: int,
-    temperatures: Sequence[float],
     **settings: Any,
 ) -> list[Generation]:
     numbers = range(max(at_once, TEXTS))

@@ -10,6 +10,7 @@ from specdec.experiments.store import Store
 from specdec.methods import DRAFTING
 from specdec.models import MarkovModel
 from tests.helpers.distributions import random_table
+from tests.theory.test_serving import measure
 
 HEADER = {"settings": {"max_new_tokens": 40}, "pair": {"target": "target", "draft": "draft"}}
 
@@ -24,7 +25,7 @@ def measured(tmp_path_factory):
     pair = specdec.ModelPair(MarkovModel(target), MarkovModel(0.7 * target + 0.3 * random_table(8, 1, 4)))
     shapes, store = rules.EXPERIMENT.trees(pair), Store(tmp_path_factory.mktemp("rules") / "rules.jsonl")
     store.begin(HEADER)
-    rules.EXPERIMENT.measure(pair, PROMPTS, 2, 40, shapes, store)
+    measure(rules, pair, PROMPTS, 2, 40, shapes, store)
     return pair, shapes, store
 
 
@@ -53,9 +54,9 @@ def test_the_draft_s_temperature_changes_the_speed_and_no_text(measured, tmp_pat
     pair, shapes, _ = measured
     store, prompts = Store(tmp_path / "temperatures.jsonl"), PROMPTS
     store.begin(HEADER)
-    draft_temperature.EXPERIMENT.measure(pair, prompts, 1, 40, shapes, store)
+    measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
     before = store.path.read_text()
-    draft_temperature.EXPERIMENT.measure(pair, prompts, 1, 40, shapes, store)
+    measure(draft_temperature, pair, prompts, 1, 40, shapes, store)
     assert store.path.read_text() == before
     summary = draft_temperature.EXPERIMENT.summarize(HEADER, store.read()[1])
     assert len(summary["points"]) == len(shapes) * len(draft_temperature.TEMPERATURES)
@@ -74,7 +75,7 @@ def test_a_text_that_the_draft_s_temperature_changes_ends_the_experiment(measure
         comparison, "generate_many", lambda *given, **also: honest(*given, **also | {"method": "gsd"})
     )
     with pytest.raises(AssertionError, match="differs from plain decoding's"):
-        draft_temperature.EXPERIMENT.measure(pair, [[0], [1]], 1, 40, shapes, store)
+        measure(draft_temperature, pair, [[0], [1]], 1, 40, shapes, store)
 
 
 def test_at_temperature_0_no_rule_gains_anything(measured):

@@ -15,11 +15,19 @@ SHAPES = {"0": Topology([]), "2": sequence(2)}
 HEADER = {"settings": {}, "pair": {}, "machine": {}}
 
 
+def measure(experiment, pair, prompts, repeats, length, trees, store):
+    """The runs of an experiment on this pair that the store lacks."""
+    options = experiment.EXPERIMENT.parser().parse_args(
+        [f"--repeats={repeats}", f"--max-new-tokens={length}"]
+    )
+    experiment.EXPERIMENT.measure(pair, prompts, trees, options, store)
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("serving") / "serving.jsonl")
     store.begin(HEADER)
-    serving.EXPERIMENT.measure(PAIR, PROMPTS, 2, 6, SHAPES, store)
+    measure(serving, PAIR, PROMPTS, 2, 6, SHAPES, store)
     return store
 
 
@@ -35,7 +43,7 @@ def test_what_is_there_is_not_measured_again(measured, tmp_path):
     lines = measured.path.read_text().splitlines(keepends=True)
     cut = Store(tmp_path / "cut.jsonl")
     cut.path.write_text("".join(lines[:8]))
-    serving.EXPERIMENT.measure(PAIR, PROMPTS, 2, 6, SHAPES, cut)
+    measure(serving, PAIR, PROMPTS, 2, 6, SHAPES, cut)
     again = cut.path.read_text().splitlines(keepends=True)
     assert again[:8] == lines[:8]
     assert len(again) == len(lines)
@@ -67,4 +75,4 @@ def test_another_text_ends_it(tmp_path, monkeypatch):
 
     monkeypatch.setattr(serving, "generate_many", another)
     with pytest.raises(AssertionError, match="differs from plain decoding's: 1 at once, tree 0"):
-        serving.EXPERIMENT.measure(PAIR, PROMPTS, 1, 6, SHAPES, store)
+        measure(serving, PAIR, PROMPTS, 1, 6, SHAPES, store)
