@@ -43,6 +43,7 @@ from components.guard import addresses, hosts, limits, ports
 from components.lessons import panel as lessons
 from components.losslessness import panel as losslessness
 from components.page import embed, frame, projector, serving, setup
+from components.payoff import panel as payoff
 from components.race_lab import panel as race_lab
 from components.server import (
     access,
@@ -97,6 +98,8 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 experiments.panel()
             with gr.Tab("Codecs", id="codecs"):
                 codecs.panel()
+            with gr.Tab("Will it pay?", id="payoff"):
+                payoff.panel(pair)
             with gr.Tab("Lessons", id="lessons"):
                 classroom.panel()
                 lessons.panel(pair)

@@ -56,6 +56,22 @@ class Parser(ArgumentParser):
         raise ValueError(message)
 
 
+def add_pair(parser: ArgumentParser, help: str = "hub id, folder or GGUF file") -> None:
+    """Adds the options that `loading.load_with_progress` reads. help: what --target may be."""
+    parser.add_argument("--target", help=help)
+    parser.add_argument("--draft", help="likewise; without it, the target's own if it is a pair of ours")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1 (default: auto)")
+    parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16 (default: auto)")
+    parser.add_argument("--draft-dtype", help="the draft's, by default the target's; also int8")
+
+
+def add_sampling(parser: ArgumentParser, top_k: int = 0) -> None:
+    """Adds temperature, top-k and top-p."""
+    parser.add_argument("--temperature", type=float, default=1.0, help="default: 1")
+    parser.add_argument("--top-k", type=int, default=top_k, help="0 is all tokens (default: %(default)s)")
+    parser.add_argument("--top-p", type=float, default=1.0, help="default: 1")
+
+
 def to_write(text: str) -> Path:
     """The path of a file that is written when a command ends; ArgumentTypeError if it can't be written."""
     path = Path(text)

@@ -33,7 +33,7 @@ DECODE = "live"
 """The part whose names have no prefix: the Decode tab."""
 RUN = ("trace", "round", "decision")
 """Names for the recorded run that is shown. They have no prefix either."""
-VIEWS = ("story", "race", "trees", "codec", "experiments", "compare")
+VIEWS = ("story", "race", "trees", "codec", "experiments", "compare", "payoff")
 """Parts that register themselves in the browser, most of them when their tab is first opened."""
 
 _TEMPLATE = """

@@ -10,14 +10,14 @@ others meanwhile. Acceptance is a function of pair, method and sampling; the cos
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from specdec.checks import among
+from specdec.decoding import forest
 from specdec.decoding.costs import (
     ForwardCost,
     JointCost,
@@ -28,7 +28,7 @@ from specdec.decoding.costs import (
     undisturbed,
 )
 from specdec.decoding.engine import Engine, RunSettings
-from specdec.decoding.forest import queue, rounds, tree
+from specdec.decoding.forest import Node, queue, rounds, tree
 from specdec.methods import METHODS
 from specdec.models import Model
 from specdec.race import derived_seed
@@ -59,7 +59,7 @@ _RARE = 1e-4
 """Acceptance of the first child where nothing at all was accepted, so that a tree can be grown."""
 _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
-_SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of drafted tokens of the candidates."""
 _QUEUE = 64
 """Nodes among which the candidates are cut: more than the largest, so that shallow trees have wide levels."""
@@ -225,7 +225,7 @@ def _costs(pair: ModelPair, trial: Measurement, at_once: int) -> Steps[RoundCost
     """The cost of a round of up to `at_once` texts. Forwards are measured once for each number of texts."""
     models = (pair.target, pair.drafting)
     # the largest forward that is measured must fit into the contexts of both models
-    room = min(1 + max(_SIZES), *(model.context_length for model in models))
+    room = min(1 + max(SIZES), *(model.context_length for model in models))
     texts = 1
     while texts <= at_once:
         if texts not in pair.forward_costs:
@@ -255,26 +255,47 @@ def _overhead(trial: Measurement, target: ForwardCost, draft: ForwardCost) -> Ov
     )
 
 
-def chosen(acceptance: np.ndarray, costs: RoundCost, at_once: int = 1) -> Choice:
-    """The tree for this many texts of equal acceptance [indices], and the best tree of each size."""
-    nodes = queue(acceptance, _QUEUE)
-    best: dict[int, Candidate] = {}
+def chosen(
+    acceptance: np.ndarray,
+    costs: RoundCost,
+    at_once: int = 1,
+    sizes: Collection[int] = SIZES,
+    nodes: Sequence[Node] | None = None,
+) -> Choice:
+    """The tree for this many texts of equal acceptance [indices], and the best tree of each size.
+
+    sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: those that trees are cut from,
+    parents before their children; by default Algorithm 3's queue.
+    """
+    nodes = queue(acceptance, _QUEUE) if nodes is None else nodes
+    best: dict[int, tuple[forest.Round, Sequence[Node]]] = {}
     for depth in range(max(len(node.path) for node in nodes) + 1):
-        shallow = [node for node in nodes if len(node.path) <= depth]
-        for size, round in enumerate(rounds(shallow[: _SIZES[-1]], costs, at_once, at_once)):
-            if size not in _SIZES:
+        shallow = [node for node in nodes if len(node.path) <= depth][: max(sizes)]
+        for size, round in enumerate(rounds(shallow, costs, at_once, at_once)):
+            if size not in sizes:
                 continue
-            topology = tree(tuple(node.path for node in shallow[:size]))
             if costs.most_repeated and size:
-                repeated = repeated_tokens(acceptance, topology, costs.most_repeated)
+                repeated = repeated_tokens(acceptance, _tree(shallow[:size]), costs.most_repeated)
                 rows = at_once * (1 + size + repeated)
                 round = round._replace(target=costs.target.seconds(at_once, rows))
-            if size not in best or round.rate > best[size].tokens_per_second:
-                milliseconds = Milliseconds(*(1000 * seconds for seconds in round[1:]))
-                best[size] = Candidate(topology.paths, round.tokens / at_once, milliseconds, round.rate)
-    fastest = max(best.values(), key=lambda candidate: candidate.tokens_per_second)
-    candidates = tuple(replace(best[size], chosen=best[size] is fastest) for size in sorted(best))
-    return Choice(tree(fastest.paths), candidates, acceptance, costs, at_once)
+            if size not in best or round.rate > best[size][0].rate:
+                best[size] = round, shallow[:size]
+    fastest = max(best, key=lambda size: best[size][0].rate)
+    candidates = tuple(
+        Candidate(
+            _tree(drafted).paths,
+            round.tokens / at_once,
+            Milliseconds(*(1000 * seconds for seconds in round[1:])),
+            round.rate,
+            chosen=size == fastest,
+        )
+        for size, (round, drafted) in sorted(best.items())
+    )
+    return Choice(_tree(best[fastest][1]), candidates, acceptance, costs, at_once)
+
+
+def _tree(nodes: Sequence[Node]) -> Topology:
+    return tree(tuple(node.path for node in nodes))
 
 
 def repeated_tokens(acceptance: np.ndarray, tree: Topology, most: float) -> float:

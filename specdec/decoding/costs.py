@@ -40,6 +40,11 @@ class ForwardCost:
         lowest = [undisturbed(seconds_by_count[n]) for n in self._counts]
         self._seconds = list(accumulate(lowest, max))
 
+    @property
+    def table(self) -> dict[int, float]:
+        """The measured numbers of tokens and their seconds."""
+        return dict(zip(self._counts, self._seconds, strict=True))
+
     def seconds(self, count: float) -> float:
         """Seconds of a forward over this many tokens."""
         counts, seconds = self._counts, self._seconds
@@ -60,6 +65,11 @@ class JointCost:
         self._texts = sorted(by_texts)
         self._costs = dict(by_texts)
         self._known: dict[tuple[int, float], float] = {}
+
+    @property
+    def tables(self) -> dict[int, dict[int, float]]:
+        """For each measured number of texts, the rows of each of them and the seconds."""
+        return {texts: self._costs[texts].table for texts in self._texts}
 
     def seconds(self, texts: int, rows: float) -> float:
         """Seconds of a forward over this many rows of this many texts; 0 without a text."""

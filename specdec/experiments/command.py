@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from specdec.checks import whole
-from specdec.commands import Parser, columns, write_json
+from specdec.commands import Parser, add_pair, columns, write_json
 from specdec.experiments.findings import VERDICTS
 from specdec.experiments.run import header, run
 from specdec.experiments.settings import STRATEGIES, Settings, read_prompts, smoke_settings
@@ -32,11 +32,7 @@ def parser() -> argparse.ArgumentParser:
     description = "Tokens per target call against k, acceptance by index, and bounds."
     result = Parser(prog="python -m specdec.experiments", description=description)
     add = result.add_argument
-    add("--target", help="hub id or folder; without, the embedded pair")
-    add("--draft")
-    add("--device", default="auto")
-    add("--dtype", default="auto")
-    add("--draft-dtype")
+    add_pair(result, "hub id, folder or GGUF file; without, the embedded pair")
     lines = "JSON lines, to which runs are appended; with --summary also a summary, .json"
     add("--results", type=Path, default=Path("experiments.jsonl"), help=lines)
     add("--prompts", type=Path, default=PROMPTS, help="a text file, one prompt a line")

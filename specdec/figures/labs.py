@@ -54,3 +54,13 @@ def tokens_against_k() -> go.Figure:
     best = TOPOLOGIES["optimal"]
     at_k = marks(f"{best.long_name} at k", colour(best.colour), best.mark, group=best.long_name)
     return log_axes(figure.add_trace(at_k))
+
+
+def payoff() -> go.Figure:
+    """Tokens per call and speed-up against k, with plain decoding, the best k and where it breaks even."""
+    figure = axes("drafted tokens k", "times plain decoding", 300, yaxis_rangemode="tozero")
+    figure.add_trace(line("tokens per target call", colour("draft"), "dash", width=2.5))
+    figure.add_trace(line("speed-up", colour("target"), "solid", width=3))
+    figure.add_trace(line("plain decoding", BOUND, "dot", width=1.5))
+    figure.add_trace(marks("best k", colour("target"), "star").update(marker={"size": 14}))
+    return figure.add_trace(marks("breaks even", colour("rejected"), "x"))

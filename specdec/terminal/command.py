@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from specdec.checks import among, whole
-from specdec.commands import Parser, columns
+from specdec.commands import Parser, add_pair, add_sampling, columns
 from specdec.decoding import reach
 from specdec.decoding.run import stream
 from specdec.methods import METHODS
@@ -61,19 +61,14 @@ def parser() -> argparse.ArgumentParser:
         help="auto (the fastest, measured), simple, sequence(k), batch(k), specinfer(k), optimal(k)",
     )
     result.add_argument("--tokens", type=int, default=100, help="most new tokens")
-    result.add_argument("--temperature", type=float, default=1.0)
-    result.add_argument("--top-k", type=int, default=0)
-    result.add_argument("--top-p", type=float, default=1.0)
+    add_sampling(result)
     result.add_argument("--seed", type=int, help="drawn, and told, where it is not given")
     result.add_argument(
         "--pair",
         choices=("smollm2", "stories"),
         help="a pair of ours; by default smollm2 where its weights are installed, else stories",
     )
-    result.add_argument("--target", help="instead of a pair of ours: hub id, folder or GGUF file")
-    result.add_argument("--draft")
-    result.add_argument("--device", default="auto")
-    result.add_argument("--dtype", default="auto")
+    add_pair(result, "instead of a pair of ours: hub id, folder or GGUF file")
     result.add_argument("--chat", action="store_true", help="ask through the model's chat template")
     result.add_argument("--compare", action="store_true", help="all methods in columns of numbers")
     result.add_argument(

@@ -17,6 +17,7 @@ SHOWN = {
     "losslessness": ("#lossless .bars-area", ".outcome .bar:not([height='0.00'])"),
     "experiments": ("#experiments_lab .plot .figure", ".main-svg"),
     "codecs": ("#codec_lab .received", ".sent"),
+    "payoff": ("#payoff .outcome", "li"),
 }
 """What a tab is about, and what of a recorded result is in it as soon as it opens."""
 OTHERS = {"live": ("#tree .drawing", ".node"), "lessons": ("#lessons .card", "h3")}

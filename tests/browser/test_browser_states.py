@@ -17,6 +17,7 @@ REST = {
     "losslessness": "#lossless .outcome",
     "experiments": "#experiments_lab .main-svg",
     "codecs": "#codec_lab .sent",
+    "payoff": "#payoff .sentences li",
     "lessons": "#lessons .card h3",
 }
 """What is there when a tab has opened."""
@@ -59,6 +60,7 @@ TERMS = {
     "losslessness": [*METHOD_NAMES, "topology", "k", "χ²", "p-value", "call", "distribution", "watermark"],
     "experiments": ["k", "call"],
     "codecs": ["distribution", "index", "entropy", "D_KL", "Elias γ"],
+    "payoff": ["k", "block efficiency", "acceptance", "call", "topology"],
     "lessons": ["ERSD", "GSD", "acceptance", "residual", "path", "k"],
 }
 """What is explained on each tab, by its name in `assets/shared/glossary.js`."""

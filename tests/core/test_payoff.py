@@ -1,60 +1,156 @@
-"""The verdict whether drafting pays: against gains that are computed by hand."""
+"""The verdict whether drafting pays: against gains that are computed by hand, and against decoding."""
 
 import json
 
 import numpy as np
 import pytest
 
-from specdec import loading, payoff
-from specdec.decoding import auto, costs
+from specdec.decoding import costs
+from specdec.payoff import Payoff, SetUp, changed, check, command, roofline
+from specdec.payoff.setups import NOTHING, ROWS, cost_of
+from specdec.payoff.verdict import gain, gain_of
+from specdec.shipped import ASSETS
+from specdec.topology import Topology, named, sequence, specinfer
 from tests.helpers.distributions import markov_pair
 
-NOTHING = costs.Overhead(0.0, 0.0, 0.0, 0.0)
 
-
-def verdict(acceptance, draft, row, rest=0.0):
+def setup(acceptance, draft, row, rest=0.0, **others):
     """The target's first row takes 1 s and each further one `row`; a draft forward takes `draft`."""
-    target = costs.JointCost({1: costs.ForwardCost({1: [1.0], 101: [1.0 + 100 * row]})})
-    drafting = costs.JointCost({1: costs.ForwardCost({1: [draft]})})
-    overhead = costs.Overhead(rest, 0.0, 0.0, 0.0)
-    cost = costs.RoundCost(target, drafting, overhead)
-    return payoff.Payoff.of(auto.chosen(np.array(acceptance), cost))
+    target = costs.JointCost({1: cost_of({1: 1.0, 101: 1.0 + 100 * row})})
+    drafting = costs.JointCost({1: cost_of({1: draft})})
+    cost = costs.RoundCost(target, drafting, costs.Overhead(rest, 0.0, 0.0, 0.0))
+    return SetUp(np.array(acceptance), cost, **others)
+
+
+def by_hand(rate, draft, k):
+    """The gain of sequence(k) with free rows."""
+    return sum(rate**i for i in range(k + 1)) / (1 + draft * k)
 
 
 def test_the_gain_is_that_of_the_best_tree():
-    found = verdict([0.5], draft=0.1, row=0.0)
-    gains = [sum(0.5**i for i in range(k + 1)) / (1 + 0.1 * k) for k in range(10)]
+    found = Payoff.of(setup([0.5], draft=0.1, row=0.0))
+    gains = [by_hand(0.5, 0.1, k) for k in range(33)]
+    assert [point.speed_up for point in found.curve] == pytest.approx(gains)
     assert found.speed_up == pytest.approx(max(gains))
     assert found.drafted == gains.index(max(gains))
-    assert found.without["the target's time for further rows"] == pytest.approx(found.speed_up)
-    assert found.without["drafts that are rejected"] == pytest.approx(33 / (1 + 0.1 * 32))
+    assert found.without["the time of further rows"] == pytest.approx(found.speed_up)
+    assert found.without["the rejected drafts"] == pytest.approx(by_hand(1.0, 0.1, 32))
+    assert found.halved["the draft's time"] == pytest.approx(max(by_hand(0.5, 0.05, k) for k in range(33)))
+
+
+def test_it_breaks_even_where_one_drafted_token_costs_what_it_gains():
+    found = Payoff.of(setup([0.5], draft=0.2, row=0.0))
+    assert found.least_acceptance == pytest.approx(0.2, abs=0.01)  # 1 + rate against 1 + draft
+    assert found.dearest_draft == pytest.approx(0.5, abs=0.01)
+    hopeless = Payoff.of(setup([0.9], draft=0.0, row=2.0))
+    assert (hopeless.least_acceptance, hopeless.dearest_draft) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("given", "limit"),
     [
         (([0.9], 0.5, 0.0), "the draft's time"),
-        (([0.9], 1e-3, 0.5), "the target's time for further rows"),
-        (([0.1], 1e-3, 1e-3), "drafts that are rejected"),
+        (([0.9], 1e-3, 0.5), "the time of further rows"),
+        (([0.1], 1e-3, 1e-3), "the rejected drafts"),
     ],
 )
 def test_what_limits_most_is_named(given, limit):
-    found = verdict(*given)
+    found = Payoff.of(setup(*given))
     assert max(found.without, key=found.without.get) == limit
-    assert f"What limits it most: {limit}." in found.sentences()
+    assert f"the main limit is {limit}." in found.sentences()[0]
 
 
 def test_a_pair_that_gains_nothing_is_told_so():
-    found = verdict([0.1], draft=2.0, row=1.0)
+    found = Payoff.of(setup([0.1], draft=2.0, row=1.0))
     assert (found.speed_up, found.drafted) == (1.0, 0)
     assert "does not pay" in found.sentences()[0]
 
 
-def test_the_command_measures_a_pair(monkeypatch, capsys):
-    monkeypatch.setattr(loading, "load_with_progress", lambda *_, **__: markov_pair(6))
-    payoff.main([])
+def test_a_shape_restricts_the_trees():
+    of_shape = {
+        shape: [Payoff.of(setup([0.6, 0.3], 0.0, 0.01, shape=shape)).curve[k].tokens_per_call for k in (1, 2)]
+        for shape in ("best", "sequence", "batch")
+    }
+    assert of_shape["sequence"] == pytest.approx([1.6, 1.96])
+    assert of_shape["batch"] == pytest.approx([1.6, 1.9])
+    assert of_shape["best"] == pytest.approx([1.6, 1.96])
+
+
+@pytest.mark.parametrize("tree", [sequence(3), specinfer(8), Topology([(0,), (1,), (0, 0)])])
+@pytest.mark.parametrize("texts", [1, 4])
+def test_the_gain_of_a_tree_counts_its_tokens_rows_and_levels(tree, texts):
+    own = setup([0.6, 0.3, 0.05], draft=0.1, row=0.02, texts=texts)
+    reach = [np.prod([[0.6, 0.3, 0.05][i] for i in path]) for path in tree.paths]
+    plain = 1 + 0.02 * (texts - 1)
+    seconds = 1 + 0.02 * (texts * (1 + len(reach)) - 1) + 0.1 * tree.depth
+    assert gain_of(own, tree) == pytest.approx((1 + sum(reach)) * plain / seconds)
+
+
+def test_changed_values_replace_their_own_and_keep_the_rest():
+    own = setup([0.5, 0.2], draft=0.1, row=0.01)
+    assert changed(own, acceptance=0.75).acceptance == pytest.approx([0.75, 0.1])  # of what remains
+    assert changed(own, acceptance=0.25).acceptance == pytest.approx([0.25, 0.1])  # in proportion
+    assert changed(own, draft_step=0.3).draft_step == pytest.approx(0.3)
+    assert changed(own, rest=0.2).rest == pytest.approx(0.2)
+    rows = (1.1, 1.2, 1.3, 1.4, 1.5, 2.5)
+    assert changed(own, rows=rows).rows == pytest.approx(rows)
+    assert changed(own, rows=rows).costs.target.seconds(1, 96) == pytest.approx(3.5)  # as the last ones do
+    assert changed(own) == own
+    assert gain(changed(own, texts=64, rows=[float(n) for n in ROWS])) == 1  # each row costs a call
+
+
+def test_a_roofline_is_flat_up_to_its_ridge_and_then_as_steep_as_the_arithmetic():
+    cost = roofline(parameters=1e9, bytes_each=2, bandwidth=1e12, arithmetic=1e14)
+    assert [cost.seconds(1, rows) for rows in (1, 64, 100)] == pytest.approx([2e-3] * 3)
+    assert [cost.seconds(1, rows) for rows in (200, 1000)] == pytest.approx([4e-3, 20e-3])
+
+
+def test_a_set_up_comes_back_from_json():
+    own = setup([0.5, 0.2], draft=0.1, row=0.01, rest=0.1, texts=2)
+    again = SetUp.from_json(json.loads(json.dumps(own.as_json())))
+    assert Payoff.of(again) == Payoff.of(own)
+    assert again.costs.overhead != NOTHING
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(command, "load_with_progress", lambda *_, **__: markov_pair(6))
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_measures_a_pair(capsys, tmp_path):
+    command.main([])
     assert len(capsys.readouterr().out.splitlines()) == 3
-    payoff.main(["--json", "--texts", "2"])
+    command.main(["--json", "--texts", "2", "--save", str(tmp_path / "own.json")])
     assert json.loads(capsys.readouterr().out)["speed_up"] >= 1
-    with pytest.raises(ValueError, match="drafts nothing"):
-        payoff.main(["--method", "ar"])
+    saved = json.loads((tmp_path / "own.json").read_text())
+    assert SetUp.from_json(saved["setup"]).texts == 2
+    with pytest.raises(ValueError, match="method = 'ar' is none of gsd, ersd"):
+        command.main(["--method", "ar"])
+
+
+@pytest.mark.usefixtures("small")
+def test_the_check_goes_through_all_its_stages(capsys, tmp_path):
+    command.main(["--check", "--smoke", "--save", str(tmp_path / "check.json")])
+    rows = json.loads((tmp_path / "check.json").read_text())["check"]
+    assert len(rows) == len(check.CASES) == 6
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(rows)
+    for row in rows:
+        assert row["predicted"] == pytest.approx(gain_of(SetUp.from_json(row["setup"]), named(row["tree"])))
+        assert row["measured"]["value"] > 0
+
+
+def test_a_prediction_that_is_off_is_marked():
+    values = {"value": 1.0, "low": 0.9, "high": 1.1}
+    rows = [
+        check.CASES[0]._asdict() | {"predicted": value, "measured": values} for value in (0.95, 1.12, 0.85)
+    ]
+    lines = check.table(rows).splitlines()[2:]
+    assert ["above 10%" in line for line in lines] == [False, True, True]
+
+
+def test_committed_results_are_those_of_the_check():
+    rows = json.loads((ASSETS / "results" / "payoff.json").read_text())["check"]
+    assert [[row[name] for name in check.Case._fields] for row in rows] == [
+        list(case) for case in check.CASES
+    ]

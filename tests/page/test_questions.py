@@ -7,6 +7,7 @@ import pytest
 from components.be_draft import questions as be_draft
 from components.codecs import panel as codecs
 from components.page.questions import Question, answers
+from components.payoff import panel as payoff
 from components.race_lab import panel as race_lab
 from components.tree_lab import panel as tree_lab
 from components.watermark import panel as watermark
@@ -14,7 +15,7 @@ from components.watermark import panel as watermark
 FUNCTIONS = [
     *(race_lab.exact, race_lab.simulated, tree_lab.grown, tree_lab.best_tree),
     *(codecs.sent, codecs.distributions, codecs.tunstall),
-    *(*be_draft.questions(None), watermark.marked),
+    *(*be_draft.questions(None), watermark.marked, payoff.answering(None)),
 ]
 
 
@@ -61,4 +62,4 @@ def test_no_panel_fails_at_a_question_of_another_kind(function, question):
     assert answer["error"].startswith(("the question = ", *(f"{name}: field" for name in NEEDED)))
 
 
-NEEDED = ("p", "acceptance", "sentence", "method", "weights", "prompt", "token_ids")
+NEEDED = ("p", "acceptance", "sentence", "method", "weights", "prompt", "token_ids", "preset")

@@ -9,6 +9,7 @@ import pytest
 from components.decode import controls
 from components.losslessness import panel as losslessness
 from components.page import setup
+from components.payoff import presets as payoff
 from components.race_lab import panel as race_lab
 from components.server.settings import VisitorSettings
 from components.tree_lab import panel as tree_lab
@@ -81,11 +82,15 @@ def test_names_that_stand_alone_are_told_apart(fields):
     assert not set(alone) & set(setup.VIEWS)
 
 
-@pytest.mark.parametrize("lab", [race_lab, tree_lab])
+@pytest.mark.parametrize("lab", [race_lab, tree_lab, payoff])
 def test_examples_keep_their_names_in_the_address(lab):
     """Links to them are out in the world: a name may be added, none may change."""
     known = {
         race_lab: ["cat", "equal", "disjoint", "adversarial", "two", "lead"],
         tree_lab: ["ersd", "gsd", "halves", "first", "coin", "weak", "increasing"],
+        payoff: ["smollm2", "paper", "laptop", "gpu"],
     }
-    assert [preset.id for preset in lab.presets()] == known[lab]
+    presets = lab.presets()
+    assert [preset.id for preset in (presets if isinstance(presets, list) else presets.values())] == known[
+        lab
+    ]

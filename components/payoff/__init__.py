@@ -1,0 +1,1 @@
+"""The tab "Will it pay?": what drafting gains for given acceptance and costs."""

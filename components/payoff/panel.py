@@ -1,0 +1,163 @@
+"""Will drafting pay? A set-up from a list or by hand, and what `specdec.payoff` computes for it.
+
+The page sends the name of a set-up and the values that the visitor changed. All numbers and sentences of the
+answer come from `specdec.payoff`; `assets/payoff/panel.js` shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import gradio as gr
+from pydantic import Field
+
+from components.page import assets, frame
+from components.page.questions import Answer, Question, answers
+from components.payoff.presets import HERE, presets
+from components.server import lazy, turns
+from components.server.claims import Claim
+from specdec.checks import among
+from specdec.decoding.auto import choosing, finished
+from specdec.decoding.engine import RunSettings
+from specdec.figures import labs, looks
+from specdec.pair import ModelPair, Pair
+from specdec.payoff import Payoff, SetUp, changed, measured
+from specdec.payoff.setups import ROWS
+from specdec.probs import Sampling
+
+MOST_TEXTS = 256
+_START = "smollm2"
+_SHAPES = {
+    "best": "the best tree of each k",
+    "sequence": "a sequence",
+    "batch": "alternatives for one position",
+}
+
+_Rate = Annotated[float, Field(ge=0.01, le=1)]
+_Calls = Annotated[float, Field(ge=0, le=4)]
+_Times = Annotated[float, Field(ge=1, le=1000)]
+
+
+class Asked(Question):
+    """A set-up: the name of one of the list, and the values that replace its own; see `payoff.changed`."""
+
+    preset: str
+    acceptance: _Rate | None = None
+    draft_step: _Calls | None = None
+    rows: Annotated[list[_Times], Field(min_length=len(ROWS), max_length=len(ROWS))] | None = None
+    rest: _Calls | None = None
+    texts: Annotated[int, Field(ge=1, le=MOST_TEXTS)] | None = None
+    shape: Literal["best", "sequence", "batch"] | None = None
+
+
+def answering(pair: Pair) -> Callable[[Any], Answer]:
+    """The server function of the panel for the page's pair."""
+
+    @answers
+    def verdict(asked: Asked) -> Answer:
+        """What drafting gains.
+
+        values: those in use, by the names of `Asked`. curve: rows of k, tokens per call and speed-up. source:
+        where the numbers of the set-up are from.
+        """
+        among("preset", asked.preset, [HERE, *presets()])
+        if asked.preset == HERE:
+            setup, source = _measured_here(pair)
+        else:
+            setup, source = presets()[asked.preset].setup, presets()[asked.preset].source
+        changes = asked.model_dump(exclude={"preset"})
+        setup = changed(setup, **changes)
+        payoff = Payoff.of(setup)
+        values = {
+            "acceptance": float(setup.acceptance[0]),
+            "draft_step": setup.draft_step,
+            "rows": setup.rows,
+            "rest": setup.rest,
+            "texts": setup.texts,
+            "shape": setup.shape,
+        }
+        return payoff._asdict() | {"values": values, "source": source, "sentences": payoff.sentences()}
+
+    return verdict
+
+
+def _measured_here(pair: Pair) -> tuple[SetUp, str]:
+    """This server's pair, measured on first use in turns of the model. ValueError if it can't be."""
+    here = lazy.present(pair)
+    if not isinstance(here, ModelPair):
+        raise ValueError("The models of this server run elsewhere and are not measured; take another set-up")
+    lazy.use_threads(here)
+    settings = RunSettings("ersd", 1, Sampling(), None, False)
+    setup = measured(finished(Claim(turns.MODEL.model).turns(choosing(here, settings))))
+    draft = "no draft" if here.draft is None else here.draft.name
+    return setup, (
+        f"Measured on this server, once for each pair: {here.target.name} with {draft}, ERSD at temperature "
+        "1. Acceptance is from a trial on fixed prompts, and each forward was timed several times."
+    )
+
+
+def _row_field(rows: int) -> str:
+    return f'<label>{rows} <input type="number" name="rows" min="1" max="1000" step="any"></label>'
+
+
+def _slider(name: str, words: str, most: float, least: float = 0.0) -> str:
+    return f"""<label class="rate"><span>{words}</span>
+      <input type="range" name="{name}" min="{least}" max="{most}" step="any"><output></output></label>"""
+
+
+_SHAPE_OPTIONS = "".join(f'<option value="{name}">{words}</option>' for name, words in _SHAPES.items())
+_TABLE = frame.table(
+    "The fastest tree of each k",
+    *(frame.term("k"), frame.term("block efficiency", "tokens per target call"), "times plain decoding"),
+)
+_TEMPLATE = f"""
+<div class="lab payoff">
+  <section class="card drawn" data-slide="Verdict" aria-labelledby="payoff-title">
+    <header><h2 id="payoff-title">Will it pay for you?</h2></header>
+    <div class="outcome">
+    <dl class="tiles">
+      <div><dt>times plain decoding</dt><dd class="speed-up">–</dd></div>
+      <div><dt>best {frame.term("k")}</dt><dd class="drafted">–</dd></div>
+      <div><dt>{frame.term("block efficiency", "tokens per target call")}</dt><dd class="tokens">–</dd></div>
+      <div><dt>breaks even if accepted</dt><dd class="least">–</dd><dd class="note dearest"></dd></div>
+    </dl>
+    <ol class="sentences" aria-live="polite"></ol></div>
+    <div class="legend"></div>
+    <div class="plot curve" role="group"
+      aria-label="Tokens per call and speed-up against k. A table follows."></div>
+    <details><summary>As a table</summary>{_TABLE}</details>
+  </section>
+
+  <section class="card laws" data-slide="Verdict" aria-labelledby="payoff-setup-title">
+    <header><h2 id="payoff-setup-title">Your set-up</h2></header>
+    <div class="presets"><label>Example <select class="preset"></select></label></div>
+    <p class="note source" aria-live="polite"></p>
+    {_slider("acceptance", frame.term("acceptance") + " of the first drafted token", 1, 0.01)}
+    {_slider("draft_step", "a draft step, in " + frame.term("call", "target calls"), 1.5)}
+    {_slider("rest", "other work of a round, in target calls", 1)}
+    <fieldset class="rows"><legend>a target call over several rows, times one row</legend>
+      {"".join(map(_row_field, ROWS))}</fieldset>
+    <div class="presets"><label>texts at once
+        <input type="number" name="texts" min="1" max="{MOST_TEXTS}" step="1"></label>
+      <label>{frame.term("topology")} <select name="shape">{_SHAPE_OPTIONS}</select></label></div>
+    <p class="error-box" role="alert" hidden></p>
+    <p class="note">A row is one token that a call reads. Rows of several texts cost as much as the same
+      number of rows of one text. Beyond the largest number given, each row costs as much as the last ones.
+      The other work is that of four drafted tokens in a row.</p>
+  </section>
+</div>
+"""
+
+
+def panel(pair: Pair) -> gr.HTML:
+    """The panel, which `assets/payoff/panel.js` fills."""
+    return frame.panel(
+        "payoff",
+        _TEMPLATE,
+        server_functions=[answering(pair)],
+        presets=[[HERE, "This server, measured now"], *([each.id, each.name] for each in presets().values())],
+        start=next((name for name in (_START, *presets()) if name in presets()), HERE),
+        curve=looks.skeleton(labs.payoff()),
+        plotly=assets.file_url(assets.PLOTLY),
+    )

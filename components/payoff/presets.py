@@ -1,0 +1,115 @@
+"""The set-ups that the panel starts from, each with its source."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from components.page.assets import ASSETS
+from specdec.decoding.costs import JointCost, RoundCost
+from specdec.payoff.setups import NOTHING, SetUp, cost_of, roofline
+
+MEASURED = ASSETS / "results" / "payoff.json"
+EXPERIMENTS = ASSETS / "results" / "experiments.summary.json"
+HERE = "here"
+"""The id of the set-up that is measured on this server."""
+_INDICES = 8
+_FREE = JointCost({1: cost_of({1: 0.0})})
+
+# llama-bench of llama.cpp, SmolLM2-135M in Q4_1, AMD EPYC with AVX-512, 2 threads: tokens per second
+_PLAIN_4_BIT = 126.0
+_ROWS_4_BIT = {2: 172.0, 5: 256.0, 9: 250.0, 17: 235.0}
+
+# NVIDIA's data sheet of the H100 SXM: bytes and dense bfloat16 operations per second
+_BANDWIDTH, _ARITHMETIC = 3.35e12, 989e12
+_LARGE, _SMALL = 8.03e9, 1.24e9
+"""Parameters of Llama 3.1 8B and Llama 3.2 1B."""
+_REQUESTS = 64
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A set-up to start from. id: its name in the page's address. source: where its numbers are from."""
+
+    id: str
+    name: str
+    source: str
+    setup: SetUp
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """The set-ups that need no measurement here, by id. Those whose results are missing are left out."""
+    found = []
+    for make in (_smollm2, _paper, _laptop, _gpu):
+        try:
+            found.append(make())
+        except (OSError, KeyError, StopIteration, ValueError) as error:
+            logging.getLogger(__name__).warning("no set-up %s: %r", make.__name__.strip("_"), error)
+    return {preset.id: preset for preset in found}
+
+
+def _smollm2() -> Preset:
+    machine = json.loads(MEASURED.read_text())["machine"]
+    return Preset(
+        "smollm2",
+        "SmolLM2-135M on two cores",
+        f"Measured on {machine['date']}, {machine['cores']} cores of an {machine['processor']}: "
+        "SmolLM2-135M-Instruct in bfloat16 with the draft of this project, ERSD at temperature 1 "
+        "(python -m specdec.payoff --check).",
+        _measured_smollm2(),
+    )
+
+
+def _measured_smollm2() -> SetUp:
+    rows = json.loads(MEASURED.read_text())["check"]
+    wanted = {"pair": "smollm2", "method": "ersd", "texts": 1, "temperature": 1.0}
+    row = next(row for row in rows if wanted.items() <= row.items())
+    return SetUp.from_json(row["setup"])
+
+
+def _paper() -> Preset:
+    return Preset(
+        "paper",
+        "The paper's setting",
+        "Only target calls count, so that drafts and further rows are free (paper, Section 2). The paper "
+        "shows its acceptance in a figure without numbers; this is ERSD’s R of the embedded pair, measured "
+        "in the same way (the tab Experiments).",
+        SetUp(_replicated(), RoundCost(JointCost({1: cost_of({1: 1.0})}), _FREE, NOTHING)),
+    )
+
+
+def _replicated() -> np.ndarray:
+    """ERSD's acceptance by index in this project's copy of the paper's experiments."""
+    acceptance: dict[str, Any] = json.loads(EXPERIMENTS.read_text())["acceptance"]
+    return np.array(acceptance["ersd"]["by_index"][:_INDICES])
+
+
+def _laptop() -> Preset:
+    measured, row = _measured_smollm2(), 1 / _PLAIN_4_BIT
+    target = JointCost({1: cost_of({1: row} | {n: n / rate for n, rate in _ROWS_4_BIT.items()})})
+    return Preset(
+        "laptop",
+        "A laptop, 4-bit target",
+        "Rows cost arithmetic. llama.cpp decodes SmolLM2-135M in Q4_1 at 126 tokens per second on two cores "
+        "(AMD EPYC with AVX-512, llama-bench), and reads 172, 256, 250 and 235 rows per second in calls over "
+        "2, 5, 9 and 17 rows. Draft and acceptance are those of SmolLM2 on two cores.",
+        SetUp(measured.acceptance, RoundCost(target, measured.costs.draft, NOTHING)),
+    )
+
+
+def _gpu() -> Preset:
+    target, draft = (roofline(size, 2, _BANDWIDTH, _ARITHMETIC) for size in (_LARGE, _SMALL))
+    return Preset(
+        "gpu",
+        f"A GPU, {_REQUESTS} requests at once",
+        "Computed, not measured: the roofline of one H100 SXM (data sheet: 3.35 TB/s, 989 TFLOP/s in "
+        "bfloat16) for Llama 3.1 8B with Llama 3.2 1B as its draft. Caches, attention and the start of "
+        "kernels are left out, so that real gains are smaller. Acceptance as in the paper’s setting.",
+        SetUp(_replicated(), RoundCost(target, draft, NOTHING), _REQUESTS),
+    )

@@ -1,0 +1,12 @@
+"""Will speculative decoding pay? From acceptance and costs to tokens per call, speed-up and limits.
+
+verdict   what drafting gains in a set-up, where it breaks even, and what limits it
+setups    set-ups: measured, from a roofline, as JSON, and with single values changed
+check     predicted and measured speed-up of six set-ups
+command   `python -m specdec.payoff`
+"""
+
+from specdec.payoff.setups import SetUp, changed, measured, roofline
+from specdec.payoff.verdict import Payoff
+
+__all__ = ["Payoff", "SetUp", "changed", "measured", "roofline"]

@@ -1,0 +1,178 @@
+"""Set-ups: everything that decides whether drafting pays, measured or given by hand.
+
+Times have any unit, because only their ratios matter. Measured set-ups are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from specdec.decoding.auto import Choice
+from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
+from specdec.decoding.forest import Node, queue
+
+MOST_DRAFTED = 32
+"""Drafted tokens of the largest tree that is considered."""
+ROWS = (2, 4, 8, 16, 32, 64)
+"""Rows of a target call whose costs are given by hand."""
+NOTHING = Overhead(0.0, 0.0, 0.0, 0.0)
+_TYPICAL = 4
+"""Drafted tokens in a row, for which the time outside the two models is stated."""
+_QUEUE = 2 * MOST_DRAFTED
+"""Nodes of the queue: more than the largest tree, so that shallow trees have wide levels."""
+
+
+def _best(acceptance: np.ndarray) -> list[Node]:
+    return queue(acceptance, _QUEUE)
+
+
+def _sequence(acceptance: np.ndarray) -> list[Node]:
+    return queue(acceptance[:1], MOST_DRAFTED)
+
+
+def _batch(acceptance: np.ndarray) -> list[Node]:
+    return [Node((i,), rate, rate, i == 0) for i, rate in enumerate(acceptance[:MOST_DRAFTED].tolist())]
+
+
+SHAPES: dict[str, Callable[[np.ndarray], list[Node]]] = {
+    "best": _best,
+    "sequence": _sequence,
+    "batch": _batch,
+}
+"""Shapes of the draft: the nodes from which trees of each size are cut, from acceptance by index."""
+
+
+class SetUp(NamedTuple):
+    """What decides whether drafting pays.
+
+    acceptance: R by child index, the first above 0. costs: of a round. texts: decoded together. shape: of the
+    drafts, a name of `SHAPES`.
+    """
+
+    acceptance: np.ndarray
+    costs: RoundCost
+    texts: int = 1
+    shape: str = "best"
+
+    @property
+    def call(self) -> float:
+        """The time of a target call over one row, the unit in which a visitor gives costs."""
+        return self.costs.target.seconds(1, 1)
+
+    @property
+    def draft_step(self) -> float:
+        """The time of a draft forward over one row, in target calls."""
+        return self.costs.draft.seconds(1, 1) / self.call
+
+    @property
+    def rows(self) -> tuple[float, ...]:
+        """The time of a target call over each number of `ROWS`, in target calls over one row."""
+        return tuple(self.costs.target.seconds(1, rows) / self.call for rows in ROWS)
+
+    @property
+    def rest(self) -> float:
+        """What drafting four tokens in a row adds outside the two models, in target calls."""
+        over = self.costs.overhead
+        return (over.drafting + (_TYPICAL - 1) * over.node + _TYPICAL * over.level) / self.call
+
+    def as_json(self) -> dict[str, Any]:
+        """The set-up as plain data, from which `from_json` makes it again."""
+        costs = self.costs
+        return {
+            "acceptance": self.acceptance.tolist(),
+            "target": costs.target.tables,
+            "draft": costs.draft.tables,
+            "overhead": asdict(costs.overhead),
+            "most_repeated": costs.most_repeated,
+            "texts": self.texts,
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> SetUp:
+        """The set-up that `as_json` wrote. KeyError or ValueError if it is another object."""
+        target, draft = (
+            JointCost({int(texts): cost_of(table) for texts, table in entry[role].items()})
+            for role in ("target", "draft")
+        )
+        costs = RoundCost(target, draft, Overhead(**entry["overhead"]), entry["most_repeated"])
+        return cls(np.array(entry["acceptance"]), costs, entry["texts"])
+
+
+def measured(choice: Choice) -> SetUp:
+    """The set-up that "auto" measured."""
+    return SetUp(choice.acceptance, choice.costs, choice.at_once)
+
+
+def cost_of(table: Mapping[Any, float]) -> ForwardCost:
+    """The cost of a forward from its time by the number of rows."""
+    return ForwardCost({int(rows): [time] for rows, time in table.items()})
+
+
+def roofline(parameters: float, bytes_each: float, bandwidth: float, arithmetic: float) -> JointCost:
+    """Seconds of a forward that is bound by reading its weights or by its arithmetic, whichever takes longer.
+
+    bytes_each: of a parameter. bandwidth: bytes per second. arithmetic: operations per second, of which a row
+    takes two for each parameter. Caches, attention and the start of a kernel cost nothing here.
+    """
+    reading, row = parameters * bytes_each / bandwidth, 2 * parameters / arithmetic
+    ridge = max(1, int(reading / row))
+    return JointCost({1: cost_of({1: max(reading, row), ridge: reading, 2 * ridge: 2 * ridge * row})})
+
+
+def with_first(acceptance: np.ndarray, first: float) -> np.ndarray:
+    """Acceptance with another value of the first index.
+
+    The alternatives of a worse draft are worse in proportion; those of a better one keep their shares of what
+    remains.
+    """
+    own = acceptance[0]
+    factor = first / own if first < own else (1 - first) / (1 - own) if own < 1 else 0.0
+    return np.array([first, *(factor * acceptance[1:])])
+
+
+def changed(
+    setup: SetUp,
+    *,
+    acceptance: float | None = None,
+    draft_step: float | None = None,
+    rows: Sequence[float] | None = None,
+    rest: float | None = None,
+    texts: int | None = None,
+    shape: str | None = None,
+) -> SetUp:
+    """The set-up with these values instead of its own; None keeps one.
+
+    acceptance: of the first drafted token, as in `with_first`. draft_step: of one row, in target calls;
+    further rows of the draft keep their relative cost. rows: times of target calls over `ROWS`, in target
+    calls over one row. rest: what drafting adds outside the two models, in target calls.
+    """
+    call, costs = setup.call, setup.costs
+    if draft_step is not None:
+        own = costs.draft.seconds(1, 1)
+        flat = JointCost({1: cost_of({1: draft_step * call})})
+        costs = replace(costs, draft=scaled(costs.draft, draft_step * call / own) if own else flat)
+    if rows is not None:
+        times = {1: call} | {n: each * call for n, each in zip(ROWS, rows, strict=True)}
+        costs = replace(costs, target=JointCost({1: cost_of(times)}))
+    if rest is not None:
+        costs = replace(costs, overhead=Overhead(costs.overhead.empty, rest * call, 0.0, 0.0))
+    return SetUp(
+        setup.acceptance if acceptance is None else with_first(setup.acceptance, acceptance),
+        costs,
+        setup.texts if texts is None else texts,
+        setup.shape if shape is None else shape,
+    )
+
+
+def scaled(cost: JointCost, factor: float) -> JointCost:
+    """The cost times this factor."""
+    return JointCost(
+        {
+            texts: cost_of({rows: factor * time for rows, time in table.items()})
+            for texts, table in cost.tables.items()
+        }
+    )

@@ -1,0 +1,180 @@
+"""What drafting gains in a set-up, where it breaks even, and what limits it.
+
+A limit is found by asking how fast the best tree would be without it: a draft that is always right, a draft
+without cost, rows of the target without cost, or no work outside the two models. What would help most is what
+gains most if it is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import NamedTuple
+
+from specdec.decoding.auto import SIZES, chosen
+from specdec.decoding.costs import JointCost, Overhead
+from specdec.decoding.forest import Node, rounds
+from specdec.payoff.setups import MOST_DRAFTED, SHAPES, SetUp, changed, cost_of, scaled, with_first
+from specdec.theory import node_acceptance
+from specdec.topology import Topology
+from specdec.trace import Candidate
+
+PAYS = 1.02
+"""Speed-up above which drafting is said to pay: less is within the error of the measurement."""
+_STEPS = 9
+"""Halvings of an interval in which a break-even point is searched."""
+_DEAREST = 4.0
+"""The most expensive draft step that is tried, in target calls."""
+
+
+class Point(NamedTuple):
+    """The best tree of k drafted tokens: expected tokens per call, and times plain decoding."""
+
+    k: int
+    tokens_per_call: float
+    speed_up: float
+
+
+class Payoff(NamedTuple):
+    """The gain of the best tree, times plain decoding, and its limits.
+
+    drafted: tokens of the best tree. tokens_per_call: expected, of each text. curve: the best tree of each k.
+    halved, without: the speed-up with each limit halved and without it, by the limit's name.
+    least_acceptance: of the first drafted token, with which drafting breaks even. dearest_draft: the time of
+    a draft step, in target calls, with which it does. They are None if it never does.
+    """
+
+    speed_up: float
+    drafted: int
+    tokens_per_call: float
+    curve: tuple[Point, ...]
+    halved: dict[str, float]
+    without: dict[str, float]
+    least_acceptance: float | None
+    dearest_draft: float | None
+
+    @classmethod
+    def of(cls, setup: SetUp) -> Payoff:
+        """The payoff of a set-up."""
+        candidates = _candidates(setup)
+        plain = candidates[0].tokens_per_second
+        best = next(each for each in candidates if each.chosen)
+        return cls(
+            best.tokens_per_second / plain,
+            len(best.paths),
+            best.expected_tokens,
+            tuple(
+                Point(len(each.paths), each.expected_tokens, each.tokens_per_second / plain)
+                for each in candidates
+            ),
+            {name: gain(eased(setup, 0.5)) for name, eased in LIMITS.items()},
+            {name: gain(eased(setup, 0.0)) for name, eased in LIMITS.items()},
+            _break_even(lambda first: changed(setup, acceptance=first), 1.0, 0.0),
+            _break_even(lambda step: changed(setup, draft_step=step), 0.0, _DEAREST),
+        )
+
+    @property
+    def pays(self) -> bool:
+        """Whether drafting is faster than plain decoding, by more than the error of a measurement."""
+        return self.speed_up >= PAYS
+
+    def sentences(self) -> list[str]:
+        """What limits the gain, what would help most, and what it could reach."""
+        limit, reached = _highest(self.without)
+        help, helped = _highest(self.halved)
+        if self.pays:
+            gain = (
+                f"Drafting pays: {self.speed_up:.2f} times plain decoding with k = {self.drafted} and "
+                f"{self.tokens_per_call:.2f} tokens per call"
+            )
+        else:
+            gain = "Drafting does not pay here: no tree is faster than plain decoding"
+        advice = f"What would help most is half {help}: {helped:.2f} times plain decoding."
+        if helped < PAYS:
+            advice = "Half of any one limit would not be enough to make it pay."
+        others = (f"without {name} {value:.2f}" for name, value in self.without.items() if name != limit)
+        return [
+            f"{gain}; the main limit is {limit}.",
+            advice,
+            f"Without {limit} it could reach {reached:.2f} times; {', '.join(others)}.",
+        ]
+
+
+def gain(setup: SetUp) -> float:
+    """The speed-up of the fastest tree, plain decoding (1) included."""
+    rates = [each.tokens_per_second for each in _candidates(setup)]
+    return max(rates) / rates[0]
+
+
+def gain_of(setup: SetUp, tree: Topology) -> float:
+    """The speed-up if each text has this tree."""
+    reach, depths = node_acceptance(setup.acceptance, tree), tree.depths
+    nodes = [
+        Node(path, reach[row], reach[row], deepens=depths[row] > depths[row - 1])
+        for row, path in enumerate(tree.paths, start=1)
+    ]
+    plain, *_, drafting = rounds(nodes, setup.costs, setup.texts, setup.texts)
+    return drafting.rate / plain.rate
+
+
+def _candidates(setup: SetUp, sizes: Collection[int] = range(MOST_DRAFTED + 1)) -> tuple[Candidate, ...]:
+    nodes = SHAPES[setup.shape](setup.acceptance)
+    return chosen(setup.acceptance, setup.costs, setup.texts, sizes, nodes).candidates
+
+
+def _break_even(with_value: Callable[[float], SetUp], easy: float, hard: float) -> float | None:
+    """The value nearest to `hard` with which some tree is not slower than plain decoding.
+
+    None if drafting is slower even with the value `easy`.
+    """
+
+    def pays(value: float) -> bool:
+        plain, *drafting = (each.tokens_per_second for each in _candidates(with_value(value), SIZES))
+        return max(drafting) >= plain
+
+    if not pays(easy):
+        return None
+    for _ in range(_STEPS):
+        middle = (easy + hard) / 2
+        easy, hard = (middle, hard) if pays(middle) else (easy, middle)
+    return easy
+
+
+def _fewer_rejected(setup: SetUp, share: float) -> SetUp:
+    first = 1 - share * (1 - setup.acceptance[0])
+    return setup._replace(acceptance=with_first(setup.acceptance, first))
+
+
+def _cheaper_draft(setup: SetUp, share: float) -> SetUp:
+    costs = setup.costs
+    overhead = replace(costs.overhead, level=share * costs.overhead.level)
+    return setup._replace(costs=replace(costs, draft=scaled(costs.draft, share), overhead=overhead))
+
+
+def _cheaper_rows(setup: SetUp, share: float) -> SetUp:
+    """Rows beyond one of each text cost this share."""
+    texts, target = setup.texts, setup.costs.target
+    one = target.seconds(texts, texts)
+    table = {
+        rows: one + share * (target.seconds(texts, rows * texts) - one) for rows in range(1, MOST_DRAFTED + 2)
+    }
+    return setup._replace(costs=replace(setup.costs, target=JointCost({texts: cost_of(table)})))
+
+
+def _less_around(setup: SetUp, share: float) -> SetUp:
+    over = setup.costs.overhead
+    less = Overhead(share * over.empty, share * over.drafting, share * over.node, share * over.level)
+    return setup._replace(costs=replace(setup.costs, overhead=less))
+
+
+LIMITS: dict[str, Callable[[SetUp, float], SetUp]] = {
+    "the rejected drafts": _fewer_rejected,
+    "the draft's time": _cheaper_draft,
+    "the time of further rows": _cheaper_rows,
+    "the work outside the two models": _less_around,
+}
+"""What can limit the gain, and the set-up in which only a share of it is left."""
+
+
+def _highest(speed_ups: dict[str, float]) -> tuple[str, float]:
+    return max(speed_ups.items(), key=lambda item: item[1])

@@ -1,0 +1,77 @@
+"""The panel "Will it pay?": its set-ups, and answers that are those of `specdec.payoff`."""
+
+import json
+
+import pytest
+
+from components.payoff import panel, presets
+from components.server.lazy import shared
+from specdec import ModelPair
+from specdec.payoff import Payoff, changed
+from tests.helpers.distributions import markov_pair
+
+PAIR = markov_pair(6)
+verdict = panel.answering(shared(PAIR))
+
+
+@pytest.mark.parametrize("name", presets.presets())
+def test_each_set_up_names_its_source_and_is_answered_as_by_the_command(name):
+    preset, answer = presets.presets()[name], verdict({"preset": name})
+    assert len(preset.source) > 80
+    assert answer["source"] == preset.source
+    payoff = Payoff.of(preset.setup)
+    assert answer["sentences"] == payoff.sentences()
+    assert [tuple(row) for row in answer["curve"]] == list(payoff.curve)
+    json.dumps(answer, allow_nan=False)
+
+
+def test_what_the_set_ups_are_about_is_seen_in_them():
+    found = {name: Payoff.of(preset.setup) for name, preset in presets.presets().items()}
+    assert found["paper"].speed_up == pytest.approx(found["paper"].tokens_per_call)  # only calls count
+    rows = {name: preset.setup.rows for name, preset in presets.presets().items()}
+    assert rows["laptop"][1] > 2  # four rows of a 4-bit target cost more than two calls
+    assert rows["gpu"][-1] == pytest.approx(1)  # one GPU reads 64 rows in the time of one
+    assert presets.presets()["gpu"].setup.texts == 64
+
+
+def test_changed_values_are_used_and_told():
+    changes = {"acceptance": 0.9, "draft_step": 0.1, "rest": 0.0, "texts": 2, "shape": "sequence"}
+    rows = [1.0, 1.0, 1.5, 2.0, 3.0, 4.0]
+    answer = verdict({"preset": "gpu", **changes, "rows": rows})
+    assert {name: answer["values"][name] for name in changes} == pytest.approx(changes)
+    assert answer["values"]["rows"] == pytest.approx(rows)
+    setup = changed(presets.presets()["gpu"].setup, rows=rows, **changes)
+    assert answer["speed_up"] == Payoff.of(setup).speed_up
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"preset": "mars"}, "preset = 'mars' is none of here, smollm2"),
+        ({"texts": 0}, "texts = 0: should be greater than or equal to 1"),
+        ({"texts": 1.5}, "texts = 1.5: should be a valid integer"),
+        ({"acceptance": float("nan")}, "acceptance = nan"),
+        ({"rows": [1, 1, 0.5, 1, 1, 1]}, "rows, entry 3 = 0.5"),
+        ({"rows": [1]}, "rows = [1]"),
+        ({"draft_step": -1}, "draft_step = -1"),
+        ({"shape": "ring"}, "shape = 'ring'"),
+    ],
+)
+def test_a_wrong_value_is_named(change, error):
+    assert verdict({"preset": "gpu"} | change)["error"].startswith(error)
+
+
+def test_this_servers_pair_is_measured_once():
+    answer = verdict({"preset": "here"})
+    assert "target with draft" in answer["source"]
+    assert verdict({"preset": "here"})["values"] == answer["values"]
+
+
+def test_a_pair_without_a_draft_says_so():
+    alone = panel.answering(shared(ModelPair(PAIR.target, None)))
+    assert "needs a draft model" in alone({"preset": "here"})["error"]
+
+
+def test_set_ups_without_their_results_are_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(presets, "MEASURED", tmp_path / "missing.json")
+    assert list(presets.presets.__wrapped__()) == ["paper", "gpu"]
