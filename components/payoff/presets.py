@@ -58,8 +58,9 @@ def _smollm2() -> Preset:
     machine = json.loads(MEASURED.read_text())["machine"]
     return Preset(
         "smollm2",
-        "SmolLM2-135M on two cores",
-        f"Measured on {machine['date']}, {machine['cores']} cores of an {machine['processor']}: "
+        "SmolLM2-135M on a CPU",
+        f"Measured on {machine['date']} with {machine['threads']} of {machine['cores']} cores of an "
+        f"{machine['processor']}, while other work ran (load {machine['load']:.0f}): "
         "SmolLM2-135M-Instruct in bfloat16 with the draft of this project, ERSD at temperature 1 "
         "(python -m specdec.payoff --check).",
         _measured_smollm2(),
@@ -98,7 +99,7 @@ def _laptop() -> Preset:
         "A laptop, 4-bit target",
         "Rows cost arithmetic. llama.cpp decodes SmolLM2-135M in Q4_1 at 126 tokens per second on two cores "
         "(AMD EPYC with AVX-512, llama-bench), and reads 172, 256, 250 and 235 rows per second in calls over "
-        "2, 5, 9 and 17 rows. Draft and acceptance are those of SmolLM2 on two cores.",
+        "2, 5, 9 and 17 rows. Draft and acceptance are those of SmolLM2 on a CPU.",
         SetUp(measured.acceptance, RoundCost(target, measured.costs.draft, NOTHING)),
     )
 

@@ -9,6 +9,7 @@ Costs and acceptance are those that "auto" measures.
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
@@ -43,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text = "\n".join(payoff.sentences())
     print(json.dumps(result) if options.json else text)
     if options.save:
-        write_json(options.save, {"machine": machine(torch.device("cpu"))} | result)
+        about = machine(torch.device("cpu")) | {
+            "threads": torch.get_num_threads(),
+            "load": os.getloadavg()[0],
+        }
+        write_json(options.save, {"machine": about} | result)
 
 
 def parser() -> Parser:
