@@ -65,8 +65,9 @@ export function mount(element, props, server) {
   function show() {
     const { values, curve, least_acceptance: least, dearest_draft: dearest } = answer;
     for (const input of inputs) {
+      // A number that is being typed stays as it is.
       const value = input.name === "rows" ? values.rows[rows.indexOf(input)] : values[input.name];
-      if (input !== document.activeElement || input.type === "range")
+      if (!(input === document.activeElement && input.name in changes) || input.type === "range")
         input.value = input.type === "number" ? Number(value.toPrecision(3)) : value;
       if (input.type !== "range") continue;
       setText(input.nextElementSibling, SHOWN[input.name](value));
