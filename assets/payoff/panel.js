@@ -39,7 +39,9 @@ export function mount(element, props, server) {
   const rows = inputs.filter(({ name }) => name === "rows");
   const select = find("select.preset");
   const asker = new Asker(find(".error-box"), find(".drawn"));
-  let [preset, changes, answer] = [props.start, {}, null];
+  let [preset, answer] = [props.start, null];
+  /** @type {Record<string, any>} */
+  let changes = {};
 
   const figure = new Figure(find(".plot.curve"), {
     skeleton: props.curve,
