@@ -101,9 +101,8 @@ class YouDraft {
     let answer;
     try {
       answer = await this.server[name]({ ...game.story, ...question });
-    } catch {
-      answer = { error: BROKEN };
-    }
+    } catch {} // Gradio answers nothing offline, and throws where the server refuses
+    answer ??= { error: BROKEN };
     if (game !== this.game) return undefined; // the answer of an old story must not change the new one's state
     this.busy = false;
     this.tell(answer.error ?? "");

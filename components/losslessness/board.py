@@ -31,7 +31,7 @@ def board() -> str:
       the model's exact probabilities. “None found” means that no deviation of the size beside it was there to
       be found; smaller ones would go unnoticed. Open a row for its counts.</p>
     <div class="row head" aria-hidden="true"><span>engine, setting</span><span>verdict</span><span>smallest
-      deviation found</span><span>seeds repeat</span><span>tokens per call</span></div>
+      deviation it would find</span><span>seeds repeat</span><span>tokens per call</span></div>
     {rows}
     <h3>The same seed, the same text?</h3>
     <p>How many of {_texts()} texts are the same again: with their seed once more, without the draft, as the
