@@ -98,7 +98,7 @@ def build(pair: Pair | None = None, allowed: Access | None = None) -> gr.Blocks:
                 experiments.panel()
             with gr.Tab("Codecs", id="codecs"):
                 codecs.panel()
-            with gr.Tab("Will it pay?", id="payoff"):
+            with gr.Tab("Payoff", id="payoff"):
                 payoff.panel(pair)
             with gr.Tab("Lessons", id="lessons"):
                 classroom.panel()

@@ -1,1 +1,1 @@
-"""The tab "Will it pay?": what drafting gains for given acceptance and costs."""
+"""The tab "Payoff": what drafting gains for given acceptance and costs."""

@@ -1,4 +1,4 @@
-"""The panel "Will it pay?" in the browser: examples, values of one's own, wrong ones, and its address."""
+"""The tab "Payoff" in the browser: examples, values of one's own, wrong ones, and its address."""
 
 import pytest
 from playwright.sync_api import expect

@@ -468,8 +468,18 @@ def test_every_command_takes_a_draft_of_another_tokenizer(kinds, tmp_path, monke
     bench_command.main([*options, *pair, "--prompt-file", "prompts.txt", "--json", "bench.json"])
     names = {row["name"] for row in json.loads(Path("bench.json").read_text())["rows"]}
     assert {"specdec ERSD sequence(2)", "specdec ERSD strings(2)", "transformers assisted, k = 2"} <= names
-    audited = ["--engine", "transformers-assisted", "ours-ersd", "--decodes", "100", "--tokens", "2"]
+    audited = [
+        "--engine",
+        "transformers-assisted",
+        "ours-ersd",
+        "--decodes",
+        "100",
+        "--tokens",
+        "2",
+        "--top-k",
+        "4",
+    ]
     audit_command.main([*audited, *pair, "--json", "audit.json"])
     reports = json.loads(Path("audit.json").read_text())
-    assert reports["ours-ersd"]["verdict"] == "no difference found"
-    assert reports.keys() == {"ours-ersd", "transformers-assisted"}
+    assert reports["ours-ersd, top_k 4"]["verdict"] == "no difference found"
+    assert reports.keys() == {"ours-ersd, top_k 4", "transformers-assisted, top_k 4"}

@@ -1,4 +1,4 @@
-"""The panel "Will it pay?": its set-ups, and answers that are those of `specdec.payoff`."""
+"""The panel "Will it pay for you?": its set-ups, and answers that are those of `specdec.payoff`."""
 
 import json
 
