@@ -17,7 +17,8 @@ _MARKS = {"no difference found": "✓", "wrong": "✗", "in doubt": "?"}
 
 def board() -> str:
     """The card with a row for each audit, which opens to its counts, and the exhibits."""
-    audits = json.loads(_AUDITS.read_text())
+    audits, repeats = (json.loads(results.read_text()) for results in (_AUDITS, _REPEATS))
+    texts = max(row["of"] for row in repeats.values())
     rows = "".join(_row(name, audit) for name, audit in audits.items())
     cases = "".join(
         f"<li><b>{escape(FAULT_WORDS[fault][0])}</b>: {escape(words)} "
@@ -34,22 +35,17 @@ def board() -> str:
       deviation it would find</span><span>seeds repeat</span><span>tokens per call</span></div>
     {rows}
     <h3>The same seed, the same text?</h3>
-    <p>How many of {_texts()} texts are the same again: with their seed once more, without the draft, as the
+    <p>How many of {texts} texts are the same again: with their seed once more, without the draft, as the
       first of eight texts that are decoded together, and in bfloat16 instead of float32. A dash: not asked or
       not possible.</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Texts that agree">{_repeats()}</div>
+    <div class="scroll" tabindex="0" role="region" aria-label="Texts that agree">{_agreeing(repeats)}</div>
     <h3>Mistakes like those of the switch, in released systems</h3>
     <ul class="cases">{cases}</ul>
   </section>"""
 
 
-def _texts() -> int:
-    return max(row["of"] for row in json.loads(_REPEATS.read_text()).values())
-
-
-def _repeats() -> str:
+def _agreeing(rows: dict[str, dict[str, Any]]) -> str:
     """How many texts of a seed agree, as a table."""
-    rows = json.loads(_REPEATS.read_text())
     cells = {name: "".join(f"<td>{row.get(way, '–')}</td>" for way in _WAYS) for name, row in rows.items()}
     body = "".join(f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in cells.items())
     heads = "".join(f"<th>{escape(way)}</th>" for way in _WAYS)

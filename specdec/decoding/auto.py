@@ -61,7 +61,7 @@ _MOST_ROWS = 96
 """Rows of the largest forward of many runs that is measured."""
 SIZES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of drafted tokens of the candidates."""
-_QUEUE = 64
+QUEUE = 64
 """Nodes among which the candidates are cut: more than the largest, so that shallow trees have wide levels."""
 _SMALL = (Topology([]), sequence(1), sequence(2))
 _TIMED = 32
@@ -267,7 +267,7 @@ def chosen(
     sizes: the numbers of drafted tokens to choose from, 0 among them. nodes: those that trees are cut from,
     parents before their children; by default Algorithm 3's queue.
     """
-    nodes = queue(acceptance, _QUEUE) if nodes is None else nodes
+    nodes = queue(acceptance, QUEUE) if nodes is None else nodes
     best: dict[int, tuple[forest.Round, Sequence[Node]]] = {}
     for depth in range(max(len(node.path) for node in nodes) + 1):
         shallow = [node for node in nodes if len(node.path) <= depth][: max(sizes)]

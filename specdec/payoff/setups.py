@@ -11,23 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from specdec.decoding.auto import Choice
+from specdec.decoding.auto import QUEUE, SIZES, Choice
 from specdec.decoding.costs import ForwardCost, JointCost, Overhead, RoundCost
 from specdec.decoding.forest import Node, queue
 
-MOST_DRAFTED = 32
+MOST_DRAFTED = max(SIZES)
 """Drafted tokens of the largest tree that is considered."""
 ROWS = (2, 4, 8, 16, 32, 64)
 """Rows of a target call whose costs are given by hand."""
 NOTHING = Overhead(0.0, 0.0, 0.0, 0.0)
 _TYPICAL = 4
 """Drafted tokens in a row, for which the time outside the two models is stated."""
-_QUEUE = 2 * MOST_DRAFTED
-"""Nodes of the queue: more than the largest tree, so that shallow trees have wide levels."""
 
 
 def _best(acceptance: np.ndarray) -> list[Node]:
-    return queue(acceptance, _QUEUE)
+    return queue(acceptance, QUEUE)
 
 
 def _sequence(acceptance: np.ndarray) -> list[Node]:

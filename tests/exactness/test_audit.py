@@ -453,7 +453,7 @@ def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, monkeypa
 @pytest.mark.slow
 def test_texts_that_agree_are_counted(monkeypatch):
     """ERSD's texts depend on the draft no more than on the batch; GSD's do."""
-    monkeypatch.setattr(repeats, "OURS", ("gsd", "ersd"))
+    monkeypatch.setattr(repeats, "DRAFTING", ("gsd", "ersd"))
     monkeypatch.setattr(repeats, "TOKENS", 8)
     found = repeats.rows(3)
     ways = ("repeated", "without a draft", "in a batch of 8")

@@ -98,15 +98,9 @@ def _report(
 
 def _post(name: str, top_k: int, asked: Arguments) -> None:
     """Writes the text for the maintainers, on the smallest vocabulary that shows the difference."""
-    sizes = iter(posting.VOCABULARIES)
-
-    def audited(vocab_size: int) -> Report:
+    for vocab_size in posting.VOCABULARIES:
         report = _report(name, min(top_k, vocab_size - 1), None, tiny.PROMPT, asked, vocab_size)
         assert report is not None, "only reports on the board's vocabulary are looked up"
-        return report
-
-    for vocab_size in sizes:
-        report = audited(vocab_size)
         if report.verdict == "wrong":
             asked.report.write_text(posting.posting(report, vocab_size))
             print(f"written: {asked.report}, a vocabulary of {vocab_size}")

@@ -36,12 +36,11 @@ SECONDS = 60
 class Counting:
     """A `Sample` that counts the target's forwards. calls: how many there were."""
 
-    def __init__(self, sample: Sample | None = None):
+    def __init__(self, sample: Sample):
         self.sample, self.calls = sample, 0
 
     def __call__(self, *asked: Any) -> Sequence[int] | str:
         """Asks the engine."""
-        assert self.sample is not None, "set before the first call"
         return self.sample(*asked)
 
 
@@ -73,16 +72,18 @@ def transformers(pair: ModelPair, **options: Any) -> Sample:
         settings |= {"max_new_tokens": max_new_tokens, "pad_token_id": 0}
         with torch.inference_mode(), torch.random.fork_rng():
             torch.manual_seed(seed)
-            output = model.generate(ids, attention_mask=torch.ones_like(ids), **settings, **options)
+            hook = model.register_forward_hook(count)
+            try:
+                output = model.generate(ids, attention_mask=torch.ones_like(ids), **settings, **options)
+            finally:
+                hook.remove()
         return output[0, ids.shape[1] :].tolist()
 
     def count(module: Any, *_: Any) -> None:
-        counting.calls += (
-            module.config.get_text_config().num_hidden_layers == layers
-        )  # an early exit has fewer: it drafts
+        if module.config.get_text_config().num_hidden_layers == layers:  # a draft by early exit has fewer
+            counting.calls += 1
 
     counting, layers = Counting(sample), model.config.get_text_config().num_hidden_layers
-    model.register_forward_hook(count)
     return counting
 
 
@@ -227,10 +228,11 @@ def engine(
     kind, _, method = name.partition("-")
     if kind == "ours":
         return ours(pair, method=method, topology=tree_of(method))
+    if name == "transformers":
+        return transformers(pair)
+    if name == "transformers-prompt-lookup":
+        return transformers(pair, prompt_lookup_num_tokens=3)
     if kind == "transformers":
-        lookup: dict[str, Any] = {"prompt_lookup_num_tokens": 3} if method == "prompt-lookup" else {}
-        if method in ("", "prompt-lookup"):
-            return transformers(pair, **lookup)
         return assisted(pair) if drafting is None else transformers(pair, **drafting)
     if kind == "onnxruntime":
         return onnxruntime(pair, drafts=bool(method))

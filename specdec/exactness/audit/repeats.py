@@ -6,30 +6,29 @@ batch of 8, in float32 and in bfloat16. Each number is how many of the texts agr
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from specdec.commands import ended, write_json
+from specdec.checks import whole
+from specdec.commands import Parser, ended, to_write, write_json
 from specdec.decoding.batch import generate_many
 from specdec.exactness.audit import engines, tiny
 from specdec.exactness.audit.run import Sample
+from specdec.methods import DRAFTING
 from specdec.models import HFModel
 from specdec.pair import ModelPair
 
 TOKENS = 24
 BATCH = 8
 SAMPLING = (1.0, 0, 1.0)
-OURS = ("gsd", "traversal", "specinfer", "spectr", "ersd")
 
 
 def rows(texts: int) -> dict[str, dict[str, Any]]:
     """The agreeing texts of each engine, of so many; in words what an engine cannot do."""
     found: dict[str, dict[str, Any]] = {}
-    for method in OURS:
+    for method in DRAFTING:
         found[f"ours, {method.upper()}"] = _row(texts, f"ours-{method}", "ours-ar", _ours_in_batch(method))
     found["transformers, assisted"] = _row(texts, "transformers-assisted", "transformers", None)
     found["transformers, plain"] = _row(texts, "transformers", None, _transformers_in_batch)
@@ -106,11 +105,11 @@ def _transformers_in_batch(pair: ModelPair, seed: int) -> list[int]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the rows, and writes them to a file if one is named."""
-    parser = ArgumentParser(prog="python -m specdec.exactness.audit.repeats", description=__doc__)
+    parser = Parser(prog="python -m specdec.exactness.audit.repeats", description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=to_write)
     options = parser.parse_args(arguments)
-    found = rows(options.texts)
+    found = rows(whole("texts", options.texts, 1))
     for name, row in found.items():
         print(name, row)
     if options.json:
