@@ -22,17 +22,17 @@ _around = threading.local()
 def one_thread() -> Iterator[None]:
     """Run torch on one thread: for small tensors, waking other threads takes longer than it saves, and they
     go on spinning for a while. `all_threads` is for larger work inside the block."""
-    before = torch.get_num_threads()
+    before, outer = torch.get_num_threads(), getattr(_around, "threads", None)
     if before == 1:
         yield
         return
-    _around.threads = before
+    _around.threads = outer or before
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        del _around.threads
+        _around.threads = outer
 
 
 class all_threads:  # noqa: N801  a generator would take as long as a small forward's bookkeeping

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from specdec.commands import Parser, ended, to_write, write_json
 from specdec.devices import machine
-from specdec.models.kernels import compiled, layout
+from specdec.models.kernels import compiled, layout, tiles
 from specdec.models.kernels.packing import pack, row_steps
 
 SHAPES = ((2048, 8192), (768, 32000))
@@ -57,8 +57,9 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
     source = weight.bfloat16()
     copy = source.clone()
     work: dict[Any, Callable[[], object]] = {"copy": lambda: copy.copy_(source)}
-    for kind in layout.KINDS:
-        stored = weight.to(getattr(torch, kind)) if kind != "int8" else _rounded(weight)
+    for kind in layout.BYTES:
+        dtype = torch.bfloat16 if kind == layout.PAIRS else getattr(torch, kind)
+        stored = weight.to(dtype) if kind != "int8" else _rounded(weight)
         for count in ROWS:
             work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
             if kind in BESIDE:
@@ -67,8 +68,15 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
     seconds = _best(work, times)
     bandwidth = 2 * source.nbytes / seconds["copy"]
     return [
-        _row(shape, kind, count, seconds, bandwidth, layout.BYTES[kind] * inputs * outputs)
-        for kind in layout.KINDS
+        _row(
+            shape,
+            kind,
+            count,
+            seconds,
+            bandwidth,
+            layout.BYTES[kind] * inputs * outputs // layout.PER_STEP[kind],
+        )
+        for kind in layout.BYTES
         for count in ROWS
     ]
 
@@ -79,16 +87,17 @@ def _rounded(weight: Tensor) -> Tensor:
 
 
 def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:
-    function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 7)(multiply(kind))
-    packed = pack(weight, None, kind)
-    out, block = torch.empty(len(x), layout.PART), packed.weights[0].nbytes
+    function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(multiply(kind))
+    packed, (rows, inputs) = pack(weight, None, kind), x.shape
+    steps, x = inputs // layout.PER_STEP[kind], tiles.taken(x, kind)
+    out, block = torch.empty(rows, layout.PART), packed.weights[0].nbytes
     most, blocks = layout.PART // layout.LANES, len(packed.weights)
 
     def run() -> None:
         for first in range(0, blocks, most):
             place = packed.weights.data_ptr() + first * block
             count = min(most, blocks - first)
-            function(place, block, x.shape[1], x.data_ptr(), len(x), out.data_ptr(), count)
+            function(place, block, steps, x.data_ptr(), x[0].nbytes, rows, out.data_ptr(), count)
 
     return run
 

@@ -10,6 +10,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from specdec.models.base import Capability, Session
 from specdec.models.kernels import CompiledDecoder
+from specdec.models.kernels.layout import PAIRS
 from specdec.models.lean import LeanDecoder
 from specdec.models.prepare import prepare, with_decoder
 from specdec.models.session_kinds import LEAN
@@ -83,7 +84,12 @@ class HFModel:
         Where it is equal on one machine, logits are equal bit for bit.
         """
         if isinstance(self.decoder, CompiledDecoder):
-            return f"compiled forward, {self.decoder.kind} weights, float32 sums, cpu"
+            rounded = (
+                "bfloat16 weights and inputs"
+                if self.decoder.kind == PAIRS
+                else f"{self.decoder.kind} weights"
+            )
+            return f"compiled forward, {rounded}, float32 sums, cpu"
         forward = "transformers' forward" if self.decoder is None else "lean forward"
         packed = ", packed" if self.decoder is not None and self.decoder.packed else ""
         return f"{forward}{packed}, {str(self.dtype).removeprefix('torch.')}, {self.device.type}"

@@ -31,8 +31,8 @@ def _at_address(kind):
     return read
 
 
-_float_pointer, _int32_pointer, _int64_pointer = (
-    _at_address(types.CPointer(kind)) for kind in (types.float32, types.int32, types.int64)
+_float_pointer, _int16_pointer, _int32_pointer, _int64_pointer = (
+    _at_address(types.CPointer(kind)) for kind in (types.float32, types.int16, types.int32, types.int64)
 )
 plan_record, layer_record, call_record, row_record = (
     _at_address(from_dtype(dtype)) for dtype in (layout.PLAN, layout.LAYER, layout.CALL, layout.ROW)
@@ -89,17 +89,25 @@ def store_word(typingctx, address, value):  # noqa: ARG001
 _leave = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
 
 
+def _call(_context, builder, _signature, values):
+    """Call the function at the first of these addresses: compiled apart, it is not optimised again with its
+    callers."""
+    address, *numbers = values  # a pointer is passed like a number
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
+    builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
+    return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+
 @intrinsic
-def call_function(typingctx, address, weights, block_bytes, inputs, x, rows, out, blocks):  # noqa: ARG001
-    """Call `tiles.multiply` at its address: compiled apart, it is not optimised again with its callers."""
+def call_product(typingctx, address, weights, block_bytes, steps, x, x_stride, rows, out, blocks):  # noqa: ARG001
+    """Call `tiles.multiply`."""
+    return types.void(*(types.int64,) * 9), _call
 
-    def codegen(_context, builder, _signature, values):
-        address, *numbers = values  # a pointer is passed like a number
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(numbers))
-        builder.call(builder.inttoptr(address, kind.as_pointer()), numbers)
-        return ir.Constant(ir.IntType(8).as_pointer(), None)
 
-    return types.void(*(types.int64,) * 8), codegen
+@intrinsic
+def call_attention(typingctx, address, query, size, keys, values, prefix, line, count, scale, scores, out):  # noqa: ARG001
+    """Call `attention.attend`."""
+    return types.void(*(types.int64,) * 11), _call
 
 
 @inner()
@@ -122,6 +130,12 @@ def floats(address, count):
 def ints(address, count):
     """int64 [count] at an address."""
     return carray(_int64_pointer(address), (count,), np.int64)
+
+
+@inner()
+def shorts(address, count):
+    """int16 [count] at an address."""
+    return carray(_int16_pointer(address), (count,), np.int16)
 
 
 @inner()

@@ -46,8 +46,8 @@ def _crew() -> Crew | None:
             forward = _loaded(take_part, "void(int64, int64)")
             called = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(forward.address)
             called.code = forward  # type: ignore[attr-defined]  # which lives as long
-            products = lru_cache(maxsize=None)(_product)  # which keeps them alive
-            return Crew(called, lambda kind: products(kind).address)
+            products, heads = (lru_cache(maxsize=None)(each) for each in (_product, _attention))  # kept alive
+            return Crew(called, lambda kind: products(kind).address, lambda size: heads(size).address)
     except Exception as error:  # a compiler can fail in many ways, and nothing depends on it
         logging.warning("no compiled forward: %s (%s)", type(error).__name__, error)
     return None
@@ -60,7 +60,17 @@ def _product(kind: str) -> Any:
     from specdec.models.kernels.tiles import POINTERS, multiply
 
     with _compiling:
-        return _loaded(multiply, types.void(POINTERS[kind], *(types.int64,) * 6))
+        return _loaded(multiply, types.void(POINTERS[kind], *(types.int64,) * 7))
+
+
+def _attention(size: int) -> Any:
+    """The compiled attention of heads of this size."""
+    from numba import types
+
+    from specdec.models.kernels.attention import attend, head_type
+
+    with _compiling:
+        return _loaded(attend, types.void(head_type(size), *(types.int64,) * 9))
 
 
 def _version() -> str:

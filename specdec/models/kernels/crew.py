@@ -18,11 +18,17 @@ class Crew:
     done.
 
     take_part: the compiled forward; it takes the addresses of the shared words and of a call, or 0 to help.
-    multiply: gives the address of the compiled products of a kind of weights, for plans.
+    multiply, attend: give the addresses of the compiled products of a kind of weights, and of the compiled
+    attention of heads of a size, for plans.
     """
 
-    def __init__(self, take_part: Callable[[int, int], None], multiply: Callable[[str], int]):
-        self._take_part, self.multiply = take_part, multiply
+    def __init__(
+        self,
+        take_part: Callable[[int, int], None],
+        multiply: Callable[[str], int],
+        attend: Callable[[int], int],
+    ):
+        self._take_part, self.multiply, self.attend = take_part, multiply, attend
         self._words = np.zeros(shared_words(MOST_LAYERS), dtype=np.int64)
         self._taken = threading.Lock()
         self._asleep: list[threading.Lock] = []

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specdec.devices import usual_threads
+from specdec.devices import one_thread, usual_threads
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.compiled import crew
 from specdec.models.kernels.crew import MOST_LAYERS, Crew
@@ -134,6 +134,8 @@ class CompiledDecoder:
         self._embedding, self._rotary = embedding, model.model.rotary_emb
         matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
         self.kind = kind_of(matrices)
+        if self.kind == "bfloat16" == str(embedding.dtype)[6:] and not any(m.shape[1] % 2 for m in matrices):
+            self.kind = at.PAIRS
         self._held: list[Tensor | np.ndarray] = []
         self._stored, self._matrices = stored, list[Packed]()
         self._plan = self._planned(model, attention.scaling)
@@ -157,6 +159,7 @@ class CompiledDecoder:
         return _record(
             at.PLAN,
             item=at.BYTES[self.kind],
+            per_step=at.PER_STEP[self.kind],
             width=self.width,
             heads=self.heads,
             kv_heads=self.kv_heads,
@@ -164,6 +167,7 @@ class CompiledDecoder:
             inner=self.inner,
             scale=self._float([scaling]),
             multiply=self._crew.multiply(self.kind),
+            attend=self._crew.attend(self.size),
             layers=len(layers),
             layer_table=layers.ctypes.data,
             norm=self._norm(model.model.norm),
@@ -218,6 +222,7 @@ class CompiledDecoder:
             if part is not None
         }
 
+    @one_thread()  # of torch, whose threads would keep the helpers of the compiled call from their processors
     def forward(self, token_ids: Tensor, texts: Sequence[RowTable], scored: int) -> Tensor:
         """Logits [scored, vocabulary] float32 of the first rows; keys and values go to the caches.
 
@@ -251,7 +256,8 @@ class CompiledDecoder:
         """float32 numbers of scratch memory, in whole lines: for all threads together, and for each alone."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
-        own = max(rows * (at.PART + self.width), longest, self.size)
+        rounded = max(self.width, self.heads * self.size, self.inner)
+        own = max(rows * (at.PART + self.width + rounded), longest, self.size)
         return _in_lines(between), _in_lines(own)
 
     @cached_property

@@ -14,14 +14,13 @@ a token has the same logits, to the bit, in every tree.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from specdec.models.kernels import layout as at
 from specdec.models.kernels.atomics import (
     add_to_word,
-    call_function,
+    call_attention,
+    call_product,
     call_record,
     floats,
     inner,
@@ -30,74 +29,31 @@ from specdec.models.kernels.atomics import (
     load_word,
     plan_record,
     row_record,
-    scaled_by_two,
+    shorts,
     small_ints,
     store_word,
     wait_for,
 )
+from specdec.models.kernels.attention import exp
+from specdec.models.kernels.tiles import DOTS
 
 SET, ADD, GATE = range(3)
 """What is done with the sums of a product."""
 
-_CONTRACTED = {"contract", "reassoc", "nsz"}
-_ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
-_LOG2E, _LN2_HIGH, _LN2_LOW = (
-    np.float32(1.4426950408889634),
-    np.float32(0.693359375),
-    np.float32(-2.12194440e-4),
-)
-_LOWEST, _HIGHEST = np.float32(-87), np.float32(88)
-_TAYLOR = tuple(np.float32(1 / math.factorial(i)) for i in range(2, 8))
-_C2, _C3, _C4, _C5, _C6, _C7 = _TAYLOR
+_ONE = np.float32(1)
+_NEARLY_HALF, _SIXTEEN, _LAST_BIT = np.int32(0x7FFF), np.int32(16), np.int32(1)
 
 
-@inner(inline="always")
-def _exp(x):
-    """e ** x of float32, within two units of the last place."""
-    x = min(max(x, _LOWEST), _HIGHEST)
-    power = np.floor(x * _LOG2E + _HALF)
-    r = x - power * _LN2_HIGH - power * _LN2_LOW
-    tail = _C2 + r * (_C3 + r * (_C4 + r * (_C5 + r * (_C6 + r * _C7))))
-    return scaled_by_two(_ONE + r + r * r * tail, np.int32(power))
-
-
-@inner(fastmath=_CONTRACTED)
+@inner(fastmath={"contract", "reassoc", "nsz"})
 def _normed(row, norm, into):
     """RMSNorm of one row. norm: address of its weights, and epsilon behind them."""
     weight, eps = floats(norm, len(row)), floats(norm, len(row) + 1)[len(row)]
-    squares = _ZERO
+    squares = np.float32(0)
     for i in range(len(row)):
         squares += row[i] * row[i]
     factor = _ONE / np.sqrt(squares / np.float32(len(row)) + eps)
     for i in range(len(row)):
         into[i] = row[i] * factor * weight[i]
-
-
-@inner(fastmath=_CONTRACTED)
-def _dot(a, b):
-    total = _ZERO
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total
-
-
-@inner(fastmath=_CONTRACTED)
-def _softmax(scores):
-    """Replace scores by exp(score - largest); returns the sum."""
-    highest = scores[0]
-    for i in range(1, len(scores)):
-        highest = max(highest, scores[i])
-    total = _ZERO
-    for i in range(len(scores)):
-        scores[i] = _exp(scores[i] - highest)
-        total += scores[i]
-    return total
-
-
-@inner(fastmath=_CONTRACTED)
-def _add_scaled(into, row, factor):
-    for i in range(len(into)):
-        into[i] += row[i] * factor
 
 
 @inner()
@@ -108,21 +64,28 @@ def _product(phase, what, plan, matrix, inputs, limit, rows, source, norm, out, 
     out: rows of `limit` numbers, to which the sums are added (ADD), written (SET), or written as silu(gate) *
     up (GATE).
     """
-    outputs = matrix.outputs
-    block_bytes = at.LANES * inputs * plan.item
+    outputs, steps = matrix.outputs, inputs // plan.per_step
+    block_bytes = at.LANES * steps * plan.item
     parts = (outputs + at.PART - 1) // at.PART
-    x, fresh = source, norm != 0
+    x, fresh, stride = source, True, inputs * 4
     while True:
         part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= parts:
             break
         if fresh:
-            x, fresh = own + rows * at.PART * 4, False
-            _norm_rows(rows, inputs, source, norm, x)
+            fresh, spare = False, own + rows * at.PART * 4
+            if norm != 0:
+                _norm_rows(rows, inputs, source, norm, spare)
+                x, spare = spare, spare + rows * inputs * 4
+            if plan.per_step == 2:
+                _round(x, spare, rows * inputs)
+                x = spare
+                if DOTS:
+                    stride = inputs * 2
         first = part * at.PART
         blocks = min(at.PART, outputs - first) // at.LANES
         weights = matrix.weights + first // at.LANES * block_bytes
-        call_function(plan.multiply, weights, block_bytes, inputs, x, rows, own, blocks)
+        call_product(plan.multiply, weights, block_bytes, steps, x, stride, rows, own, blocks)
         for row in range(rows):
             sums = own + row * at.PART * 4
             _complete(floats(sums, blocks * at.LANES), matrix, first)
@@ -136,6 +99,21 @@ def _norm_rows(rows, width, source, norm, out):
     for row in range(rows):
         place = row * width * 4
         _normed(floats(source + place, width), norm, floats(out + place, width))
+
+
+@inner()
+def _round(source, out, count):
+    """Round float32 numbers to the nearest bfloat16; of two equally near, to the even one.
+
+    out: bfloat16 where pairs are multiplied by one instruction, and otherwise float32.
+    """
+    bits, words, halves = small_ints(source, count), small_ints(out, count), shorts(out, count)
+    for i in range(count):
+        rounded = (bits[i] + _NEARLY_HALF + ((bits[i] >> _SIXTEEN) & _LAST_BIT)) >> _SIXTEEN
+        if DOTS:
+            halves[i] = rounded
+        else:
+            words[i] = rounded << _SIXTEEN
 
 
 @inner()
@@ -182,7 +160,7 @@ def _add(row, into):
 def _gate(gate, up, out):
     """silu(gate) * up."""
     for i in range(len(out)):
-        out[i] = gate[i] / (_ONE + _exp(-gate[i])) * up[i]
+        out[i] = gate[i] / (_ONE + exp(-gate[i])) * up[i]
 
 
 @inner()
@@ -230,38 +208,23 @@ def _rotate(phase, plan, layer, number, call, qkv, own):
     wait_for(phase + 8 * at.DONE, rows)
 
 
-@inner(error_model="numpy")
+@inner()
 def _attend(phase, plan, number, call, qkv, mixed, own):
-    """Attention of each row and head over the keys of its text, in the order of the text."""
+    """Attention of each row and head over the keys of its text."""
     size, heads, kv_heads = plan.size, plan.heads, plan.kv_heads
     rows = call.rows
-    scale = floats(plan.scale, 1)[0]
     while True:
         part = add_to_word(phase + 8 * at.TAKEN, 1)
         if part >= rows * heads:
             break
         head, row = part // rows, _row(call, part % rows)
-        capacity, prefix, count = row.capacity, row.prefix, row.count
-        first = (number * 2 * kv_heads + head // (heads // kv_heads)) * capacity
+        first = (number * 2 * kv_heads + head // (heads // kv_heads)) * row.capacity
         keys = row.cache + first * size * 4
-        values = keys + kv_heads * capacity * size * 4
-        query = floats(qkv + (part % rows * (heads + 2 * kv_heads) + head) * size * 4, size)
-        line = small_ints(row.line, count)
-        scores = floats(own, prefix + count)
-        for i in range(prefix):
-            scores[i] = scale * _dot(query, floats(keys + i * size * 4, size))
-        for i in range(count):
-            scores[prefix + i] = scale * _dot(query, floats(keys + (prefix + line[i]) * size * 4, size))
-        total = _softmax(scores)
-        out = floats(mixed + (part % rows * heads + head) * size * 4, size)
-        for i in range(size):
-            out[i] = _ZERO
-        for i in range(prefix):
-            _add_scaled(out, floats(values + i * size * 4, size), scores[i])
-        for i in range(count):
-            _add_scaled(out, floats(values + (prefix + line[i]) * size * 4, size), scores[prefix + i])
-        for i in range(size):
-            out[i] /= total
+        values = keys + kv_heads * row.capacity * size * 4
+        query = qkv + (part % rows * (heads + 2 * kv_heads) + head) * size * 4
+        out = mixed + (part % rows * heads + head) * size * 4
+        text = (row.prefix, row.line, row.count)
+        call_attention(plan.attend, query, size, keys, values, *text, plan.scale, own, out)
         add_to_word(phase + 8 * at.DONE, 1)
     wait_for(phase + 8 * at.DONE, rows * heads)
 

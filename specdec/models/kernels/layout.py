@@ -11,7 +11,12 @@ PART = 4 * LANES
 """Outputs of a part of a product, the work that a thread takes at once."""
 KINDS = ("float32", "float16", "bfloat16", "int8")
 """Types that weights are stored as, from the most bytes to the fewest."""
-BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+PAIRS = "bfloat16 pairs"
+"""Weights of bfloat16 whose inputs are rounded to bfloat16 too, two inputs to a word."""
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
+"""Bytes that one output reads in a step of the loop over the inputs."""
+PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
+"""Inputs of a step."""
 
 
 def _integers(*names: str) -> list[tuple[str, type]]:
@@ -22,14 +27,14 @@ MATRIX = np.dtype(_integers("weights", "scales", "bias", "outputs"))
 """Addresses, 0 for none, and the number of outputs, padded to whole blocks."""
 PLAN = np.dtype(
     [
-        *_integers("item", "width", "heads", "kv_heads", "size", "inner", "scale", "rotation"),
-        *_integers("multiply", "layers", "layer_table", "norm"),
+        *_integers("item", "per_step", "width", "heads", "kv_heads", "size", "inner", "scale", "rotation"),
+        *_integers("multiply", "attend", "layers", "layer_table", "norm"),
         ("head", MATRIX),
     ]
 )
-"""A decoder. item: bytes of a weight. layers: their number. layer_table: address of the `LAYER` records.
-multiply: address of `tiles.multiply` for its kind of weights. Norms are addresses of weights, with epsilon
-behind them."""
+"""A decoder. item, per_step: `BYTES` and `PER_STEP` of its kind of weights. layers: their number.
+layer_table: address of the `LAYER` records. multiply, attend: addresses of `tiles.multiply` for its kind of
+weights, and of `attention.attend` for its heads. Norms are addresses of weights, with epsilon behind them."""
 LAYER = np.dtype(
     [
         *_integers("attention_norm", "q_norm", "k_norm", "mlp_norm"),

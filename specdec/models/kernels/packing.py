@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from specdec.models.kernels.layout import KINDS, LANES, PART
+from specdec.models.kernels.layout import KINDS, LANES, PAIRS, PART, PER_STEP
 
 STEPS = 127
 """Of an int8 weight on either side of zero."""
@@ -21,7 +21,10 @@ _FEW_ROWS = 4
 
 
 class Packed(NamedTuple):
-    """A matrix in blocks. weights: [blocks, inputs, LANES]. scales, bias: float32 [outputs], or None."""
+    """A matrix in blocks.
+
+    weights: [blocks, steps, LANES, inputs of a step]. scales, bias: float32 [outputs], or None.
+    """
 
     weights: Any
     scales: Tensor | None
@@ -45,8 +48,9 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
         scales = row_steps(weight)
         weight = (weight.float() / scales[:, None]).round().to(torch.int8)
         scales = pad(scales, (0, missing), value=1.0)
-    weight = pad(weight.to(getattr(torch, kind)), (0, 0, 0, missing))
-    blocks = weight.view(-1, LANES, weight.shape[1]).transpose(1, 2).contiguous()
+    weight = pad(weight.to(torch.bfloat16 if kind == PAIRS else getattr(torch, kind)), (0, 0, 0, missing))
+    per_step = PER_STEP[kind]
+    blocks = weight.view(-1, LANES, weight.shape[1] // per_step, per_step).transpose(1, 2).contiguous()
     return Packed(blocks, scales, None if bias is None else pad(bias.float(), (0, missing)))
 
 

@@ -6,9 +6,9 @@ A matrix [outputs, inputs] lies in blocks of `LANES` outputs, in each block inpu
 
 A tile holds the sums of up to `MOST_ROWS` rows with one or a few blocks in registers. It reads each weight
 once for all rows, widens it to float32, and prefetches later ones. An output is the sum over the inputs in
-their order, each step one fused multiply-add: its bits do not depend on the number of rows, tiles or threads.
-LLVM maps a vector of sixteen to the registers of the processor (two with AVX2, one with AVX-512, four with
-NEON).
+their order, each one fused multiply-add: its bits do not depend on the number of rows, tiles or threads.
+In `PAIRS` a step of the loop takes two inputs, the second first. LLVM maps a vector of sixteen to the
+registers of the processor (two with AVX2, one with AVX-512, four with NEON).
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from itertools import product
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from torch import Tensor
 
-from specdec.models.kernels.layout import BYTES, LANES, PART
+from specdec.models.kernels.layout import BYTES, LANES, PAIRS, PART
 from specdec.models.kernels.processor import has
 
 WIDE = has("avx512f")
+DOTS = has("avx512bf16")
+"""Whether one instruction adds the products of a pair. It rounds after the second number of the pair, then
+after the first, as two fused multiply-adds do, so that the sums have the same bits with and without it."""
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
 """Blocks of a tile of 1, 2, 3, ... rows. A sum waits for its last step, so a tile needs several sums at once.
 They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
@@ -34,26 +38,44 @@ LINE, AHEAD = 64, 2048
 
 _INT, _FLOAT, _I64 = ir.IntType(32), ir.FloatType(), ir.IntType(64)
 _SUMS = ir.VectorType(_FLOAT, LANES)
+
+
+class _Bfloat16(ir.Type):
+    """The number that llvmlite lacks."""
+
+    def _to_string(self):
+        return "bfloat"
+
+    def __eq__(self, other):
+        return isinstance(other, _Bfloat16)
+
+    def __hash__(self):
+        return hash(_Bfloat16)
+
+
+_PAIRED = ir.VectorType(_Bfloat16(), 2 * LANES)
 _STORED = {
     "float32": _FLOAT,
     "float16": ir.HalfType(),
     "bfloat16": ir.IntType(16),
     "int8": ir.IntType(8),
+    PAIRS: ir.IntType(32),
 }
 POINTERS = {
     "float32": types.CPointer(types.float32),
     "float16": types.CPointer(types.int16),  # Numba has neither kind of 16 bits
     "bfloat16": types.CPointer(types.uint16),
     "int8": types.CPointer(types.int8),
+    PAIRS: types.CPointer(types.uint32),
 }
 """Types of the weights' addresses: `multiply` is compiled once for each kind of weights that is used."""
-_ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "inputs")
+_ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "steps")
 """Addresses, and strides of rows in bytes; all int64."""
 
 
 @intrinsic
-def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, inputs):  # noqa: ARG001
-    """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
+def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, steps):  # noqa: ARG001
+    """out[rows, 16 blocks] = x[rows, steps] times weights in blocks; strides in bytes, addresses as int64.
 
     weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
     blocks: of `_sides`.
@@ -93,13 +115,13 @@ def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Functi
     function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     given = dict(zip(_ARGUMENTS, function.args, strict=True))
-    block_bytes = builder.mul(given["inputs"], _I64(LANES * BYTES[kind]))
+    block_bytes = builder.mul(given["steps"], _I64(LANES * BYTES[kind]))
     starts = [builder.add(given["weights"], builder.mul(block_bytes, _I64(i))) for i in range(blocks)]
     lines = [builder.add(given["x"], builder.mul(given["x_stride"], _I64(i))) for i in range(rows)]
-    whole = builder.and_(given["inputs"], _I64(-UNROLLED))
+    whole = builder.and_(given["steps"], _I64(-UNROLLED))
     sums = [ir.Constant(_SUMS, [0.0] * LANES)] * (rows * blocks)
     sums = _loop(builder, _I64(0), whole, UNROLLED, sums, kind, starts, lines)
-    sums = _loop(builder, whole, given["inputs"], 1, sums, kind, starts, lines)
+    sums = _loop(builder, whole, given["steps"], 1, sums, kind, starts, lines)
     for row, block in product(range(rows), range(blocks)):
         place = builder.add(given["out"], builder.mul(given["out_stride"], _I64(row)))
         place = builder.add(place, _I64(4 * LANES * block))
@@ -146,45 +168,80 @@ def _ask_ahead(builder, at, kind, starts):
 
 
 def _step(builder, at, sums, kind, starts, lines):
-    """Adds the products of one input: its weights for the tile's outputs, times its value in each row."""
+    """Adds the products of one step: its weights for the tile's outputs, times its numbers in each row."""
     stored = ir.VectorType(_STORED[kind], LANES)
-    fma = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f32", (), ir.FunctionType(_SUMS, [_SUMS] * 3))
     offset = builder.mul(at, _I64(LANES * BYTES[kind]))
     weights = []
     for start in starts:
         pointer = builder.inttoptr(builder.add(start, offset), stored.as_pointer())
-        weights.append(_widened(builder, kind, builder.load(pointer, align=BYTES[kind])))
-    result = []
-    for row, line in enumerate(lines):
-        pointer = builder.inttoptr(builder.add(line, builder.mul(at, _I64(4))), _FLOAT.as_pointer())
-        number = _splat(builder, builder.load(pointer))
-        for block, weight in enumerate(weights):
-            result.append(builder.call(fma, [weight, number, sums[row * len(weights) + block]]))
+        weights.append(_factors(builder, kind, builder.load(pointer, align=BYTES[kind])))
+    result = list(sums)
+    numbers = _numbers(kind)
+    for i in reversed(range(len(numbers))):
+        for row, line in enumerate(lines):
+            place = builder.add(builder.mul(at, _I64(4 * len(numbers))), _I64(4 * i))
+            pointer = builder.inttoptr(builder.add(line, place), numbers[i].as_pointer())
+            number = _splat(builder, builder.load(pointer))
+            for block, weight in enumerate(weights):
+                total = row * len(weights) + block
+                result[total] = _added(builder, result[total], weight[i], number)
     return result
 
 
-def _widened(builder, kind, weights):
+def _numbers(kind):
+    """The numbers of a row that a step takes."""
+    if kind != PAIRS:
+        return [_FLOAT]
+    return [_INT] if DOTS else [_FLOAT, _FLOAT]
+
+
+def _added(builder, total, weights, numbers):
+    """The sum plus the product of weights and numbers, or plus their two products if these are pairs."""
+    if DOTS and weights.type == _PAIRED:
+        given = ir.FunctionType(_SUMS, [_SUMS, _PAIRED, _PAIRED])
+        add = builder.module.declare_intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", (), given)
+        return builder.call(add, [total, weights, builder.bitcast(numbers, _PAIRED)])
+    given = ir.FunctionType(_SUMS, [_SUMS] * 3)
+    return builder.call(
+        builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f32", (), given), [weights, numbers, total]
+    )
+
+
+def _factors(builder, kind, stored):
+    """The weights of a step as vectors of float32, one for each input, or as the pairs that they are."""
     wide = ir.VectorType(_INT, LANES)
+    sixteen = ir.Constant(wide, [16] * LANES)
     if kind == "float32":
-        return weights
+        return [stored]
     if kind == "float16":
-        return builder.fpext(weights, _SUMS)
+        return [builder.fpext(stored, _SUMS)]
     if kind == "int8":
-        return builder.sitofp(builder.sext(weights, wide), _SUMS)
-    shifted = builder.shl(builder.zext(weights, wide), ir.Constant(wide, [16] * LANES))
-    return builder.bitcast(shifted, _SUMS)
+        return [builder.sitofp(builder.sext(stored, wide), _SUMS)]
+    if kind == "bfloat16":
+        return [builder.bitcast(builder.shl(builder.zext(stored, wide), sixteen), _SUMS)]
+    if DOTS:
+        return [builder.bitcast(stored, _PAIRED)]
+    second = builder.and_(stored, ir.Constant(wide, [-1 << 16] * LANES))
+    return [builder.bitcast(each, _SUMS) for each in (builder.shl(stored, sixteen), second)]
 
 
 def _splat(builder, number):
-    first = builder.insert_element(ir.Constant(_SUMS, ir.Undefined), number, _INT(0))
-    zeros = ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
-    return builder.shuffle_vector(first, ir.Constant(_SUMS, ir.Undefined), zeros)
+    vector, zeros = ir.VectorType(number.type, LANES), ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, _INT(0))
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def multiply(weights, block_bytes, inputs, x, rows, out, blocks):
+def taken(x: Tensor, kind: str) -> Tensor:
+    """x [rows, inputs] as `multiply` takes it for this kind of weights."""
+    if kind != PAIRS:
+        return x
+    return x.bfloat16() if DOTS else x.bfloat16().float()
+
+
+def multiply(weights, block_bytes, steps, x, x_stride, rows, out, blocks):
     """Sums of up to `PART` outputs for all rows, in out [rows, PART].
 
-    weights: of one of `POINTERS`. block_bytes: bytes of a block of them.
+    weights: of one of `POINTERS`. block_bytes: bytes of a block of them. x_stride: bytes of a row of x.
     """
     pieces = (rows + MOST_ROWS - 1) // MOST_ROWS
     block, first = 0, 0
@@ -199,11 +256,11 @@ def multiply(weights, block_bytes, inputs, x, rows, out, blocks):
                 block * block_bytes,
                 count,
                 side,
-                x + first * inputs * 4,
-                inputs * 4,
+                x + first * x_stride,
+                x_stride,
                 out + (first * PART + block * LANES) * 4,
                 PART * 4,
-                inputs,
+                steps,
             )
             first += count
         block += side
