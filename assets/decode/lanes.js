@@ -114,7 +114,7 @@ function account(seconds) {
   if (found.isBusy) return `${sentence}. How much faster: this machine is too busy to say.`;
   const mean = (list) => sum(list) / list.length;
   const longer = mean(seconds.run) / mean(seconds.plain);
-  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each} and takes ${longer.toFixed(1)} times as long.`;
+  return `${INVARIANT.includes(setup.method) ? speedWords(found) : resultWords(state)}: ${each} in ${longer.toFixed(1)} times the time of a plain one.`;
 }
 
 // Says whether ERSD and plain decoding wrote the same text from the same seed.

@@ -64,9 +64,8 @@ function raceSentence(round, step, decision) {
   const first = `${quoted(token.text || arrival?.text || "")} wins the large model's race (e/p = ${digits(arrival?.arrival_p)})`;
   if (step.kind === "sampled") return `${first}: it is the sample.`;
   if (step.kind === "bonus") return `${first}; nothing was guessed beyond this path: bonus.`;
-  if (step.kind === "correction") return `${first}; nobody had guessed it: correction.`;
-  const child = children(round, step).findIndex(({ token_id }) => token_id === step.token_id);
-  return `${first}; the small model had guessed it (child ${child}): accepted.`;
+  if (step.kind === "correction") return `${first}; it was not guessed: correction.`;
+  return `${first}; it was guessed: accepted.`;
 }
 
 /**
@@ -124,5 +123,5 @@ export function roundSentence(round, decision, complete) {
     .slice(0, decision.step + 1)
     .filter(({ kind }, i) => kind === "accepted" && (i < decision.step || decision.kind === "accepted")).length;
   if (!complete) return `${name} ${drafted} guessed, ${accepted} accepted so far.`;
-  return `${name} ${drafted} guessed, ${accepted} accepted, so one call yields ${count(round.tokens.length, "token")}.`;
+  return `${accepted} of ${drafted} guesses accepted: one call yields ${count(round.tokens.length, "token")}.`;
 }

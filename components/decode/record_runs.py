@@ -191,7 +191,7 @@ WANTED = [
     Wanted(
         "opening",
         "A first look: a chat model answers",
-        "Amber: drafted by the small model and kept by the large one. Blue: the large one's own.",
+        "Why faster? A call reads the large model from memory once, for one word or five.",
         None,
         ("ersd",),
         telling,

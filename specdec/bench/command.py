@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add("--tokens", type=int, default=64, help="new tokens of each text")
     add("--prompts", type=int, default=4, help="how many")
     add("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
+    add("--chat", action="store_true", help="the prompts are questions to a chat model")
     add("--repeats", type=int, default=4, help="seeds per prompt")
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
@@ -235,7 +236,7 @@ def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[l
         raise ValueError(f"prompt-file = {str(options.prompt_file)!r} can't be read: {error}") from error
     if len(lines) < count:
         raise ValueError(f"prompts = {count}, but {options.prompt_file.name} has {len(lines)}")
-    return [pair.encode(line) for line in lines[:count]]
+    return [pair.chat_prompt(line) if options.chat else pair.encode(line) for line in lines[:count]]
 
 
 def _say(text: str) -> None:

@@ -141,7 +141,7 @@ def test_stepping_moves_every_panel(page):
     page.get_by_role("button", name="First round").click()
     drawn(page, "Round 1:", "#tree .verdict")
     page.get_by_role("button", name="Next round").click()
-    drawn(page, "so one call yields", "#tree .verdict")
+    drawn(page, "one call yields", "#tree .verdict")
     steps = state(page)["rounds"][0]["steps"]
     expect(page.locator("#race .step")).to_have_count(len(steps))
     page.get_by_role("button", name="Next round").click()
@@ -190,7 +190,7 @@ def test_gsd_shows_its_tests_and_the_statistics_their_denominators(page):
     page.get_by_role("button", name="First round").click()
     page.get_by_role("button", name="Next round").click()
     drawn(page, "Round 1:", "#tree .verdict")
-    drawn(page, "so one call yields", "#tree .verdict")
+    drawn(page, "one call yields", "#tree .verdict")
     trials = len(rounds[0]["steps"][-1]["trials"])
     expect(page.locator("#race .strip")).to_have_count(min(trials, 4))
     page.get_by_role("button", name="Newest round").click()  # the numbers count what is shown

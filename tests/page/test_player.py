@@ -205,9 +205,9 @@ def test_a_sentence_says_the_rule_with_its_numbers(page):
         (
             "wide-tree",
             r"wins the large model's race \(e/p = [\d.]+\); "
-            r"the small model had guessed it \(child \d+\): accepted",
+            r"it was guessed: accepted",
         ),
-        ("nobody-drafted", r"wins the large model's race .*; nobody had guessed it: correction"),
+        ("nobody-drafted", r"wins the large model's race .*; it was not guessed: correction"),
         ("long-run", r"nothing was guessed beyond this path: bonus"),
     ],
 )
@@ -363,7 +363,7 @@ def test_figures_are_saved_as_pictures(page, tmp_path):
     run, entry = open_trace(page, "wide-tree"), next(e for e in traces.entries() if e["name"] == "wide-tree")
     word = run.rounds[entry["round"]].tokens[entry["step"]].text.strip()
     page.get_by_role("button", name="Show it").click()
-    expect(page.locator("#race .verdict")).to_contain_text("had guessed it (child ")
+    expect(page.locator("#race .verdict")).to_contain_text("it was guessed")
     settled(page)
     for panel in ("tree", "race"):
         save(page, f"{panel}-svg").save_as(tmp_path / "figure.svg")
