@@ -123,5 +123,5 @@ export function roundSentence(round, decision, complete) {
     .slice(0, decision.step + 1)
     .filter(({ kind }, i) => kind === "accepted" && (i < decision.step || decision.kind === "accepted")).length;
   if (!complete) return `${name} ${drafted} guessed, ${accepted} accepted so far.`;
-  return `${accepted} of ${drafted} guesses accepted: one call yields ${count(round.tokens.length, "token")}.`;
+  return `${name} ${accepted} of ${drafted} accepted: one call yields ${count(round.tokens.length, "token")}.`;
 }

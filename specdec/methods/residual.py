@@ -26,6 +26,8 @@ _LEAST_REST = 1e-3
 """Least part of Q that is computed as a difference: below, the difference would lose digits."""
 _LEAST_LOG, _MOST_LOG = -600.0, 700.0
 """Logarithms of factors that a float holds."""
+_RUN = 64
+"""Weights that are added before a running sum is looked at; all running sums would take longer."""
 
 
 class Residual:
@@ -118,8 +120,7 @@ class Residual:
         limit = u * sums[-1]
         number = _first_beyond(sums, limit)
         before = sums[number - 1] if number else 0.0
-        within = weights[number].cpu().numpy().cumsum()  # [part]
-        return sum(map(len, weights[:number])) + _first_beyond(within, limit - before)
+        return sum(map(len, weights[:number])) + _token_at(weights[number].cpu().numpy(), limit - before)
 
 
 def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[Tensor]:
@@ -135,6 +136,15 @@ def _exp(log_p: Tensor, log_scale: float = 0.0) -> Tensor:
 
 def _running(weights: Sequence[Tensor]) -> list[float]:
     return list(accumulate(float(part.sum()) for part in weights))
+
+
+def _token_at(weights: np.ndarray, limit: float) -> int:
+    """Index of the first running sum of these weights above `limit`, by runs of `_RUN` of them."""
+    whole = len(weights) // _RUN * _RUN
+    sums = np.append(weights[:whole].reshape(-1, _RUN).sum(1), weights[whole:].sum()).cumsum()
+    run = _first_beyond(sums, limit)
+    within = weights[run * _RUN : (run + 1) * _RUN].cumsum()
+    return run * _RUN + _first_beyond(within, limit - (sums[run - 1] if run else 0.0))
 
 
 def _first_beyond(sums: Sequence[float] | np.ndarray, limit: float) -> int:
