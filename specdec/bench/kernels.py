@@ -20,13 +20,13 @@ from torch import Tensor
 
 from specdec.commands import Parser, ended, to_write, write_json
 from specdec.devices import machine
-from specdec.models.kernels import compiled, layout, tiles
+from specdec.models.kernels import compiled, layout
 from specdec.models.kernels.packing import pack, row_steps
 
 SHAPES = ((2048, 8192), (768, 32000))
 """Inputs and outputs."""
 ROWS = (1, 2, 3, 5, 9, 17)
-BESIDE = ("float32", "bfloat16")
+BESIDE = ("float32", "bfloat16", layout.PAIRS)
 """Types that torch multiplies in reasonable time on any processor."""
 EMULATION = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 """Variables that make a processor behave as an older one; they are written beside the figures."""
@@ -58,8 +58,7 @@ def _measured(multiply: Callable[[str], int], shape: tuple[int, int], times: int
     copy = source.clone()
     work: dict[Any, Callable[[], object]] = {"copy": lambda: copy.copy_(source)}
     for kind in layout.BYTES:
-        dtype = torch.bfloat16 if kind == layout.PAIRS else getattr(torch, kind)
-        stored = weight.to(dtype) if kind != "int8" else _rounded(weight)
+        stored = weight.to(getattr(torch, layout.DTYPES[kind])) if kind != "int8" else _rounded(weight)
         for count in ROWS:
             work["ours", kind, count] = _ours(multiply, stored, kind, torch.randn(count, inputs))
             if kind in BESIDE:
@@ -87,9 +86,11 @@ def _rounded(weight: Tensor) -> Tensor:
 
 
 def _ours(multiply: Callable[[str], int], weight: Tensor, kind: str, x: Tensor) -> Callable[[], None]:
+    from specdec.models.kernels.tiles import rounded_inputs  # late, because it needs Numba
+
     function = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(multiply(kind))
     packed, (rows, inputs) = pack(weight, None, kind), x.shape
-    steps, x = inputs // layout.PER_STEP[kind], tiles.taken(x, kind)
+    steps, x = inputs // layout.PER_STEP[kind], rounded_inputs(x, kind)
     out, block = torch.empty(rows, layout.PART), packed.weights[0].nbytes
     most, blocks = layout.PART // layout.LANES, len(packed.weights)
 

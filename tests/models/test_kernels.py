@@ -9,6 +9,7 @@ import shutil
 from functools import lru_cache
 from pathlib import Path
 
+import numba
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from specdec.decoding.batch import Batch
 from specdec.exactness.audit import audit
 from specdec.exactness.audit.engines import ours
 from specdec.models import HFModel
-from specdec.models.kernels import CompiledDecoder, compiled, layout, processor, tiles
+from specdec.models.kernels import CompiledDecoder, compiled, forward, layout, processor, tiles
 from specdec.models.kernels.layout import PAIRS
 from specdec.models.kernels.packing import kind_of, pack, round_rows, row_steps, side_by_side
 from specdec.models.selfcheck import relative_error
@@ -39,7 +40,7 @@ def rounded(weight: torch.Tensor, kind: str) -> torch.Tensor:
     if kind == "int8":
         round_rows(weight)
         return weight
-    return weight.to(torch.bfloat16 if kind == PAIRS else getattr(torch, kind)).float()
+    return weight.to(getattr(torch, layout.DTYPES[kind])).float()
 
 
 def product(x: torch.Tensor, weight: torch.Tensor, kind: str, address: int | None = None) -> torch.Tensor:
@@ -49,7 +50,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, kind: str, address: int | Non
     """
     multiply = ctypes.CFUNCTYPE(None, *(ctypes.c_int64,) * 8)(address or compiled.crew().multiply(kind))
     packed, rows, steps = pack(weight, None, kind), len(x), x.shape[1] // layout.PER_STEP[kind]
-    x = tiles.taken(x, kind)
+    x = tiles.rounded_inputs(x, kind)
     out = torch.full((rows, packed.outputs), torch.nan)
     part = torch.full((rows, layout.PART), torch.nan)
     block = packed.weights[0].nbytes
@@ -75,7 +76,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, kind: str, address: int | Non
 def test_products_are_those_of_float64(kind, rows, inputs, outputs, seed):
     generator = torch.Generator().manual_seed(seed)
     inputs *= layout.PER_STEP[kind]
-    x = tiles.taken(torch.randn(rows, inputs, generator=generator), kind).float()
+    x = tiles.rounded_inputs(torch.randn(rows, inputs, generator=generator), kind).float()
     weight = rounded(torch.randn(outputs, inputs, generator=generator), kind)
     have, want = product(x, weight, kind), x.double() @ weight.double().T
     # a sum of n products, each step rounded by 2 ** -24 of a sum of absolute values
@@ -173,22 +174,62 @@ def test_it_scores_what_the_models_own_forward_scores(name):
     assert deviation(model, 240) < 2e-5
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_summed_in_float32(dtype):
-    model = HFModel(tiny_model("llama", dtype))
+@pytest.mark.parametrize(
+    ("dtype", "changes", "kind"),
+    [
+        (torch.float16, {}, "float16"),
+        (torch.bfloat16, {}, PAIRS),
+        (torch.bfloat16, {"head_dim": 16}, PAIRS),
+        (torch.bfloat16, {"attention_bias": True, "mlp_bias": True, "intermediate_size": 200}, PAIRS),
+        (torch.bfloat16, {"hidden_size": 33, "num_attention_heads": 3, "num_key_value_heads": 3}, "bfloat16"),
+    ],
+    ids=["float16", "bfloat16", "wide heads", "biases", "odd width"],
+)
+def test_half_precision_is_summed_in_float32(dtype, changes, kind):
+    """In pairs the inputs of matrices are rounded; the control is the bound, which rounding none passes."""
+    model = HFModel(tiny_model("llama", dtype, **changes))
     if not isinstance(model.decoder, CompiledDecoder) and torch.__version__.startswith("2.8."):
         pytest.skip("torch 2.8 rounds so much in half precision that float32 sums do not pass for its own")
-    assert model.decoder.kind == ("float16" if dtype == torch.float16 else PAIRS)
-    exact = tiny_model("llama", dtype).float()
+    assert model.decoder.kind == kind
+    exact = tiny_model("llama", dtype, **changes).float()
+    unrounded = exact(input_ids=torch.tensor([[3, 4, 5, 6]])).logits[0, -1:]
     for linear in exact.modules():
-        if isinstance(linear, torch.nn.Linear) and dtype == torch.bfloat16:
+        if isinstance(linear, torch.nn.Linear) and kind == PAIRS:
             linear.register_forward_pre_hook(lambda _, inputs: (inputs[0].bfloat16().float(),))
     session = model.session()
     session.prefill([3, 4, 5])
     with torch.inference_mode():
-        want = exact(input_ids=torch.tensor([[3, 4, 5, 6]])).logits[0, -1:]
-    bound = 2e-5 if dtype == torch.float16 else 2e-3  # a number between two of bfloat16 may be rounded apart
-    assert relative_error(session.forward(torch.tensor([6]), [-1]), want) < bound
+        have, want = (
+            session.forward(torch.tensor([6]), [-1]),
+            exact(input_ids=torch.tensor([[3, 4, 5, 6]])).logits[0, -1:],
+        )
+    # a number between two of bfloat16 may be rounded apart
+    bound = 2e-3 if kind == PAIRS else 2e-5
+    assert relative_error(have, want) < bound
+    assert (relative_error(have, unrounded) > bound) == (kind == PAIRS)
+
+
+def test_inputs_are_rounded_as_torch_rounds(processor_s_rounding):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1000, generator=generator) * torch.logspace(-42, 38, 1000)
+    ties = torch.arange(-40, 40).float() * 2.0**-8 + 1
+    x = torch.cat([x, ties, torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 3.4e38, 1e-45])])
+    have, want = processor_s_rounding(x), x.bfloat16()
+    assert torch.equal(have.isnan(), want.isnan())
+    assert torch.equal(have.view(torch.int16)[~have.isnan()], want.view(torch.int16)[~want.isnan()])
+
+
+@pytest.fixture
+def processor_s_rounding():
+    """The rounding of the compiled forward, to bfloat16."""
+    round_numbers = numba.njit(lambda source, out, count: forward._round(source, out, count))
+
+    def rounded(x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(len(x), dtype=torch.bfloat16 if tiles.DOTS else torch.float32)
+        round_numbers(x.data_ptr(), out.data_ptr(), len(x))
+        return out.bfloat16()
+
+    return rounded
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

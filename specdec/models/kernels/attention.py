@@ -52,8 +52,13 @@ def attend(query, size, keys, values, prefix, line, count, scale, scores, out):
     add_values(query, values, prefix, scores, out)
     for i in range(count):
         add_values(query, values + (prefix + further[i]) * size * 4, 1, scores + (prefix + i) * 4, out)
-    for i in range(size):
-        result[i] /= total
+    _divide(result, total)
+
+
+@inner(error_model="numpy")
+def _divide(head, total):
+    for i in range(len(head)):
+        head[i] /= total
 
 
 @inner(fastmath={"contract", "reassoc", "nsz"})
@@ -85,15 +90,16 @@ def score_keys(typingctx, query, keys, count, scores):  # noqa: ARG001
 
     def codegen(_context, builder, signature, values):
         size, (query, keys, count, scores) = signature.args[0].dtype.count, values
-        asked = _pieces(builder, size, builder.ptrtoint(query, _I64))
+        asked = [
+            builder.load(piece, align=4) for piece in _pieces(builder, size, builder.ptrtoint(query, _I64))
+        ]
         with for_range(builder, count) as loop:
             numbers = _pieces(builder, size, _behind(builder, keys, loop.index, size))
             total = ir.Constant(ir.VectorType(_FLOAT, LANES), [0.0] * LANES)
-            for place, number in zip(asked, numbers, strict=True):
-                place, number = builder.load(place, align=4), builder.load(number, align=4)
-                while total.type.count > number.type.count:
+            for part, number in zip(asked, numbers, strict=True):
+                while total.type.count > part.type.count:
                     total = _halved(builder, total)
-                total = _fma(builder, place, number, total)
+                total = _fma(builder, part, builder.load(number, align=4), total)
             while total.type.count > 1:
                 total = _halved(builder, total)
             score = builder.extract_element(total, _INT(0))
@@ -130,7 +136,7 @@ def add_values(typingctx, query, heads, count, weights, out):  # noqa: ARG001
 
 
 def _pieces(builder, size, address):
-    """Pointers to the vectors of a head: as many whole ones as fit, then one of each smaller size."""
+    """Pointers to the vectors of a head: as many of `LANES` numbers as fit, and the rest in powers of 2."""
     lanes, pointers = LANES, []
     while size:
         while size < lanes:

@@ -134,7 +134,8 @@ class CompiledDecoder:
         self._embedding, self._rotary = embedding, model.model.rotary_emb
         matrices = [m.weight.detach() for m in model.modules() if isinstance(m, nn.Linear)]
         self.kind = kind_of(matrices)
-        if self.kind == "bfloat16" == str(embedding.dtype)[6:] and not any(m.shape[1] % 2 for m in matrices):
+        even = not any(matrix.shape[1] % 2 for matrix in matrices)
+        if self.kind == "bfloat16" and embedding.dtype == torch.bfloat16 and even:
             self.kind = at.PAIRS
         self._held: list[Tensor | np.ndarray] = []
         self._stored, self._matrices = stored, list[Packed]()
@@ -256,8 +257,10 @@ class CompiledDecoder:
         """float32 numbers of scratch memory, in whole lines: for all threads together, and for each alone."""
         columns = (self.heads + 2 * self.kv_heads) * self.size
         between = rows * (columns + self.heads * self.size + self.inner)
-        rounded = max(self.width, self.heads * self.size, self.inner)
-        own = max(rows * (at.PART + self.width + rounded), longest, self.size)
+        inputs = (
+            max(2 * self.width, self.heads * self.size, self.inner) if self.kind == at.PAIRS else self.width
+        )
+        own = max(rows * (at.PART + inputs), longest, self.size)
         return _in_lines(between), _in_lines(own)
 
     @cached_property

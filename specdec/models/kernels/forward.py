@@ -41,7 +41,6 @@ SET, ADD, GATE = range(3)
 """What is done with the sums of a product."""
 
 _ONE = np.float32(1)
-_NEARLY_HALF, _SIXTEEN, _LAST_BIT = np.int32(0x7FFF), np.int32(16), np.int32(1)
 
 
 @inner(fastmath={"contract", "reassoc", "nsz"})
@@ -109,11 +108,11 @@ def _round(source, out, count):
     """
     bits, words, halves = small_ints(source, count), small_ints(out, count), shorts(out, count)
     for i in range(count):
-        rounded = (bits[i] + _NEARLY_HALF + ((bits[i] >> _SIXTEEN) & _LAST_BIT)) >> _SIXTEEN
+        rounded = (bits[i] + 0x7FFF + ((bits[i] >> 16) & 1)) >> 16
         if DOTS:
             halves[i] = rounded
         else:
-            words[i] = rounded << _SIXTEEN
+            words[i] = rounded << 16
 
 
 @inner()

@@ -17,6 +17,8 @@ BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, PAIRS: 4}
 """Bytes that one output reads in a step of the loop over the inputs."""
 PER_STEP = {kind: 2 if kind == PAIRS else 1 for kind in BYTES}
 """Inputs of a step."""
+DTYPES = {kind: "bfloat16" if kind == PAIRS else kind for kind in BYTES}
+"""Names of torch's types of number in which the weights are stored."""
 
 
 def _integers(*names: str) -> list[tuple[str, type]]:

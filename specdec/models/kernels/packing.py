@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from specdec.models.kernels.layout import KINDS, LANES, PAIRS, PART, PER_STEP
+from specdec.models.kernels.layout import DTYPES, KINDS, LANES, PART, PER_STEP
 
 STEPS = 127
 """Of an int8 weight on either side of zero."""
@@ -48,7 +48,7 @@ def pack(weight: Tensor, bias: Tensor | None, kind: str) -> Packed:
         scales = row_steps(weight)
         weight = (weight.float() / scales[:, None]).round().to(torch.int8)
         scales = pad(scales, (0, missing), value=1.0)
-    weight = pad(weight.to(torch.bfloat16 if kind == PAIRS else getattr(torch, kind)), (0, 0, 0, missing))
+    weight = pad(weight.to(getattr(torch, DTYPES[kind])), (0, 0, 0, missing))
     per_step = PER_STEP[kind]
     blocks = weight.view(-1, LANES, weight.shape[1] // per_step, per_step).transpose(1, 2).contiguous()
     return Packed(blocks, scales, None if bias is None else pad(bias.float(), (0, missing)))

@@ -7,6 +7,7 @@ import platform
 import torch
 from llvmlite import binding
 from numba import config
+from numba.core.codegen import get_host_cpu_features
 
 
 def has(feature: str) -> bool:
@@ -14,7 +15,7 @@ def has(feature: str) -> bool:
     named = config.CPU_FEATURES  # type: ignore[attr-defined]  # made from the environment
     if named is not None:
         return f"+{feature}" in named.split(",")
-    return bool(binding.get_host_cpu_features().get(feature))
+    return f"+{feature}" in get_host_cpu_features().split(",")  # without what Numba has switched off
 
 
 def multiplies_and_adds() -> bool:

@@ -4,11 +4,14 @@ A matrix [outputs, inputs] lies in blocks of `LANES` outputs, in each block inpu
 
     weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
 
+In `PAIRS`, each output has the weights of inputs 0 and 1 side by side, then those of inputs 2 and 3, and so
+on: a step of the loop takes two inputs, the second first.
+
 A tile holds the sums of up to `MOST_ROWS` rows with one or a few blocks in registers. It reads each weight
-once for all rows, widens it to float32, and prefetches later ones. An output is the sum over the inputs in
+once for all rows and prefetches later ones. An output is the sum over the inputs in
 their order, each one fused multiply-add: its bits do not depend on the number of rows, tiles or threads.
-In `PAIRS` a step of the loop takes two inputs, the second first. LLVM maps a vector of sixteen to the
-registers of the processor (two with AVX2, one with AVX-512, four with NEON).
+LLVM maps a vector of sixteen to the registers of the processor (two with AVX2, one with AVX-512, four with
+NEON).
 """
 
 from __future__ import annotations
@@ -26,13 +29,14 @@ from specdec.models.kernels.processor import has
 WIDE = has("avx512f")
 DOTS = has("avx512bf16")
 """Whether one instruction adds the products of a pair. It rounds after the second number of the pair, then
-after the first, as two fused multiply-adds do, so that the sums have the same bits with and without it."""
+after the first, as two fused multiply-adds do. So the sums have the same bits with and without it, except
+that it takes numbers below 2 ** -126 for 0."""
 BLOCKS = (4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2) if WIDE else (4, 2, 2, 1, 1, 1)
 """Blocks of a tile of 1, 2, 3, ... rows. A sum waits for its last step, so a tile needs several sums at once.
 They take up to 24 of the 32 registers with AVX-512, 12 of 16 with AVX2, 24 of 32 with NEON."""
 MOST_ROWS = len(BLOCKS)
 UNROLLED = 4
-"""Inputs per iteration of the loop."""
+"""Steps per iteration of the loop."""
 LINE, AHEAD = 64, 2048
 """Bytes of a line of the processor's cache, and how far ahead weights are prefetched."""
 
@@ -75,7 +79,7 @@ _ARGUMENTS = ("weights", "x", "x_stride", "out", "out_stride", "steps")
 
 @intrinsic
 def tile(typingctx, weights, start, rows, blocks, x, x_stride, out, out_stride, steps):  # noqa: ARG001
-    """out[rows, 16 blocks] = x[rows, steps] times weights in blocks; strides in bytes, addresses as int64.
+    """out[rows, 16 blocks] = x[rows, inputs] times weights in blocks; strides in bytes, addresses as int64.
 
     weights: a pointer of one of `POINTERS`. start: bytes before the first block. rows: 1 to `MOST_ROWS`.
     blocks: of `_sides`.
@@ -106,7 +110,7 @@ def _sides(rows: int) -> set[int]:
 
 
 def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Function:
-    """The loop over the inputs of one tile."""
+    """The loop over the steps of one tile."""
     name = f"specdec_tile_{kind}_{rows}_{blocks}"
     if name in module.globals:
         return module.globals[name]
@@ -130,8 +134,8 @@ def _function(module: ir.Module, kind: str, rows: int, blocks: int) -> ir.Functi
     return function
 
 
-def _loop(builder, first, end, step, sums, kind, starts, lines):
-    """Sums after the inputs from `first` to `end`, `step` of them per iteration."""
+def _loop(builder, first, end, unrolled, sums, kind, starts, lines):
+    """Sums after the steps from `first` to `end`, some of them per iteration."""
     before = builder.block
     head, body, after = (builder.append_basic_block(name) for name in ("head", "body", "after"))
     builder.branch(head)
@@ -144,11 +148,11 @@ def _loop(builder, first, end, step, sums, kind, starts, lines):
     builder.cbranch(builder.icmp_signed("<", at, end), body, after)
     builder.position_at_end(body)
     current = list(carried)
-    for offset in range(step):
-        if step > 1 and offset * LANES * BYTES[kind] % LINE == 0:
+    for offset in range(unrolled):
+        if unrolled > 1 and offset * LANES * BYTES[kind] % LINE == 0:
             _ask_ahead(builder, builder.add(at, _I64(offset)), kind, starts)
         current = _step(builder, builder.add(at, _I64(offset)), current, kind, starts, lines)
-    at.add_incoming(builder.add(at, _I64(step)), builder.block)
+    at.add_incoming(builder.add(at, _I64(unrolled)), builder.block)
     for phi, value in zip(carried, current, strict=True):
         phi.add_incoming(value, builder.block)
     builder.branch(head)
@@ -157,7 +161,7 @@ def _loop(builder, first, end, step, sums, kind, starts, lines):
 
 
 def _ask_ahead(builder, at, kind, starts):
-    """Prefetch the weights `AHEAD` bytes after this input; an address beyond the end does no harm."""
+    """Prefetch the weights `AHEAD` bytes after this step; an address beyond the end does no harm."""
     address = ir.IntType(8).as_pointer()
     asked = ir.FunctionType(ir.VoidType(), [address, _INT, _INT, _INT])
     prefetch = builder.module.declare_intrinsic("llvm.prefetch", (address,), asked)
@@ -231,7 +235,7 @@ def _splat(builder, number):
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def taken(x: Tensor, kind: str) -> Tensor:
+def rounded_inputs(x: Tensor, kind: str) -> Tensor:
     """x [rows, inputs] as `multiply` takes it for this kind of weights."""
     if kind != PAIRS:
         return x
