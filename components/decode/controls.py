@@ -18,7 +18,7 @@ from components.server import feed, run, topologies, turns
 from components.server.access import Access
 from components.server.lazy import LazyPair, shared
 from components.server.settings import VisitorSettings
-from specdec import Topology
+from specdec import Topology, shipped
 from specdec.methods import METHODS
 from specdec.pair import Pair
 
@@ -29,16 +29,10 @@ STORIES = [
     "A bird found a shiny key.",
 ]
 """Beginnings of stories to go on with."""
-_LABELS = {
-    "What makes a good friend?": "A good friend",
-    "Why do we dream?": "Dreams",
-    "What is honesty?": "Honesty",
-    "How can I be more confident?": "Confidence",
-    "Tell me a story about a brave mouse.": "A brave mouse",
-    "Why is it good to read books?": "Books",
-}
-QUESTIONS = list(_LABELS)
+QUESTIONS = shipped.QUESTIONS.read_text().splitlines()
 """Questions to ask a chat model."""
+_WORDS = ("A good friend", "Dreams", "Honesty", "Confidence", "A brave mouse", "Books")
+_LABELS = dict(zip(QUESTIONS, _WORDS, strict=True))
 
 _METHODS_INFO = " ".join(f"{METHODS[name].name}: {METHODS[name].sentence}" for name in ("ersd", "gsd"))
 BASELINE_INFO = "The same prompt and seed without a small model, timed in turns with the run."

@@ -29,7 +29,7 @@ from specdec.methods import DRAFTING
 from specdec.models.load import DTYPES, ROUNDED
 from specdec.pair import ModelPair
 from specdec.probs import Sampling
-from specdec.shipped import PROMPTS
+from specdec.shipped import PROMPTS, QUESTIONS
 
 SYNTHETIC_PROMPT = 16
 """Tokens of a synthetic pair's prompts."""
@@ -55,8 +55,12 @@ def parser() -> argparse.ArgumentParser:
     add("--threads", default="auto", help="numbers to try, with commas; auto: 1, 2, 4, ..., for a GPU 1")
     add("--tokens", type=int, default=64, help="new tokens of each text")
     add("--prompts", type=int, default=4, help="how many")
-    add("--prompt-file", type=Path, default=PROMPTS, help="one prompt a line")
-    add("--chat", action="store_true", help="the prompts are questions to a chat model")
+    add(
+        "--prompt-file",
+        type=Path,
+        help="one prompt a line (default: beginnings of stories; with --chat, questions)",
+    )
+    add("--chat", action="store_true", help="give the prompts to a chat model as questions")
     add("--repeats", type=int, default=4, help="seeds per prompt")
     add("--sequences", default="2,4", help="k of our sequences")
     add("--optimal", default="4,8", help="k of our optimal trees")
@@ -230,12 +234,13 @@ def _prompts(options: argparse.Namespace, pair: ModelPair, count: int) -> list[l
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(pair.vocab_size, (count, SYNTHETIC_PROMPT), generator=generator)
         return ids.tolist()
+    path = options.prompt_file or (QUESTIONS if options.chat else PROMPTS)
     try:
-        lines = [line for line in options.prompt_file.read_text().splitlines() if line.strip()]
+        lines = [line for line in path.read_text().splitlines() if line.strip()]
     except OSError as error:
-        raise ValueError(f"prompt-file = {str(options.prompt_file)!r} can't be read: {error}") from error
+        raise ValueError(f"prompt-file = {str(path)!r} can't be read: {error}") from error
     if len(lines) < count:
-        raise ValueError(f"prompts = {count}, but {options.prompt_file.name} has {len(lines)}")
+        raise ValueError(f"prompts = {count}, but {path.name} has {len(lines)}")
     return [pair.chat_prompt(line) if options.chat else pair.encode(line) for line in lines[:count]]
 
 

@@ -14,7 +14,7 @@ import torch
 
 import specdec
 from specdec.bench import bandwidth, overhead, states
-from specdec.bench.command import bench, main, parser
+from specdec.bench.command import _prompts, bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
 from specdec.bench.measure import fastest, interleaved
@@ -27,8 +27,10 @@ from specdec.models import HFModel
 from specdec.models.markov import MarkovSession
 from specdec.probs import Sampling
 from specdec.race import Races
+from specdec.shipped import PROMPTS, QUESTIONS
 from specdec.theory import gsd_acceptance
 from specdec.topology import sequence
+from tests.conftest import ours as pair_of_ours
 from tests.helpers.tiny_checkpoints import save_checkpoint, tiny_model
 from tests.helpers.tokenizers import byte_level_tokenizer
 
@@ -355,3 +357,11 @@ def test_the_speed_of_a_model_with_states_is_a_table(monkeypatch, capsys):
         "gsd sequence(2)",
         "gsd auto",
     ]
+
+
+def test_questions_are_put_to_a_chat_model_as_a_user_s():
+    pair = pair_of_ours("smollm2")
+    plain, chat = (_prompts(parser().parse_args(options), pair, 2) for options in ([], ["--chat"]))
+    question, opening = (path.read_text().splitlines()[0] for path in (QUESTIONS, PROMPTS))
+    assert chat[0] == pair.chat_prompt(question) != pair.encode(question)
+    assert plain[0] == pair.encode(opening)
