@@ -1,13 +1,13 @@
 """Record everything on the page that depends on models: `python -m components.decode.record_runs --again`.
 
-That are the recorded runs, Compare's recordings and the screenshots; a few minutes on a quiet CPU. Run it
-after a draft was trained again.
+These are the recorded runs, Compare's recordings and the screenshots; it takes about a minute on a quiet
+CPU. Run it after a draft was trained again.
 
-Each entry of `WANTED` says what a recorded run must show. Questions are decoded with several seeds, and of
-the runs that show it the one with the highest score is written to `assets/traces`, as
-`specdec.Generation.to_json` writes it; `index.json` holds the titles and where to look. Each is timed in
-turns with plain decoding, as the page times a visitor's run, and its file holds both. `--again` keeps the
-prompts and seeds of the runs that still show their subject.
+Each entry of `WANTED` says what a recorded run must show, and has a function that scores how well a run shows
+it. Questions are decoded with several seeds, and the run with the highest score is written to
+`assets/traces`, as `specdec.Generation.to_json` writes it; `index.json` holds the titles and the round to
+look at. Each recorded run is timed in turns with plain decoding, as the page times a visitor's run, and its
+file holds both times. `--again` keeps the prompt and the seed of each run that still shows what is wanted.
 """
 
 from __future__ import annotations

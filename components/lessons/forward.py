@@ -1,8 +1,8 @@
-"""What one forward of the target costs over 1, 2, 4, 8 and 16 rows, timed on the pair at hand.
+"""What one forward of the target costs over 1, 2, 4, 8 and 16 rows, timed on the loaded pair.
 
-Rows share the reading of the weights, so checking several drafted tokens can cost little more than writing
-one. Lesson 0 shows recorded times (`record`), and a button measures them again. A measurement takes turns
-with the runs: one turn for each pass over all numbers of rows.
+A row is a token. All rows share one reading of the weights, so that checking several drafted tokens can cost
+little more than generating one. Lesson 0 shows recorded times (`record`), and a button measures them again.
+Measuring takes turns with visitors' runs; each of its turns times every number of rows once.
 """
 
 from __future__ import annotations

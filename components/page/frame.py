@@ -79,10 +79,10 @@ _TAB_TO_URL = """() => {{
 
 
 def tabs_in_url(blocks: gr.Blocks, tabs: gr.Tabs) -> None:
-    """Open the tab that the address names, `/?tab=<id>`, and update the name when the tab changes.
+    """Open the tab that the address names, `/?tab=<id>`, and update the address when another tab is opened.
 
-    The browser's Back goes to the previous tab, which `assets/page/setup.js` opens. The first tab needs no
-    name. Call this within `blocks` after all its tabs are placed.
+    On the browser's Back, `assets/page/setup.js` opens the previous tab. An address without a tab opens the
+    first. Call this within `blocks`, after all its tabs.
     """
     children: list[Any] = tabs.children
     names = [tab.id for tab in children]

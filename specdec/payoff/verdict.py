@@ -123,9 +123,9 @@ def _candidates(setup: SetUp, sizes: Collection[int] = range(MOST_DRAFTED + 1)) 
 
 
 def _break_even(with_value: Callable[[float], SetUp], easy: float, hard: float) -> float | None:
-    """The value nearest to `hard` with which some tree is not slower than plain decoding.
+    """The value nearest to `hard` at which at least one tree is as fast as plain decoding.
 
-    None if drafting is slower even with the value `easy`.
+    None if every tree is slower even at `easy`.
     """
 
     def pays(value: float) -> bool:

@@ -16,10 +16,11 @@ from specdec.race.splitmix import GOLDEN, MASK, mix
 
 
 class Stream(IntEnum):
-    """Independent noise for each purpose: GSD must never decide with the noise that it drafted with.
+    """Independent noise for each purpose: GSD must never test drafts with the noise that drew them.
 
     RACE: the exponentials of a position. ACCEPT: the uniforms of acceptance tests. RESIDUAL: the uniforms
-    that sample last tokens. AGAIN: the waits of tokens that arrive again (`drafters.independent`). ROUND:
+    that sample a round's last token. AGAIN: the waits of tokens that a race draws again
+    (`drafters.independent`). ROUND:
     the seeds of a round's nodes.
     """
 

@@ -214,10 +214,11 @@ def consecutive(numbers: np.ndarray) -> np.ndarray:
 
 
 def detectable(count: int, degrees_of_freedom: int, level: float, power: float = POWER) -> float:
-    """Total variation that χ² at this level finds with probability `power`; a larger one is found more often.
+    """Total variation that a χ² test at this level finds with probability `power`; it finds larger ones more
+    often.
 
-    The result is at most 1. By Cauchy and Schwarz, a distribution at total variation d has a χ² divergence of
-    at least 4 d².
+    The result is at most 1. By the inequality of Cauchy and Schwarz, the χ² divergence of a distribution at
+    total variation d is at least 4 d².
     """
     if not degrees_of_freedom or not count:
         return 1.0

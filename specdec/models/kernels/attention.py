@@ -1,7 +1,7 @@
 """Attention of one head of one row, as vector code for LLVM.
 
-It takes the keys in the order of the text, and does the same with each wherever it lies in the cache. So the
-numbers have the same bits in every tree.
+It takes the keys in the order of the text, and computes the same with each of them, wherever it lies in the
+cache. So the result has the same bits in every draft tree.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """The innermost loops, written as vector code for LLVM: a few rows times sixteen outputs side by side.
 
-A matrix [outputs, inputs] lies in blocks of `LANES` outputs, in each block input after input:
+A matrix [outputs, inputs] is stored in blocks of `LANES` outputs, each block input after input:
 
     weights    block 0: [input 0: outputs 0..15] [input 1: outputs 0..15] ...    block 1: ...
 
-In `PAIRS`, each output has the weights of inputs 0 and 1 side by side, then those of inputs 2 and 3, and so
-on: a step of the loop takes two inputs, the second first.
+In the kind `PAIRS` each output has the weights of inputs 0 and 1 side by side, then those of 2 and 3, and so
+on. A step of the loop takes such a pair, input 1 before input 0.
 
-A tile holds the sums of up to `MOST_ROWS` rows with one or a few blocks in registers. It reads each weight
-once for all rows and prefetches later ones. An output is the sum over the inputs in
-their order, each one fused multiply-add: its bits do not depend on the number of rows, tiles or threads.
-LLVM maps a vector of sixteen to the registers of the processor (two with AVX2, one with AVX-512, four with
-NEON).
+The registers hold a tile: the sums of up to `MOST_ROWS` rows by one or a few blocks. A tile reads each weight
+once for all its rows and prefetches later weights. An output adds its inputs in this fixed order, by one
+fused multiply-add for each: its bits do not depend on the number of rows, tiles or threads. LLVM splits a
+vector of sixteen into registers of the processor (two with AVX2, one with AVX-512, four with NEON).
 """
 
 from __future__ import annotations
