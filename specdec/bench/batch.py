@@ -208,9 +208,12 @@ def table(figures: dict[str, Any]) -> str:
     return f"{columns([head, *lines], True)}\n\n{columns([head_by_k, *by_k], True)}"
 
 
+_OURS = {"embedded": "stories", "smollm2": "smollm2"}
+
+
 def _pair(name: str, dtype: str) -> ModelPair:
-    if name == "embedded":
-        return load_pair("stories", dtype=dtype)
+    if name in _OURS:
+        return load_pair(_OURS[name], dtype=dtype)
     return synthetic_pair(PRESETS[name], getattr(torch, dtype))[0]
 
 
@@ -218,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints; ValueError is a user's mistake."""
     parser = Parser(prog="python -m specdec.bench.batch", description=__doc__)
     add, default = parser.add_argument, " (default: %(default)s)"
-    add("--pair", choices=("embedded", *PRESETS), default="embedded")
+    add("--pair", choices=(*_OURS, *PRESETS), default="embedded")
     add("--dtype", choices=[name for name in DTYPES if name != "auto"], default="float32")
     add("--threads", type=int, default=1, help="of torch" + default)
     add("--runs", default="1,2,4,8,16,40", help="at once" + default)

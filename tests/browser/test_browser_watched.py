@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url, monkeypatch):
     monkeypatch.setattr(watched, "SETTLED", 0)  # not to wait for what only a measurement needs
-    found = watched.compare(page, url, repeats=1, length=24)
+    found = watched.compare(page, url, "stories", repeats=1, length=24)
     for method in ("ersd", "gsd"):
         assert found[method]["alone_tokens_per_second"] > 0
         assert found[method]["here"]["tokens_per_second"] > 0

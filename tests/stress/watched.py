@@ -1,6 +1,7 @@
 """What watching costs: tokens per second with the page attached, beside those of the decoder alone.
 
     python -m tests.stress.watched
+    python -m tests.stress.watched --pair smollm2 --length 128
 
 The same texts are decoded on one thread, in turn. For the page every race and every drafted token is recorded
 and sent, for the decoder alone not. The page is attached in two ways:
@@ -64,6 +65,7 @@ def watched(page: Page, address: str, method: str, length: int, seed: int) -> fl
         "k": K,
         "length": length,
         "seed": seed,
+        "temperature": 1,
     }
     page.goto(f"{address}/?{urlencode(setup | {'baseline': 0})}")
     page.wait_for_function("window.specdec && document.querySelector('#text .token')")
@@ -80,7 +82,7 @@ def received(site: Site, method: str, length: int, seed: int) -> float:
 
     async def visit() -> Visit:
         async with client(site.address) as http:
-            return await site.generate(http, method=method, k=K, length=length, seed=seed)
+            return await site.generate(http, method=method, k=K, length=length, seed=seed, temperature=1)
 
     with ThreadPoolExecutor(1) as thread:  # this thread may hold the browser's event loop
         visit_made = thread.submit(asyncio.run, visit()).result()
@@ -96,7 +98,7 @@ def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float
     """Tokens per second of the same run without a page."""
     run = specdec.stream(
         pair,
-        PROMPT,
+        pair.chat_prompt(PROMPT) if pair.chats else PROMPT,
         method=method,
         topology=specdec.topology.sequence(K),
         max_new_tokens=length,
@@ -108,10 +110,10 @@ def alone(pair: specdec.ModelPair, method: str, length: int, seed: int) -> float
     return tokens / (time.perf_counter() - start)
 
 
-def compare(page: Page, address: str, repeats: int, length: int) -> dict[str, Any]:
-    """Measure all three in turn. A ratio is the median of the runs' ratios. load: the machine's load before
-    them."""
-    pair, site = specdec.load_pair("stories"), Site(address)
+def compare(page: Page, address: str, name: str, repeats: int, length: int) -> dict[str, Any]:
+    """Measure all three in turn on the pair with this name. A ratio is the median of the runs' ratios. load:
+    the machine's load before them."""
+    pair, site = specdec.load_pair(name), Site(address)
     figures: dict[str, Any] = {"load": os.getloadavg()[0]}
     for method in ("ersd", "gsd"):
         alone(pair, method, length, 0)  # the first run of a process is slower
@@ -146,17 +148,19 @@ def _beside(attached: Sequence[float], by_itself: Sequence[float]) -> dict[str, 
 def main(arguments: list[str] | None = None) -> None:
     """Serve, watch, receive, decode, and write the report."""
     parser = argparse.ArgumentParser(description="Tokens per second with the page attached and without.")
+    parser.add_argument("--pair", choices=("stories", "smollm2"), default="stories")
     parser.add_argument("--repeats", type=int, default=12, help="runs of each method (default: 12)")
     parser.add_argument("--length", type=int, default=300, help="tokens of a run (default: 300)")
-    parser.add_argument("--out", default=RESULTS / "watched.json", help="JSON file (default: %(default)s)")
+    parser.add_argument("--out", help="JSON file (default: watched.json or watched.smollm2.json)")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # the server's threads: both decode on one thread
-    with serving() as (address, _), sync_playwright() as playwright:
+    out = options.out or RESULTS / ("watched.json" if options.pair == "stories" else "watched.smollm2.json")
+    with serving(pair=options.pair) as (address, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(SLOW)
-        write(options.out, compare(context.new_page(), address, options.repeats, options.length))
+        write(out, compare(context.new_page(), address, options.pair, options.repeats, options.length))
         browser.close()
 
 
