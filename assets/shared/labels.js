@@ -80,5 +80,6 @@ export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) 
 export function digits(value) {
   if (value === null || value === undefined) return "∞";
   if (value !== 0 && Math.abs(value) < 0.0001) return value.toExponential(1);
+  if (value >= 100000) return value.toExponential(1).replace("+", "");
   return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
 }
