@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from weakref import WeakKeyDictionary
 
 from components.classroom.rooms import Room, Whom
 
@@ -11,10 +12,10 @@ MOST = 3
 
 
 class Waiting:
-    """The waiting requests of all rooms. Each is one future."""
+    """The waiting requests of all rooms, by room and token. Each is one future."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Room, dict[str, list[asyncio.Future[None]]]] = {}
+        self._waiting: WeakKeyDictionary[Room, dict[str, list[asyncio.Future[None]]]] = WeakKeyDictionary()
 
     async def news(self, room: Room, token: str, seconds: float) -> None:
         """Wait until the person with this token has something new to see, or for at most so many seconds."""
@@ -29,15 +30,9 @@ class Waiting:
             await waiter
         finally:
             timer.cancel()
-            self._forget(room, token, waiter)
-
-    def _forget(self, room: Room, token: str, waiter: asyncio.Future[None]) -> None:
-        of_room = self._waiting[room]
-        of_room[token].remove(waiter)
-        if not of_room[token]:
-            del of_room[token]
-        if not of_room:
-            del self._waiting[room]
+            others.remove(waiter)
+            if not others:
+                del self._waiting[room][token]
 
     def tell(self, room: Room, to: Whom) -> None:
         """Wake the requests for which there is news."""

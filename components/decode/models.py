@@ -120,7 +120,7 @@ def _choice(access: Access, accordion: gr.Accordion, first: str) -> Fields:
     own_fields = [target, draft]
     pair.change(lambda name: [gr.update(visible=name == OWN)] * 2, pair, own_fields, **quiet)
     # only when the panel is opened: counting memory is slow, and the page does not wait for it
-    gr.on([accordion.expand, pair.change, device.change], _about, [pair, device], pair, **quiet)
+    gr.on([accordion.expand, pair.change, device.change], about, [pair, device], pair, **quiet)
     return {"pair": pair, "target": target, "draft": draft, "dtype": dtype, "device": device}
 
 
@@ -170,7 +170,7 @@ def _label(state: dict[str, Any]) -> str:
     return f"Models: {' with '.join(names)}" if names else "Models"
 
 
-def _about(name: str, device: str) -> Any:
+def about(name: str, device: str) -> Any:
     """Show licence and memory of a pair and the free memory below its name.
 
     `gr.Error` names a pair or a device that does not exist.

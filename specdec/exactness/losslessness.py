@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from specdec.pair import ModelPair
 
 Outcome = tuple[int, ...]
-Law = Mapping[Outcome, float]
 
 LEAST_EXPECTED = 5.0
 """Cells with a smaller expected count are pooled: with them the statistic is not distributed as χ²."""

@@ -186,7 +186,7 @@ def place(device: str) -> str:
 def free(where: str) -> int:
     """Bytes of memory that are free at a `place`."""
     if where == "cpu":
-        return min(psutil.virtual_memory().available, _container_limit())
+        return min(psutil.virtual_memory().available, container_limit())
     if where == "auto":
         return free("cpu") + sum(free(f"cuda:{index}") for index in range(torch.cuda.device_count()))
     # Memory that torch has reserved but does not use is free as well.
@@ -236,8 +236,8 @@ def _cached_per_layer(config: PreTrainedConfig) -> int:
     return 2 * (getattr(config, "num_key_value_heads", None) or heads) * size
 
 
-def _container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that this process's container may still use; infinite without a limit."""
+def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that this process's container may still use; infinite without a limit. root: that of cgroups."""
     for folder, limit, used, given_back in _CGROUPS:
         try:
             most = (root / folder / limit).read_text().strip()

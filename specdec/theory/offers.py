@@ -1,6 +1,6 @@
 """Who may choose the tree: what GSD writes where a drawn token decides itself whether it is offered.
 
-This is not in the paper. docs/trees.md has the theorem. ERSD's text depends on no tree. GSD, traversal
+This is not in the paper. docs/offers.md has the theorem. ERSD's text depends on no tree. GSD, traversal
 verification and SpecInfer keep the target's distribution if each offer is decided before its own draw.
 """
 

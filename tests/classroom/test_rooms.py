@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tracemalloc
+import weakref
 
 import pytest
 
 from components.classroom import steps, views, web
 from components.classroom.drafting import Drafting
-from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Rooms
+from components.classroom.rooms import ALPHABET, LEFT, LENGTH, PRESENT, QUIET, Place, Room, Rooms
 from components.classroom.waiting import MOST, Waiting
 from components.guard import limits
 from components.guard.bodies import Refused
@@ -330,7 +332,6 @@ def test_only_those_hear_who_have_something_new_to_see(hall):
         assert not any(task.done() for task in asked.values())
         room.lead(FIRST._replace(shown=True))
         await asyncio.wait_for(asyncio.gather(*asked.values()), 5)
-        assert waiting._waiting == {}
 
     asyncio.run(together())
 
@@ -345,9 +346,21 @@ def test_a_token_waits_in_so_many_tabs(hall):
         for task in asked:
             task.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
-        assert waiting._waiting == {}
+        again = asyncio.create_task(waiting.news(room, token, 60))
+        await asyncio.sleep(0.01)
+        assert not again.done(), "the tabs that were closed count no longer"
+        again.cancel()
 
     asyncio.run(together())
+
+
+def test_a_closed_room_is_forgotten_by_those_who_wait():
+    waiting, room = Waiting(), Room("ABCD", HOME, lambda: 0.0)
+    asyncio.run(waiting.news(room, room.join(), 0.01))
+    gone = weakref.ref(room)
+    del room
+    gc.collect()
+    assert gone() is None
 
 
 # ---------------------------------------------------------------- memory

@@ -97,12 +97,12 @@ def test_a_container_has_less_than_its_machine(tmp_path):
         for name, text in files.items():
             (folder / name.replace("__", ".")).write_text(text)
 
-    assert memory._container_limit(tmp_path) > 1 << 60
+    assert memory.container_limit(tmp_path) > 1 << 60
     statistics = "anon 5\ninactive_file 300\ntotal_inactive_file 400\n"
     write(tmp_path, memory__max="max\n", memory__current="700\n", memory__stat=statistics)
-    assert memory._container_limit(tmp_path) > 1 << 60
+    assert memory.container_limit(tmp_path) > 1 << 60
     write(tmp_path, memory__max="1000\n")
-    assert memory._container_limit(tmp_path) == 1000 - 700 + 300
+    assert memory.container_limit(tmp_path) == 1000 - 700 + 300
     (tmp_path / "memory.max").unlink()
     write(
         tmp_path / "memory",
@@ -110,7 +110,7 @@ def test_a_container_has_less_than_its_machine(tmp_path):
         memory__usage_in_bytes="700",
         memory__stat=statistics,
     )
-    assert memory._container_limit(tmp_path) == 1000 - 700 + 400
+    assert memory.container_limit(tmp_path) == 1000 - 700 + 400
 
 
 def test_some_memory_is_free():

@@ -13,7 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import gradio as gr
+import httpx
 import pytest
+from huggingface_hub.errors import HfHubHTTPError
 
 import app
 import specdec
@@ -31,6 +33,7 @@ from tests.helpers.tokenizers import byte_level_tokenizer
 TOKENIZER = byte_level_tokenizer()
 SIZE = len(TOKENIZER)
 FAMILIES = ("llama", "gpt2", "qwen3", "gemma3", "lfm2")
+SERVICE_UNAVAILABLE = httpx.Response(503, request=httpx.Request("GET", "https://huggingface.co"))
 FILE = "{repo_id}/resolve/{revision}/{filename}"
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
 
@@ -252,6 +255,7 @@ def test_a_hub_that_is_out_of_reach_is_told_in_seconds(hub, embedded, monkeypatc
 @pytest.mark.parametrize(
     ("error", "words"),
     [
+        (HfHubHTTPError("503", response=SERVICE_UNAVAILABLE), "the hub answers with status 503 now"),
         (OSError(28, "No space left on device"), "the disk says 'No space left on device'"),
         (OSError(-2, "Name or service not known"), "the hub is out of reach"),
         (ConnectionResetError(104, "Connection reset by peer"), "the hub is out of reach"),
@@ -267,16 +271,6 @@ def test_what_breaks_a_download_off_is_told_in_words(hub, embedded, monkeypatch,
     assert words in state["message"]
     assert "try again" in state["message"]
     assert "rrno" not in state["message"]
-
-
-def test_a_hub_that_answers_with_a_failure_is_told_with_its_status():
-    class AnswerError(Exception):
-        response = SimpleNamespace(status_code=503)
-
-    assert (
-        source._obstacle(AnswerError("503 Server Error: for url https://..."))
-        == "the hub answers with status 503 now"
-    )
 
 
 def test_two_loads_at_once_report_their_own_weights(root):
@@ -547,12 +541,12 @@ def test_a_chat_template_writes_the_prompt_where_there_is_one(root, embedded):
 
 def test_the_panel_tells_about_each_known_pair():
     for known in known_pairs.PAIRS:
-        about = models_panel._about(known.name, "cpu")["info"]
+        about = models_panel.about(known.name, "cpu")["info"]
         if known.target is not None:
             assert known.target.hub_id in about
             assert known.target.licence in about
             assert about.count("GB") >= 4 or known.shipped
-    assert "tokenizer" in models_panel._about(OWN, "cpu")["info"]
+    assert "tokenizer" in models_panel.about(OWN, "cpu")["info"]
     for pair, device in (("\ud800", "cpu"), (["qwen3-8b"], "cpu"), ("qwen3-8b", "moon"), ("qwen3-8b", [0])):
         with pytest.raises(gr.Error, match=r"(pair|device) = .* is none of"):
-            models_panel._about(pair, device)
+            models_panel.about(pair, device)

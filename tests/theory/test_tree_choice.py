@@ -1,4 +1,4 @@
-"""Who may choose the tree (docs/trees.md): by enumeration in rationals, and at every place that chooses."""
+"""Who may choose the tree (docs/offers.md): by enumeration in rationals, and at every place that chooses."""
 
 import itertools
 from fractions import Fraction
