@@ -210,9 +210,9 @@ class RaceLab {
   }
 
   ask(what, also = {}) {
-    const laws = () => ({ p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) });
+    const distributions = () => ({ p: this.tokens.map(({ p }) => p), q: this.tokens.map(({ q }) => q) });
     return this.asker.ask(
-      () => this.server[what]({ ...laws(), ...also }),
+      () => this.server[what]({ ...distributions(), ...also }),
       (result) => [this.results, this.drafts].forEach((view) => view.show(result)),
     );
   }

@@ -50,12 +50,12 @@ export function setupOf(lab, start) {
 
   function get() {
     const { tokens, preset, seed, moved, results } = lab;
-    const laws = preset
+    const distributions = preset
       ? { preset: preset.id }
       : { tokens: writtenNames(tokens.map(({ name }) => name)), p: column(tokens, "p"), q: column(tokens, "q") };
     const race = seed !== null && !moved ? { seed } : moved || !preset ? { e: column(tokens, "e") } : {};
     return differing(
-      { ...laws, ...race, u: lab.u, many: results.result?.measured ? results.result.seed : start.many },
+      { ...distributions, ...race, u: lab.u, many: results.result?.measured ? results.result.seed : start.many },
       fields,
     );
   }

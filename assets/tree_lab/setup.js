@@ -31,18 +31,20 @@ export function setupOf(lab, start) {
 
   function get() {
     const { preset, k, tail } = lab;
-    const laws = preset ? { preset } : { rates: lab.rates.map((rate) => Number(rate.toPrecision(5))), tail };
-    return differing({ ...laws, k, decisions: box.checked }, fields);
+    const acceptance = preset ? { preset } : { rates: lab.rates.map((rate) => Number(rate.toPrecision(5))), tail };
+    return differing({ ...acceptance, k, decisions: box.checked }, fields);
   }
 
   function set(texts) {
     const { values, messages } = readAll(texts, fields, (key) => `trees.${key}`);
     const { rates, preset, tail } = values;
-    const laws = rates ? own(rates, tail ?? 0, fields.rates.longest) : lab.presets.find(({ id }) => id === preset);
+    const acceptance = rates
+      ? own(rates, tail ?? 0, fields.rates.longest)
+      : lab.presets.find(({ id }) => id === preset);
     lab.pause();
     lab.k = values.k;
     if (box.checked !== values.decisions) box.click();
-    lab.load(laws);
+    lab.load(acceptance);
     return messages;
   }
 

@@ -129,7 +129,7 @@ _TEMPLATE = f"""
     <details><summary>As a table</summary>{_TABLE}</details>
   </section>
 
-  <section class="card laws" data-slide="Verdict" aria-labelledby="payoff-setup-title">
+  <section class="card distributions" data-slide="Verdict" aria-labelledby="payoff-setup-title">
     <header><h2 id="payoff-setup-title">Your set-up</h2></header>
     <div class="presets"><label>Example <select class="preset"></select></label></div>
     <p class="note source" aria-live="polite"></p>

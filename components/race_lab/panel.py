@@ -156,7 +156,7 @@ _TEMPLATE = f"""
     </footer>
   </section>
 
-  <section class="card laws" data-slide="One race" aria-labelledby="lab-distributions-title">
+  <section class="card distributions" data-slide="One race" aria-labelledby="lab-distributions-title">
     <header><h2 id="lab-distributions-title">Two distributions</h2></header>
     <p>What the target would write next (P) and what the draft would (Q). Moving a slider scales the other
       tokens of that distribution: each sum stays 1. {reference("Paper, Section 3")}.</p>

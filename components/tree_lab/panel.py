@@ -201,7 +201,7 @@ _TREE = f"""
 _TEMPLATE = f"""
 <div class="lab trees">
 {_TREE}
-  <section class="card laws" aria-labelledby="lab-acceptance-title">
+  <section class="card distributions" aria-labelledby="lab-acceptance-title">
     <header><h2 id="lab-acceptance-title">{frame.term("acceptance", "Acceptance")}
       by {frame.term("child index")}</h2></header>
     <p>R(i) is the probability that the child with index i is the accepted one, the same at every node. A

@@ -74,7 +74,7 @@ def stories_command() -> argparse.ArgumentParser:
     add("--processes", type=int, default=2)
     add("--compile", action="store_true", help="compile the target's steps (needs a C++ compiler)")
     add("--seed", type=int, default=0)
-    add("--measure", action="store_true", help="only measure the pair at --out and write its card")
+    add("--measure", action="store_true", help="only measure the pair at --out")
     add("--shapes", action="store_true", help="only measure what other shapes cost, for the card")
     add("--smoke", action="store_true", help="a pair of seconds, to see that everything runs")
     return parser

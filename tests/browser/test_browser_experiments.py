@@ -89,7 +89,7 @@ def test_bob_gets_the_sentence_and_a_chosen_token_its_laws(codecs):
     shows(codecs, "#codec_lab .message-of-one", "winner of the race under P")
 
 
-def test_a_law_is_edited_and_a_mistake_in_it_is_named(codecs):
+def test_a_distribution_is_edited_and_a_mistake_in_it_is_named(codecs):
     q = codecs.get_by_label("Q of b")
     q.fill("-1")
     q.press("Tab")

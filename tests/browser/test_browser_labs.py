@@ -120,7 +120,7 @@ def test_the_laboratory_opens_with_ten_thousand_races_and_others_end_beside_the_
         )
     # the curves are drawn to the end, whatever the machine's speed
     race_lab.wait_for_function("document.querySelector('#race_lab .convergence').data[6].x.at(-1) === 10000")
-    choose(race_lab, "race_lab", "Disjoint support")  # what was measured belonged to other laws
+    choose(race_lab, "race_lab", "Disjoint support")  # what was measured belonged to other distributions
     shows(race_lab, "#race_lab .gsd-measured", "not measured yet")
 
 

@@ -133,7 +133,7 @@ def check_names(page, place, ask):
         [row] = [row for row in rows if row["name"] == name]
         assert (row["p"], row["e"]) == (float(p), float(e)), place
     if "race" in {place[0]} or rows:
-        columns = [[round(100 * row[law]) for row in rows] for law in "pq"]
+        columns = [[round(100 * row[side]) for row in rows] for side in "pq"]
         for listed in re.findall(r"\d+%(?:, \d+%)* and \d+%", ask):
             assert [int(part) for part in re.findall(r"\d+", listed)] in columns, f"{place}: {listed}"
     if place[0] in ("trees", "limit"):

@@ -33,7 +33,7 @@ def says(page, text, where=".verdict"):
 
 def test_a_right_decoder_passes_and_a_broken_one_is_caught(open_check):
     page = open_check(decodes=1500)
-    expect(page.locator("#lossless .outcome")).to_have_count(16)  # the law is shown before any decode
+    expect(page.locator("#lossless .outcome")).to_have_count(16)  # before any decode
     says(page, "This check is a recorded one")
     run(page)
     says(page, "No difference found: χ² = ")

@@ -119,7 +119,7 @@ def completed(distribution, P, length):
 
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize("topology", SMALL, ids=str)
-def test_algorithm_4_has_the_targets_law_exactly(topology, tables, monkeypatch):
+def test_algorithm_4_has_the_targets_distribution_exactly(topology, tables, monkeypatch):
     """Algorithm 1 is its case of one drafted token; a test below holds both to the same decisions."""
     P, Q = TABLES[tables]
     distribution = round_distribution(lambda x, *rest: algorithms.gsd(x, Q, P, *rest), topology, monkeypatch)

@@ -178,7 +178,7 @@ def test_gsd_is_exact_at_low_temperatures(case):
 
 
 @pytest.mark.parametrize("temperature", [1e-5, 1e-16, 1e-300])
-def test_gsd_keeps_the_law_where_nearly_nothing_but_noise_decides(temperature):
+def test_gsd_keeps_the_distribution_where_nearly_nothing_but_noise_decides(temperature):
     """Two tokens share the draft's rest, far below its favourite: which of them comes must stay a matter of
     chance; two tokens, 1,500 runs, false alarm 1e-6."""
     p, q = torch.tensor([0.0, 0.5, 0.5]).double(), torch.tensor([0.5, 0.25, 0.25]).double()

@@ -46,7 +46,7 @@ def run(check, decodes):
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_the_law_is_the_product_of_the_tables_rows(order, length):
+def test_the_distribution_is_the_product_of_the_tables_rows(order, length):
     table = random_table(3, order, seed=order)
     prefix, product = [2, 1], {}
     for outcome in itertools.product(range(3), repeat=length):
@@ -246,7 +246,7 @@ def test_the_small_models_are_laws_over_the_named_tokens(draft):
     assert sum(distribution.values()) == pytest.approx(1)
 
 
-def test_updates_tell_the_law_the_counts_and_the_path():
+def test_updates_tell_the_distribution_the_counts_and_the_path():
     first, *_, last = updates = told(decodes=300, tokens=1, method="ersd", seed=4)
     assert [update["seq"] for update in updates] == list(range(len(updates)))
     assert [update["phase"] for update in updates] == ["running"] * (len(updates) - 1) + ["done"]

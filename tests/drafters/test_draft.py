@@ -42,9 +42,9 @@ def test_children_are_the_first_arrivals_under_q(topology, sampling):
         for row, children in enumerate(tree.children):
             if not children:
                 continue
-            law = log_probs(model.log_table[tokens[row]][None], sampling)
-            assert torch.equal(log_q[row], law[0])
-            first = races.at(1 + tree.depths[row]).arrivals(law, len(topology.children[0]))[0]
+            distribution = log_probs(model.log_table[tokens[row]][None], sampling)
+            assert torch.equal(log_q[row], distribution[0])
+            first = races.at(1 + tree.depths[row]).arrivals(distribution, len(topology.children[0]))[0]
             assert [tokens[child] for child in children] == first[: len(children)]
 
 

@@ -102,7 +102,7 @@ def first_tokens(drafter, verifier=None, topology=TREE, runs=3000, temperature=N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("drafter", DRAFTERS[:3] + DRAFTERS[-3:], ids=lambda drafter: drafter.name)
-def test_gsd_keeps_the_target_s_law_whoever_drafts(drafter):
+def test_gsd_keeps_the_target_s_distribution_whoever_drafts(drafter):
     """χ² of two tokens, 3,000 runs; false alarm 1e-6 a drafter."""
     assert chi_square_p_value(first_tokens(drafter), joint_distribution(TARGET, [0], 2)) > FALSE_ALARM
 
@@ -141,7 +141,7 @@ def test_a_draft_temperature_changes_ersd_s_calls_and_not_its_text(temperature):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0, 0.3, 2.5])
-def test_a_draft_temperature_leaves_gsd_s_law(temperature):
+def test_a_draft_temperature_leaves_gsd_s_distribution(temperature):
     """χ² of two tokens, 2,000 runs; false alarm 1e-6 a temperature."""
     runs = first_tokens(None, runs=2000, temperature=temperature)
     assert chi_square_p_value(runs, joint_distribution(markov_pair(8, seed=3).target, [0], 2)) > FALSE_ALARM

@@ -208,14 +208,14 @@ def small():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["ersd", "gsd"])
 @pytest.mark.parametrize("settings", DISTRIBUTIONS, ids=lambda settings: "-".join(settings))
-def test_sampled_texts_have_the_law_of_transformers(small, settings, method):
+def test_sampled_texts_have_the_distribution_of_transformers(small, settings, method):
     """Each of the ten fails on correct code with probability 1e-6; seeds are fixed."""
     distribution = distribution_of(small[0], PROMPT % 6, settings)
     assert p_value(*small, distribution, settings, method) > 1e-6
 
 
 @pytest.mark.slow
-def test_another_law_would_be_noticed(small, monkeypatch):
+def test_another_distribution_would_be_noticed(small, monkeypatch):
     """Negative control: processors that are shown the text without what was drafted."""
     settings = {"top_k": 0, "sequence_bias": {(token, (token + 1) % 6): 3.0 for token in range(6)}}
     distribution = distribution_of(small[0], PROMPT % 6, settings)

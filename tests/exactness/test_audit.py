@@ -248,7 +248,7 @@ def test_a_doubt_that_a_second_run_does_not_confirm_is_no_verdict():
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
-def test_the_law_is_that_of_enumeration(length):
+def test_the_distribution_is_that_of_enumeration(length):
     distribution = TargetDistribution(PAIR, [0], Sampling()).joint(length, 0.0)
     assert distribution.pop(OTHER) == 0
     assert distance(distribution, joint_distribution(PAIR.target, [0], length)) < 1e-12
@@ -261,7 +261,7 @@ def test_rare_outcomes_are_one():
     assert sum(distribution.values()) == pytest.approx(1)
 
 
-def test_places_are_uniform_under_the_law_and_not_under_another():
+def test_places_are_uniform_under_the_distribution_and_not_under_another():
     """20 bins, 20,000 tokens; false alarm 1e-6."""
     generator = np.random.default_rng(0)
     distribution = generator.dirichlet(np.ones(7), 20_000)

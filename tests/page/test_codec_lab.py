@@ -47,13 +47,13 @@ def test_bobs_token_is_alices_and_the_recorded_one(case):
 def test_bits_are_those_of_the_codec(case):
     sentence, view = case
     kls = [float(theory.kl_divergence(at["p"], at["q"])) for at in sentence["positions"]]
-    law = channel.zipf_distribution(sum(kls) / len(kls))
+    distribution = channel.zipf_distribution(sum(kls) / len(kls))
     indices = [token["index"] for token in view["tokens"]]
     bits = [float(row[1]) for row in view["totals"]]
     assert bits[0] == pytest.approx(sum(kls), abs=0.05)
-    assert bits[4] == pytest.approx(-sum(math.log2(law[index]) for index in indices), abs=0.05)
+    assert bits[4] == pytest.approx(-sum(math.log2(distribution[index]) for index in indices), abs=0.05)
     assert bits[5] == len(channel.encode_elias_gamma(indices))
-    assert bits[6] == 8 * len(channel.encode_indices(indices, law))
+    assert bits[6] == 8 * len(channel.encode_indices(indices, distribution))
     assert float(view["plot"]["table"]["rows"][-1][1]) == bits[5]
 
 

@@ -40,12 +40,12 @@ NEAR = 0.006  # five standard errors of a share among so many
 
 def accepted(p, q, index=0):
     """Shares of races in which the child with that index is the accepted one, counted."""
-    p, q = (torch.tensor(law, dtype=torch.float64) for law in (p, q))
+    p, q = (torch.tensor(distribution, dtype=torch.float64) for distribution in (p, q))
     counted = race_lab.accepted_indices(p, q, RACES, seed=11)
     return {method: float((of == index).double().mean()) for method, of in counted.items()}
 
 
-def law(listed):
+def distribution(listed):
     """Numbers of a list as the address has it."""
     return tuple(float(value) for value in listed.split(","))
 
@@ -167,7 +167,7 @@ def test_lesson_0_and_the_first_tab_show_the_same_measurement():
 def test_traversal():
     facts = FACTS["traversal"]
     p, q = facts["p"], facts["q"]
-    table = [[torch.tensor(law).double().log()] * 3 for law in (p, q)]
+    table = [[torch.tensor(distribution).double().log()] * 3 for distribution in (p, q)]
     generator = torch.Generator().manual_seed(7)
     drafts = torch.multinomial(torch.tensor(q), 2 * RULED, True, generator=generator).reshape(-1, 2).tolist()
     uniforms = torch.rand(RULED, 6, generator=generator, dtype=torch.float64).tolist()
@@ -266,7 +266,7 @@ def test_noise():
     assert facts["equal"] == pytest.approx(1)
     assert accepted(p, q)["ersd"] == pytest.approx(facts["near"], abs=NEAR)
     generator = torch.Generator().manual_seed(1)
-    draws = [torch.multinomial(torch.tensor(law), RACES, True, generator=generator) for law in (p, p, q)]
+    draws = [torch.multinomial(torch.tensor(x), RACES, True, generator=generator) for x in (p, p, q)]
     assert float((draws[0] == draws[1]).double().mean()) == pytest.approx(facts["equal_apart"], abs=NEAR)
     assert float((draws[0] == draws[2]).double().mean()) == pytest.approx(facts["near_apart"], abs=NEAR)
 
@@ -312,7 +312,7 @@ def test_rejection_is_what_was_recorded():
 
 def test_the_residual_is_what_gsd_samples():
     facts = FACTS["rejection"]
-    p, q = (torch.tensor(law(facts[name])).double().log() for name in ("p_list", "q_list"))
+    p, q = (torch.tensor(distribution(facts[name])).double().log() for name in ("p_list", "q_list"))
     written = torch.zeros(3)
     for number in range(5_000):
         u = specdec.race.uniform(3, number, 0)
@@ -341,7 +341,7 @@ def test_trees():
 
 def test_drafter():
     facts = FACTS["drafter"]
-    p, good, bad, e = (law(facts[name]) for name in ("p_list", "good_list", "bad_list", "e_list"))
+    p, good, bad, e = (distribution(facts[name]) for name in ("p_list", "good_list", "bad_list", "e_list"))
     assert first(p, e) == first(good, e) == facts["written"]
     assert facts["names"].split(",")[first(bad, e)] == facts["proposed"] == "sofa"
     assert facts["target_time"] == pytest.approx(e[0] / p[0])

@@ -91,7 +91,7 @@ CASES = [
 
 @pytest.mark.parametrize("tables", TABLES)
 @pytest.mark.parametrize(("rule", "topology"), CASES, ids=str)
-def test_a_rule_has_the_targets_law_exactly(rule, topology, tables, monkeypatch):
+def test_a_rule_has_the_targets_distribution_exactly(rule, topology, tables, monkeypatch):
     distribution = distribution_of(rule, TABLES[tables], topology, monkeypatch)
     P, _ = TABLES[tables]
     assert sum(distribution.values()) == 1

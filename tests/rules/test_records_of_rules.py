@@ -204,7 +204,7 @@ def test_tokens_that_go_on_arriving_are_independent_samples():
     assert chi_square_p_value(samples, distribution) > FALSE_ALARM
 
 
-def test_a_law_of_one_token_is_drawn_again_and_again():
+def test_a_distribution_of_one_token_is_drawn_again_and_again():
     assert with_replacement([4], [-700.0], [0.0], [0.5, -0.5, 3.0]) == [4, 4, 4]
     cold = with_replacement([4, 2], [0.0, 900.0], [0.0, -900.0], [0.1, 0.2, 0.3])
     assert cold == [4, 4, 4]

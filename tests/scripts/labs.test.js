@@ -10,7 +10,7 @@ import { runs } from "./recorded.js";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const near = (value, wanted, by = 1e-12) => assert.ok(Math.abs(value - wanted) <= by, `${value} is not ${wanted}`);
-const LAWS = [[1], [0.5, 0.5], [0.7, 0.2, 0.1], [0, 0.25, 0.75]];
+const DISTRIBUTIONS = [[1], [0.5, 0.5], [0.7, 0.2, 0.1], [0, 0.25, 0.75]];
 
 test("a race is won by each token with its own probability", () => {
   const [p, races] = [[0.5, 0.3, 0.2], 20_000];
@@ -45,20 +45,21 @@ test("a token without probability never arrives first, and one seed gives one ra
 });
 
 test("an entry that is set leaves the others their proportions, and all add up to 1", () => {
-  for (const law of LAWS.slice(1)) {
+  for (const distribution of DISTRIBUTIONS.slice(1)) {
     for (const value of [-1, 0, 0.3, 1, 2]) {
-      const changed = withEntry(law, 0, value);
+      const changed = withEntry(distribution, 0, value);
       near(sum(changed), 1);
       near(changed[0], Math.min(Math.max(value, 0), 1));
-      for (let i = 2; i < law.length; i++) near(changed[i] * law[i - 1], changed[i - 1] * law[i]);
+      for (let i = 2; i < distribution.length; i++)
+        near(changed[i] * distribution[i - 1], changed[i - 1] * distribution[i]);
     }
   }
   near(sum(withEntry([1, 0, 0], 0, 0.4)), 1);
 });
 
 test("the residual is what P has more than Q, normalised; where they are one, nothing is left", () => {
-  for (const p of LAWS) {
-    for (const q of LAWS.filter(({ length }) => length === p.length)) {
+  for (const p of DISTRIBUTIONS) {
+    for (const q of DISTRIBUTIONS.filter(({ length }) => length === p.length)) {
       const left = residual(p.map((entry, i) => ({ p: entry, q: q[i] })));
       if (p === q) assert.equal(left, null);
       else {

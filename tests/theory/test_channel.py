@@ -65,7 +65,7 @@ def test_another_seed_gives_other_samples(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_samples_have_the_law_p(method):
+def test_samples_have_the_distribution_p(method):
     """χ², false alarm 1e-6; the distribution q fails it."""
     samples = [(message.token_id,) for message in messages(method)]
     assert chi_square_p_value(samples, {(i,): x for i, x in enumerate(P)}) > FALSE_ALARM
@@ -162,7 +162,7 @@ def test_an_index_with_replacement_has_its_distribution_and_not_that_without(met
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_only_the_law_with_replacement_has_an_entropy_of_at_least_kl(method):
+def test_only_the_distribution_with_replacement_has_an_entropy_of_at_least_kl(method):
     bound, rng = simulation._BOUND[method], np.random.default_rng(3)
     pairs = [(rng.dirichlet(np.ones(6)), rng.dirichlet(np.full(6, 5.0))) for _ in range(40)]
     for p, q in pairs:
@@ -204,7 +204,7 @@ def test_indices_come_back_whatever_the_distribution(case):
     assert decode_indices(encode_indices(indices, distribution), len(indices), distribution) == indices
 
 
-def test_the_code_of_indices_costs_what_the_law_says():
+def test_the_code_of_indices_costs_what_the_distribution_says():
     """-log2 distribution[index] a symbol, within 1% and the last 64 bits, and two words in front."""
     distribution = [0.5, 0.25, 0.125, 0.0625, 0.0625]
     indices = np.random.default_rng(4).choice(5, 20_000, p=distribution).tolist()
@@ -226,7 +226,7 @@ def test_elias_gamma_by_hand_and_in_linear_time():
     assert channel.decode_elias_gamma(channel.encode_elias_gamma(many)) == many
 
 
-def test_zipf_law_is_a_law_with_the_mass_beyond_it_left_out():
+def test_zipf_law_is_a_distribution_with_the_mass_beyond_it_left_out():
     exponent = 1 + 1 / (2.0 + math.log2(math.e) / math.e + 1)
     many = np.arange(1, 2_000_001) ** -exponent
     rest = 2_000_000.5 ** (1 - exponent) / (exponent - 1)
@@ -444,7 +444,7 @@ def test_damaged_indices_are_refused(case, data):
         decode_indices(sent, len(indices) + 1, distribution)
 
 
-def test_another_law_is_noticed():
+def test_another_distribution_is_noticed():
     sent = encode_indices([3, 1, 2, 0, 1] * 9, [0.4, 0.3, 0.2, 0.1])
     with pytest.raises(ValueError, match="another distribution"):
         decode_indices(sent, 45, [0.1, 0.2, 0.3, 0.4])
@@ -510,7 +510,7 @@ NOT_DISTRIBUTIONS += [np.array([0.5 + 1j, 0.5]), torch.tensor([0.5 + 1j, 0.5])]
 @pytest.mark.parametrize(
     "distribution", NOT_DISTRIBUTIONS, ids=lambda distribution: repr(distribution).split(" at ")[0][:30]
 )
-def test_what_is_no_law_is_named(distribution):
+def test_what_is_no_distribution_is_named(distribution):
     """A complex one must not lose its imaginary part with a mere warning."""
     for use in (
         lambda: encode_indices([0], distribution),
@@ -528,7 +528,7 @@ def test_what_is_no_law_is_named(distribution):
             use()
 
 
-def test_a_law_may_be_a_tensor_that_is_trained():
+def test_a_distribution_may_be_a_tensor_that_is_trained():
     distribution = torch.tensor([0.5, 0.5], requires_grad=True)
     assert decode_indices(encode_indices([1, 0], distribution), 2, distribution) == [1, 0]
 
@@ -567,6 +567,6 @@ def test_methods_and_counts_that_are_none_are_named(wrong):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("least", [5e-324, 1e-308])
-def test_an_index_law_whose_ratio_no_float_holds_is_named(method, least):
+def test_an_index_distribution_whose_ratio_no_float_holds_is_named(method, least):
     with pytest.raises(ValueError, match=r"q\[0\] = .* where p is 1\.0"):
         index_distributions([1, 0], [least, 1], method, 50)

@@ -297,7 +297,7 @@ def test_ersd_by_index_equals_adaptive_integration():
 
 
 @pytest.mark.parametrize("function", [theory.gsd_acceptance_by_index, theory.ersd_acceptance_by_index])
-def test_acceptance_by_index_is_a_law_over_the_drafts_support(function):
+def test_acceptance_by_index_is_a_distribution_over_the_drafts_support(function):
     first = {
         theory.gsd_acceptance_by_index: theory.gsd_acceptance,
         theory.ersd_acceptance_by_index: theory.ersd_acceptance,

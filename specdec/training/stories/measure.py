@@ -19,7 +19,6 @@ from specdec.commands import write_json
 from specdec.stats import estimate_block_efficiency
 from specdec.theory import estimate_ersd_acceptance_by_index, estimate_gsd_acceptance_by_index
 from specdec.training.llama import Shape
-from specdec.training.stories.card import card
 from specdec.training.stories.recipe import Recipe, new_model
 from specdec.training.stories.samples import sample_rows
 from specdec.training.stories.target import mean_loss
@@ -55,7 +54,7 @@ Models = dict[str, LlamaForCausalLM]
 
 
 def measure(out: Path, smoke: bool = False) -> None:
-    """Stage 5: measures the pair in `out`, writes the figures beside it, and then the model card."""
+    """Stage 5: measures the pair in `out` and writes the figures to its measurements.json."""
     names = ("target", "draft")
     models = {n: LlamaForCausalLM.from_pretrained(out / n, dtype=torch.float32).eval() for n in names}
     files = {n: [path.stat().st_size for path in (out / n).glob("*.safetensors")] for n in names}
@@ -75,12 +74,9 @@ def measure(out: Path, smoke: bool = False) -> None:
 
 
 def keep(out: Path, **figures: object) -> None:
-    """Adds figures to measurements.json, and rewrites the model card when all its figures are there."""
+    """Adds figures to measurements.json."""
     path = out / "measurements.json"
-    known = (json.loads(path.read_text()) if path.exists() else {}) | figures
-    write_json(path, known)
-    if "training" in known and "blocks" in known:
-        (out / "README.md").write_text(card(json.loads(path.read_text())))
+    write_json(path, (json.loads(path.read_text()) if path.exists() else {}) | figures)
 
 
 def measure_cost(models: Models, seconds: float = 2.0) -> dict:

@@ -131,13 +131,15 @@ async def unused_routes(url: str, seconds: float) -> dict[str, int]:
 async def _asking(
     url: str, seconds: float, panel: str, function: str, data: Callable[[], Any]
 ) -> dict[str, int]:
-    """Send thirty-two questions at once to a function of a panel."""
+    """Send thirty-two questions at once to a function of a panel. LookupError if the page lacks it."""
     config = httpx.get(f"{url}/config", timeout=30).json()
-    [number] = [c["id"] for c in config["components"] if c["props"].get("elem_id") == panel]
+    [asked] = [c for c in config["components"] if c["props"].get("elem_id") == panel]
+    if function not in asked["props"]["server_fns"]:
+        raise LookupError(f"{panel} has no function {function!r}")
     async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
 
         async def ask() -> str:
-            body = {"data": data(), "component_id": number, "fn_name": function, "session_hash": "a"}
+            body = {"data": data(), "component_id": asked["id"], "fn_name": function, "session_hash": "a"}
             return str((await http.post("/gradio_api/component_server", json=body)).status_code)
 
         return await _again(seconds, 32, ask)
@@ -150,7 +152,7 @@ async def questions(url: str, seconds: float) -> dict[str, int]:
     return await _asking(url, seconds, "race_lab", "simulated", lambda: weights | {"seed": next(numbers)})
 
 
-async def laws(url: str, seconds: float) -> dict[str, int]:
+async def distributions(url: str, seconds: float) -> dict[str, int]:
     """Questions to the codecs of the most tokens, all different."""
     numbers = itertools.count(1)
 
@@ -158,7 +160,7 @@ async def laws(url: str, seconds: float) -> dict[str, int]:
         p = [1 + (next(numbers) % 1000) / 7] + [10.0**-i for i in range(19)]
         return {"method": "greedy_rejection", "p": p, "q": p[::-1]}
 
-    return await _asking(url, seconds, "codec_lab", "laws", asked)
+    return await _asking(url, seconds, "codec_lab", "distributions", asked)
 
 
 async def missing_updates(url: str, seconds: float) -> dict[str, int]:
@@ -233,7 +235,7 @@ ATTACKS = {
     "many-addresses": many_addresses,
     "unused-routes": unused_routes,
     "questions": questions,
-    "laws": laws,
+    "distributions": distributions,
     "missing-updates": missing_updates,
     "class-news": class_news,
 }
