@@ -7,8 +7,6 @@ import specdec
 from tests import conftest
 from tests.conftest import choose, enter, go, ready, settle
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2} {{7*7}} `x` \u202eabc <b>bold</b>"
 
 

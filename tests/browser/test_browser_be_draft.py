@@ -6,8 +6,6 @@ from playwright.sync_api import expect
 import specdec
 from tests.conftest import go, serious_findings
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}\u202e"
 
 

@@ -9,10 +9,7 @@ from specdec import smollm2
 from tests.conftest import DESKTOP, enter, generate, go, ready
 from tests.stress.visitors import serving
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}"),
-]
+pytestmark = pytest.mark.skipif(smollm2.installed() is None, reason=f"no weights: {smollm2.INSTALL}")
 LOADING = 300_000
 """Milliseconds that a busy machine may take to convert and load the model."""
 

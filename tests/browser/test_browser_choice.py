@@ -1,11 +1,8 @@
 """The statistics say why `auto` took its tree, and name the acceptance as records do."""
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.conftest import generate, go
-
-pytestmark = pytest.mark.browser
 
 
 def all_statistics(page, url, topology):

@@ -8,8 +8,6 @@ from playwright.sync_api import expect
 from components.lessons import panel as lessons
 from tests.conftest import DESKTOP, choose, enter, generate, go, pick, ready, serious_findings, settle
 
-pytestmark = pytest.mark.browser
-
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 
 

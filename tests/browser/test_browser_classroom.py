@@ -8,8 +8,6 @@ from playwright.sync_api import expect
 from components.lessons import panel as lessons
 from tests.conftest import go, ready, serious_findings, settle
 
-pytestmark = pytest.mark.browser
-
 PHONE = {"width": 390, "height": 844}
 ASKED = next(lesson for lesson in lessons.lessons() if lesson["id"] == "acceptance")["questions"][0]
 RIGHT = round(ASKED["answer"])

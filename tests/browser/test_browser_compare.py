@@ -6,8 +6,6 @@ from playwright.sync_api import expect
 from components.page.assets import ASSETS, file_url
 from tests.conftest import go
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = "<img src=x onerror=window.hacked=1> ${window.hacked=2}"
 
 

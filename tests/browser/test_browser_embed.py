@@ -10,8 +10,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import go
 
-pytestmark = pytest.mark.browser
-
 
 class _Post(BaseHTTPRequestHandler):
     """A page of another server: the HTML of its address."""

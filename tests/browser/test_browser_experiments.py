@@ -9,8 +9,6 @@ from tests.helpers.distributions import markov_pair
 from tests.stress.visitors import serving
 from tests.theory.test_experiments import SMALL
 
-pytestmark = pytest.mark.browser
-
 FILLED = {"experiments": "#experiments_lab .plot", "codecs": "#codec_lab .received .sent"}
 """What a tab has as soon as it is open."""
 

@@ -5,8 +5,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import generate, go, shows
 
-pytestmark = pytest.mark.browser
-
 OWN = "<img src=x onerror=window.hacked=1>"
 
 

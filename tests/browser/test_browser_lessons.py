@@ -9,8 +9,6 @@ from components.lessons import panel as lessons
 from components.lessons.record_forwards import PASSES
 from tests.conftest import go, serious_findings
 
-pytestmark = pytest.mark.browser
-
 LESSONS = {lesson["id"]: lesson for lesson in lessons.lessons()}
 SMALL = {"width": 1280, "height": 720}
 PHONE = {"width": 390, "height": 844}

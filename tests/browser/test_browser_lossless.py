@@ -5,8 +5,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import choose, enter, go, serious_findings, settle, shows
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture
 def open_check(blank, url):

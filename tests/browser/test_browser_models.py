@@ -13,8 +13,6 @@ from tests.helpers.tiny_checkpoints import save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 from tests.stress.visitors import serving
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
 

@@ -5,8 +5,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import ready
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture
 def opened(blank, url):

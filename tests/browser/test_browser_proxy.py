@@ -7,8 +7,6 @@ from tests.conftest import CHROMIUM, DESKTOP, FLAGS, SLOW
 from tests.helpers.proxy import proxied
 from tests.stress.visitors import serving
 
-pytestmark = pytest.mark.browser
-
 PREFIX = "/talks/decoding"
 SPACE = "https://huggingface.co/spaces/someone/decoding"
 ALLOWED = "forms modals popups popups-to-escape-sandbox same-origin scripts"

@@ -10,8 +10,6 @@ from tests.conftest import SLOW, enter, shows
 from tests.helpers.spoiled import WRONG, spoiled
 from tests.stress.visitors import ROOT, Site, serving
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def site():

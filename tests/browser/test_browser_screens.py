@@ -4,8 +4,6 @@ import pytest
 
 from tests.conftest import go, serious_findings
 
-pytestmark = pytest.mark.browser
-
 SIZES = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
 SLIDES = [(1280, 720), (1920, 1080)]

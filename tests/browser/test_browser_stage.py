@@ -9,8 +9,6 @@ from playwright.sync_api import expect
 from components.decode import traces
 from tests.conftest import generate, go, ready, settle
 
-pytestmark = pytest.mark.browser
-
 SCREENS = [(1440, 900), (1280, 720), (820, 1180)]
 PHONE = (390, 844)
 PLACES = """(names) => Object.fromEntries(names.map((name) => {

@@ -6,8 +6,6 @@ from playwright.sync_api import expect
 from specdec.methods import METHODS
 from tests.conftest import go, pointed_at, serious_findings
 
-pytestmark = pytest.mark.browser
-
 REST = {
     "live": "#tree .drawing .node",
     "compare": "#compare .story .token",

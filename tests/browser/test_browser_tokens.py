@@ -5,8 +5,6 @@ import pytest
 from tests.browser.test_browser_states import REST
 from tests.conftest import go
 
-pytestmark = pytest.mark.browser
-
 TABS = [tab for tab in REST if tab != "experiments"]
 MODES = {
     "page": ("", (1280, 900), TABS),

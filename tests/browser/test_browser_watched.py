@@ -1,10 +1,6 @@
 """The command that measures what watching costs, in small."""
 
-import pytest
-
 from tests.stress import watched
-
-pytestmark = pytest.mark.browser
 
 
 def test_a_watched_run_is_timed_beside_the_same_run_alone(page, url, monkeypatch):

@@ -5,8 +5,6 @@ from playwright.sync_api import expect
 
 from tests.conftest import go, serious_findings
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture
 def watermark(blank, url):

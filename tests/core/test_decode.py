@@ -372,13 +372,6 @@ def test_auto_works_up_to_the_contexts_end(length):
         specdec.measure_acceptance(pair, [1] * 8)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("length", [28, 29, 30, 31])
-def test_a_prompt_next_to_the_contexts_end_goes_on_to_it(method, length):
-    pair = counting_pair([], context=32, draft_context=32)
-    assert len(specdec.generate(pair, [1] * length, method=method, seed=0).token_ids) == 32 - length
-
-
 def test_numbers_and_prompts_of_numpy_and_torch_are_taken():
     pair = markov_pair(6)
     plain = specdec.generate(pair, [1, 2], topology=sequence(3), max_new_tokens=9, seed=4, temperature=0.5)

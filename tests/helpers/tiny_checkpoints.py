@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import torch
@@ -145,6 +146,12 @@ def save_checkpoint(
     folder."""
     tiny_model(family, dtype, seed, **changes).save_pretrained(folder)
     return folder
+
+
+def change_config(folder: Path, **changes) -> None:
+    """Change entries of a saved model's config.json."""
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def _causal_class(prefix: str) -> type[transformers.PreTrainedModel]:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 import specdec
 from specdec.models import load_hf_model
 from tests.helpers.small_hub import serving
-from tests.helpers.tiny_checkpoints import save_checkpoint
+from tests.helpers.tiny_checkpoints import change_config, save_checkpoint
 from tests.helpers.tokenizers import byte_level_tokenizer
 
 TOKENIZER = byte_level_tokenizer()
@@ -61,11 +61,6 @@ def write_index(folder, second, is_second=None):
         is_second = {name: file == SHARDS[1] for name, file in named.items()}
     named = {name: second if second_one else SHARDS[0] for name, second_one in is_second.items()}
     index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": named}))
-
-
-def change_config(folder, **changes):
-    config = json.loads((folder / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps(config))
 
 
 def add_link(folder):

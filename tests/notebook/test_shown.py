@@ -235,7 +235,6 @@ VS_CODE = policy(
 )
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("head", ["", VS_CODE], ids=["free", "VS Code's rules"])
 def test_a_token_brings_its_race_and_tree(opened, generation, head):
     page, said = opened(html(generation), head)
@@ -249,7 +248,6 @@ def test_a_token_brings_its_race_and_tree(opened, generation, head):
     assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
-@pytest.mark.browser
 def test_hostile_text_is_text_in_the_frame(opened, generation):
     page, said = opened(html(hostile(generation)))
     frame = played(page)
@@ -259,7 +257,6 @@ def test_hostile_text_is_text_in_the_frame(opened, generation):
     assert [each for each in said if not each.startswith(("file:", "about:srcdoc"))] == []
 
 
-@pytest.mark.browser
 def test_the_still_picture_stands_where_no_script_runs(opened, generation):
     page, _ = opened(html(generation), policy("default-src 'none'; style-src 'unsafe-inline'"))
     frame = next(frame for frame in page.frames if frame != page.main_frame)
@@ -269,7 +266,6 @@ def test_the_still_picture_stands_where_no_script_runs(opened, generation):
     assert page.locator(".specdec > .still .text").is_visible()
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize(
     ("body", "scheme", "dark"),
     [

@@ -196,10 +196,10 @@ def test_callers_behind_one_address_wait_in_line_instead_of_being_refused(site):
 
 def test_an_attack_whose_requests_are_all_malformed_fails(site):
     async def one(site, http, got):
-        await queue._joined(http, {"fn_index": site.decode, "data": [], "session_hash": "a"}, got)
+        await queue.joined(http, {"fn_index": site.decode, "data": [], "session_hash": "a"}, got)
 
     with pytest.raises(RuntimeError, match="no request of this attack"):
-        asyncio.run(queue._again_and_again(site.address, 2, 1, one))
+        asyncio.run(queue.again_and_again(site.address, 2, 1, one))
 
 
 def test_every_attack_for_a_moment():

@@ -9,15 +9,13 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
 from tests.stress.visitors import Site, client
 
-LARGE = 22_600_000
+Attack = Callable[[str, float], Awaitable[dict[str, int]]]
 _GONE = (httpx.HTTPError, OSError)
 
 
@@ -40,92 +38,56 @@ async def _again(seconds: float, workers: int, ask: Callable[[], Awaitable[str]]
     return dict(got)
 
 
-async def _posting(url: str, seconds: float, workers: int, path: str, body: bytes) -> dict[str, int]:
-    """Send the same body again and again."""
+def _attack(workers: int, ask: Callable[[httpx.AsyncClient, int], Awaitable[httpx.Response]]) -> Attack:
+    """Make an attack by so many workers out of one request, which is given its number."""
+
+    async def attack(url: str, seconds: float) -> dict[str, int]:
+        numbers = itertools.count()
+        async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
+
+            async def status() -> str:
+                return str((await ask(http, next(numbers))).status_code)
+
+            return await _again(seconds, workers, status)
+
+    return attack
+
+
+def _posting(workers: int, path: str, body: bytes) -> Attack:
+    """Make an attack that sends the same body again and again."""
     headers = {"content-type": "application/json"}
-    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
-
-        async def ask() -> str:
-            return str((await http.post(f"/gradio_api/{path}", content=body, headers=headers)).status_code)
-
-        return await _again(seconds, workers, ask)
+    return _attack(workers, lambda http, _: http.post(f"/gradio_api/{path}", content=body, headers=headers))
 
 
-async def large_bodies(url: str, seconds: float) -> dict[str, int]:
-    """Six requests of 22.6 MB at once, of nothing but small values."""
-    data = b'{"session_hash": "a", "fn_index": 0, "data": [' + b"1," * (LARGE // 2) + b"1]}"
-    return await _posting(url, seconds, 6, "queue/join", data)
-
-
-async def dense_bodies(url: str, seconds: float) -> dict[str, int]:
-    """Bodies just below the limit, of nothing but small values."""
-    data = b'{"session_hash": "a", "fn_index": 0, "data": [' + b"1," * 120_000 + b"1]}"
-    return await _posting(url, seconds, 8, "queue/join", data)
-
-
-async def fullest_bodies(url: str, seconds: float) -> dict[str, int]:
-    """Bodies with as many values as are read at all."""
-    data = b'{"session_hash": "a", "fn_index": 0, "data": [' + b"1," * 29_000 + b"1]}"
-    return await _posting(url, seconds, 8, "cancel", data)
-
-
-async def long_names(url: str, seconds: float) -> dict[str, int]:
-    """Tabs that call themselves by names of 200 kB, which Gradio would keep."""
-    body = {"session_hash": "x" * 200_000, "fn_index": 0, "data": []}
-    return await _posting(url, seconds, 8, "queue/join", json.dumps(body).encode())
-
-
-async def pages(url: str, seconds: float) -> dict[str, int]:
-    """Five connections that ask for the page, always."""
-    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
-
-        async def ask() -> str:
-            return str((await http.get("/")).status_code)
-
-        return await _again(seconds, 5, ask)
+def _values(count: int) -> bytes:
+    """A body of so many small values."""
+    return b'{"session_hash": "a", "fn_index": 0, "data": [' + b"1," * count + b"1]}"
 
 
 async def arrivals(url: str, seconds: float) -> dict[str, int]:
     """Thirty browsers that open the page with all its scripts and styles, again and again."""
-    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
-        text = (await http.get("/")).text
-        files = sorted({*re.findall(r"(?:\./)?((?:assets|static|files)/[^\"'\\ ]+\.(?:js|css))", text)})
-        rounds = itertools.cycle(["", *files])
-
-        async def ask() -> str:
-            return str((await http.get(f"/{next(rounds)}")).status_code)
-
-        return await _again(seconds, 30, ask)
+    text = (await asyncio.to_thread(httpx.get, url, timeout=30)).text
+    files = sorted({*re.findall(r"(?:\./)?((?:assets|static|files)/[^\"'\\ ]+\.(?:js|css))", text)})
+    paths = ["", *files]
+    return await _attack(30, lambda http, number: http.get(f"/{paths[number % len(paths)]}"))(url, seconds)
 
 
-async def many_addresses(url: str, seconds: float) -> dict[str, int]:
-    """The page, each time for another address that it is said to be reached by."""
-    numbers = itertools.count()
-    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
-
-        async def ask() -> str:
-            headers = {"x-forwarded-host": f"page{next(numbers)}.example.org"}
-            return str((await http.get("/config", headers=headers)).status_code)
-
-        return await _again(seconds, 5, ask)
+async def _other_address(http: httpx.AsyncClient, number: int) -> httpx.Response:
+    """Ask for the page, each time for another address that it is said to be reached by."""
+    return await http.get("/config", headers={"x-forwarded-host": f"page{number}.example.org"})
 
 
-async def unused_routes(url: str, seconds: float) -> dict[str, int]:
-    """Deep links, recordings and uploads, which are kept on the disk."""
-    turns = itertools.cycle(
-        [
-            ("GET", "/gradio_api/deep_link?session_hash=a", None),
-            ("POST", "/gradio_api/upload", {"files": ("a.txt", b"x")}),
-            ("POST", "/gradio_api/process_recording", {"video": ("a.mp4", b"x" * 100_000)}),
-        ]
-    )
-    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
+_UNUSED: list[tuple[str, str, Any]] = [
+    ("GET", "/gradio_api/deep_link?session_hash=a", None),
+    ("POST", "/gradio_api/upload", {"files": ("a.txt", b"x")}),
+    ("POST", "/gradio_api/process_recording", {"video": ("a.mp4", b"x" * 100_000)}),
+]
 
-        async def ask() -> str:
-            method, path, files = next(turns)
-            return str((await http.request(method, path, files=files)).status_code)
 
-        return await _again(seconds, 5, ask)
+async def _unused_route(http: httpx.AsyncClient, number: int) -> httpx.Response:
+    """Ask for deep links, recordings and uploads, which Gradio would keep on the disk."""
+    method, path, files = _UNUSED[number % len(_UNUSED)]
+    return await http.request(method, path, files=files)
 
 
 async def _asking(
@@ -136,13 +98,12 @@ async def _asking(
     [asked] = [c for c in config["components"] if c["props"].get("elem_id") == panel]
     if function not in asked["props"]["server_fns"]:
         raise LookupError(f"{panel} has no function {function!r}")
-    async with httpx.AsyncClient(base_url=url, timeout=seconds) as http:
 
-        async def ask() -> str:
-            body = {"data": data(), "component_id": asked["id"], "fn_name": function, "session_hash": "a"}
-            return str((await http.post("/gradio_api/component_server", json=body)).status_code)
+    def ask(http: httpx.AsyncClient, _: int) -> Awaitable[httpx.Response]:
+        body = {"data": data(), "component_id": asked["id"], "fn_name": function, "session_hash": "a"}
+        return http.post("/gradio_api/component_server", json=body)
 
-        return await _again(seconds, 32, ask)
+    return await _attack(32, ask)(url, seconds)
 
 
 async def questions(url: str, seconds: float) -> dict[str, int]:
@@ -187,53 +148,17 @@ async def class_news(url: str, seconds: float) -> dict[str, int]:
         return await _again(seconds, 40, ask)
 
 
-def _raw(begin: bytes, drip: bytes, connections: int) -> Callable[[str, float], Awaitable[dict[str, int]]]:
-    """An attack by connections that begin with these bytes and then send others each second, for ever."""
-
-    async def attack(url: str, seconds: float) -> dict[str, int]:
-        host, port = urlsplit(url).hostname, urlsplit(url).port
-        end, got = time.monotonic() + seconds, Counter[str]()
-
-        async def one() -> None:
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                writer.write(begin)
-                while time.monotonic() < end and not reader.at_eof():
-                    writer.write(drip)
-                    await writer.drain()
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(1):
-                            got[(await reader.read(4096))[9:12].decode() or "closed"] += 1
-            finally:
-                writer.close()
-
-        async def connection() -> None:
-            while time.monotonic() < end:
-                with suppress(OSError):
-                    await one()
-                await asyncio.sleep(0.2)
-
-        await asyncio.gather(*(connection() for _ in range(connections)))
-        return dict(got)
-
-    return attack
-
-
-_POST = b"POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-ATTACKS = {
-    "large-bodies": large_bodies,
-    "dense-bodies": dense_bodies,
-    "fullest-bodies": fullest_bodies,
-    "stalled-bodies": _raw(_POST + b"Content-Length: 200000\r\n\r\n{", b" ", 200),
-    "endless-bodies": _raw(
-        _POST + b"Transfer-Encoding: chunked\r\n\r\n", b"8000\r\n" + b" " * 32768 + b"\r\n", 50
-    ),
-    "slow-heads": _raw(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-A: b\r\n", 400),
-    "long-names": long_names,
-    "pages": pages,
+_LONG_NAME = json.dumps({"session_hash": "x" * 200_000, "fn_index": 0, "data": []}).encode()
+"""The body of a tab with a name of 200 kB, which Gradio would keep."""
+ATTACKS: dict[str, Attack] = {
+    "large-bodies": _posting(6, "queue/join", _values(11_300_000)),  # 22.6 MB
+    "dense-bodies": _posting(8, "queue/join", _values(120_000)),  # just below the limit
+    "fullest-bodies": _posting(8, "cancel", _values(29_000)),  # as many values as are read at all
+    "long-names": _posting(8, "queue/join", _LONG_NAME),
+    "pages": _attack(5, lambda http, _: http.get("/")),
     "arrivals": arrivals,
-    "many-addresses": many_addresses,
-    "unused-routes": unused_routes,
+    "many-addresses": _attack(5, _other_address),
+    "unused-routes": _attack(5, _unused_route),
     "questions": questions,
     "distributions": distributions,
     "missing-updates": missing_updates,

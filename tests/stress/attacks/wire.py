@@ -107,7 +107,11 @@ _CHUNKED = (
     b"POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
+_STATED = _CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: 200000")
 ATTACKS = {
+    "stalled-bodies": writing(_STATED + b"{", b" ", 200, 200),
+    "endless-bodies": writing(_CHUNKED, b"8000\r\n" + b" " * 32768 + b"\r\n", 1.6 * MEGABYTE, 50),
+    "slow-heads": writing(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-A: b\r\n", 3200, 400),
     "tiny-chunks": writing(_CHUNKED, b"1\r\n \r\n" * 5_000, 1.0 * MEGABYTE),
     "many-headers": writing(b"", _get("/", *["a:"] * 15_000), 1.6 * MEGABYTE),
     "endless-head": writing(b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"a:\r\n" * 5_000, 1.6 * MEGABYTE),

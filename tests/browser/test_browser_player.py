@@ -9,8 +9,6 @@ import specdec
 from components.decode import traces
 from tests.conftest import SLOW, enter, generate, serious_findings
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = '</script><img src=x onerror="window.hacked=1">'
 MAKE = """({ rounds, width, below }) => {
   // Rounds of width * (1 + below) nodes: one child of the root is accepted, then a correction.
