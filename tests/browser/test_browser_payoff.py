@@ -42,10 +42,11 @@ def test_own_values_change_the_verdict_and_the_address(opened):
     page.locator("#payoff [name=rows]").nth(3).fill("7")
     page.locator("#payoff [name=shape]").select_option("sequence")
     page.wait_for_url("**payoff.shape=sequence**")
+    expect(page.locator("#payoff .drawn")).to_have_attribute("aria-busy", "false")
     words = page.locator("#payoff .sentences li").all_text_contents()
     again = opened(page.url.partition("tab=payoff")[2])
     expect(again.locator("#payoff [name=rows]").nth(3)).to_have_value("7")
-    assert again.locator("#payoff .sentences li").all_text_contents() == words
+    expect(again.locator("#payoff .sentences li")).to_have_text(words)
 
 
 def test_wrong_values_are_named_and_the_verdict_stays(opened):
