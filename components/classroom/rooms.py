@@ -71,7 +71,7 @@ class Room:
         self.listener: Listener | None = None
         self._clock = clock
         self._students: dict[str, int] = {}
-        self._seen = array("d")
+        self._last_looks = array("d")
         self._answers: dict[Question, array[float]] = {}
         self._shown: set[Question] = set()
 
@@ -82,9 +82,9 @@ class Room:
         of those without an answer, then of the others, whose answers go with them. `Refused` where every
         student is here.
         """
-        most, number = limits.current().students_per_room, len(self._seen)
+        most, number = limits.current().students_per_room, len(self._last_looks)
         if number < most:
-            self._seen.append(self._clock())
+            self._last_looks.append(self._clock())
         elif (away := self._longest_away()) is None:
             raise Refused(429, f"The room is full: {most} students are here, the limit. Tell your lecturer.")
         else:
@@ -92,7 +92,7 @@ class Room:
             self._remove(away)
         token = secrets.token_urlsafe(16)
         self._students[token] = number
-        self._seen[number] = self._clock()
+        self._last_looks[number] = self._clock()
         self._change("lecturer")
         return token
 
@@ -100,7 +100,7 @@ class Room:
         """Send all students away and forget their answers. Anyone with the code can join again."""
         self._students.clear()
         self._answers.clear()
-        self._seen = array("d")
+        self._last_looks = array("d")
         if self.drafting:
             self.drafting.proposed.clear()
         self._change()
@@ -109,9 +109,9 @@ class Room:
         """The token of the student who would lose their place next, or None if all students are here."""
         now = self._clock()
         away = [
-            (self._has_answered(number), self._seen[number], token)
+            (self._has_answered(number), self._last_looks[number], token)
             for token, number in self._students.items()
-            if now - self._seen[number] >= PRESENT
+            if now - self._last_looks[number] >= PRESENT
         ]
         return min(away)[2] if away else None
 
@@ -136,18 +136,20 @@ class Room:
         self._led = self._clock()
 
     def student(self, token: str) -> int:
-        """The number of the student with this token, who counts as here from now on. `Refused` if the token
-        is unknown."""
+        """The number of the student with this token. The student counts as present from now on.
+
+        `Refused` if the token is unknown.
+        """
         number = self._students.get(token)
         if number is None:
             raise Refused(403, _NOT_IN_ROOM)
-        self._seen[number] = self._clock()
+        self._last_looks[number] = self._clock()
         return number
 
     @property
     def last_asked(self) -> float:
         """When anyone in the room last asked for something."""
-        return max(self.quiet_since, self._led, *self._seen)
+        return max(self.quiet_since, self._led, *self._last_looks)
 
     @property
     def is_led(self) -> bool:
@@ -158,7 +160,7 @@ class Room:
     def here(self) -> int:
         """The number of students who asked for something lately."""
         now = self._clock()
-        return sum(now - last_request < PRESENT for last_request in self._seen)
+        return sum(now - last_request < PRESENT for last_request in self._last_looks)
 
     def lead(self, place: Place) -> None:
         """Move the class to this place. A question whose answer was shown stays closed until it is asked
@@ -191,7 +193,7 @@ class Room:
         if self.place is None or self.place[:2] != question or self.place.shown:
             raise Refused(409, "This question is not open.")
         values = self._answers.setdefault(question, array("d"))
-        values.extend([math.nan] * (len(self._seen) - len(values)))
+        values.extend([math.nan] * (len(self._last_looks) - len(values)))
         if not math.isnan(values[number]):
             raise Refused(409, "You have answered this question already.")
         values[number] = value

@@ -62,9 +62,9 @@ def _letters(symbols: Sequence[int]) -> str:
 def _about_word(letters: int, bits: int, words: Sequence[str], code: channel.TunstallCode) -> str:
     return (
         f"{letters} letters became {len(words)} codewords of {code.codeword_bits} bits, {bits} bits with the "
-        f"header: {bits / letters:.2f} bits a letter. In the long run it is {code.rate:.3f}, the entropy "
-        f"{code.entropy:.3f}; a phrase has {code.expected_phrase:.2f} letters on average, as a round of "
-        "speculative decoding with this R and this tree has tokens."
+        f"header: {bits / letters:.2f} bits a letter. A long text takes {code.rate:.3f} bits a letter; the "
+        f"entropy is {code.entropy:.3f}. A phrase has {code.expected_phrase:.2f} letters on average. A round "
+        "of speculative decoding with this R and this tree yields as many tokens."
     )
 
 

@@ -150,9 +150,9 @@ class _Watch:
     def __init__(self, pair: LazyPair, loading: Loading):
         self.pair, self.loading = pair, loading
 
-    def update(self, **told: str) -> list[Any]:
+    def update(self, **values: str) -> list[Any]:
         """Update the view with these further values, the accordion, the chat switch and the buttons."""
-        state = self.loading.state() | told
+        state = self.loading.state() | values
         active = state["status"] in ("loading", "cancelling")
         return [
             json.dumps(state),

@@ -382,7 +382,7 @@ def _write(path: Path, text: str) -> None:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise ValueError(f"{path} could not be written: {error.strerror}. What was there is kept") from error
+        raise ValueError(f"{path} could not be written: {error.strerror}. The old file is kept") from error
 
 
 def main(arguments: list[str] | None = None) -> None:

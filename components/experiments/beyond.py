@@ -79,9 +79,9 @@ def rounding(summary: Summary) -> dict[str, Any]:
         field: number(100 * row[field]["value"]) for field in ("expected", "bound", "greedy", "independent")
     }
     sentence = (
-        f"Beside float32, bfloat16 changes {percent['expected']}% of the story model's tokens under one "
-        f"shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding and "
-        f"{percent['independent']}% of independent samples."
+        f"Compared with float32, bfloat16 changes {percent['expected']}% of the story model's tokens under "
+        f"one shared race (never more than {percent['bound']}%), {percent['greedy']}% under greedy decoding "
+        f"and {percent['independent']}% of independent samples."
     )
     fields = ("distance", "parted", "expected", "bound", "greedy", "independent")
     cells = [

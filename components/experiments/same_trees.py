@@ -59,7 +59,7 @@ def rules(summary: Summary) -> dict[str, Any]:
 def rules_figure(summary: Summary) -> go.Figure:
     """The gain of each rule over GSD, tree by tree."""
     figure = axes("tree", "more than GSD, tokens per target call", 360)
-    warm = _of(summary, temperature=1.0)
+    warm = _rows_with(summary, temperature=1.0)
     trees = _names(warm, "tree")
     others = [method for method in DRAFTING if method != _BESIDE]
     for place, method in enumerate(others):
@@ -78,9 +78,9 @@ def rules_figure(summary: Summary) -> go.Figure:
 
 def rules_sentence(summary: Summary) -> str:
     """The best rule of each tree, and whether a rule gains anything at temperature 0."""
-    warm = _of(summary, temperature=1.0)
+    warm = _rows_with(summary, temperature=1.0)
     bests = [f"{listed(best(warm, tree))} on {tree}" for tree in _names(warm, "tree")]
-    cold = _of(summary, temperature=0.0)
+    cold = _rows_with(summary, temperature=0.0)
     same = bool(cold) and all(row["more_than_gsd"]["value"] == 0 for row in cold)
     fewest = min((row["tokens"] for row in cold), default=0)
     rest = (
@@ -100,7 +100,7 @@ def rules_table(summary: Summary) -> dict[str, Any]:
     """A row for each tree, temperature and rule."""
     rows = []
     for row in summary["points"]:
-        there = _of(summary, temperature=row["temperature"])
+        there = _rows_with(summary, temperature=row["temperature"])
         wins = METHODS[row["method"]].name in best(there, row["tree"])
         rows.append(
             [
@@ -141,7 +141,7 @@ def draft_temperature_figure(summary: Summary) -> go.Figure:
     """Tokens per target call against the draft's temperature, a curve for each tree."""
     figure = axes("temperature of the draft", "tokens per target call", 360)
     for tree in _names(summary["points"], "tree"):
-        rows = _of(summary, tree=tree)
+        rows = _rows_with(summary, tree=tree)
         kind = TOPOLOGIES[tree.partition("(")[0]]
         mark, dash = _LOOKS.get(tree, (kind.mark, kind.dash))
         look = figures.Look(tree, colour(kind.colour), mark, dash)
@@ -153,7 +153,7 @@ def draft_temperature_sentence(summary: Summary) -> str:
     """The sentence below the figure: the fastest temperature of each tree. It adds that no text changed."""
     parts = []
     for tree in _names(summary["points"], "tree"):
-        top = max(_of(summary, tree=tree), key=lambda row: row["value"])
+        top = max(_rows_with(summary, tree=tree), key=lambda row: row["value"])
         more = f"{number(top['gain']['value'])} more than at 1"
         sure = more if (top["gain"]["low"] or 0) > 0 else "not told from 1 by its interval"
         parts.append(
@@ -195,7 +195,7 @@ def draft_temperature_table(summary: Summary) -> dict[str, Any]:
 # ---------------------------------------------------------------- both
 
 
-def _of(summary: Summary, **fields: Any) -> list[Mapping[str, Any]]:
+def _rows_with(summary: Summary, **fields: Any) -> list[Mapping[str, Any]]:
     return [row for row in summary["points"] if all(row[name] == value for name, value in fields.items())]
 
 

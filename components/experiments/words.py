@@ -87,7 +87,7 @@ def about_difference(summary: Summary) -> str:
             ahead["ERSD"].setdefault(row["strategy"], []).append(str(row["k"]))
     parts = [f"{name} is ahead in {_places(places)}" for name, places in ahead.items() if places]
     if not parts:
-        return "At no point does the 95% interval of the difference leave out 0."
+        return "The 95% interval of the difference contains 0 at every point."
     return f"{listed(parts, '; ')}. Elsewhere the 95% interval of the difference covers 0."
 
 
@@ -147,7 +147,7 @@ def difference_table(summary: Summary) -> Table:
 
 
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table of texts, as data."""
+    """A table whose cells are texts, as plain data for the page."""
     return {"caption": caption, "columns": list(columns), "rows": [list(row) for row in rows]}
 
 

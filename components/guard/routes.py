@@ -113,7 +113,7 @@ def add(
 
 def may_be_framed(scope: Any) -> bool:
     """Whether any other page may show the answer to this request in a frame."""
-    return scope["type"] == "http" and any(route.framed for route in _of(scope["path"]))
+    return scope["type"] == "http" and any(route.framed for route in _routes_at(scope["path"]))
 
 
 _added = {b"</head>": b"", b"<gradio-app": b""}  # by the tag before which they stand
@@ -138,13 +138,13 @@ def matching(method: str, path: str) -> Route | None:
         return None
     if max(map(len, path.split("/"))) > LONGEST_NAME:
         return None
-    return next((route for route in _of(path) if method in route.methods), None)
+    return next((route for route in _routes_at(path) if method in route.methods), None)
 
 
 def methods(path: str) -> list[str]:
     """The methods that a path accepts."""
-    return [method for route in _of(path) for method in route.methods]
+    return [method for route in _routes_at(path) for method in route.methods]
 
 
-def _of(path: str) -> Iterator[Route]:
+def _routes_at(path: str) -> Iterator[Route]:
     return (route for route in ROUTES if route.path.fullmatch(path))

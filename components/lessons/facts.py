@@ -45,8 +45,8 @@ def _together(p: Distribution, q: Distribution) -> float:
 def race() -> Facts:
     """A race of three tokens that an unlikely token wins."""
     p, e, always_floor = (0.5, 0.3, 0.2), (1.2, 0.45, 0.9), (0, 1, 0)
-    left = 1 - 2 * p[2]
-    doubled = (*(left * share / (p[0] + p[1]) for share in p[:2]), 2 * p[2])
+    others = 1 - 2 * p[2]
+    doubled = (*(others * share / (p[0] + p[1]) for share in p[:2]), 2 * p[2])
     times = _arrivals(e, p)
     return {
         "names": "mat,floor,sofa",
@@ -169,13 +169,13 @@ def lossless() -> Facts:
     """
     accepted = [min(a, b) for a, b in zip(P, Q, strict=True)]
     rejected = 1 - math.fsum(accepted)
-    left = residual_of(P, Q)
+    residual = residual_of(P, Q)
     return rejecting() | {
         "ratio_a": P[0] / Q[0],
         "kept_a": accepted[0],
-        "residual_a": left[0],
+        "residual_a": residual[0],
         "rejected": rejected,
-        "written_a": accepted[0] + rejected * left[0],
+        "written_a": accepted[0] + rejected * residual[0],
         "wrong_a": accepted[0] + rejected * P[0],
         "added_a": rejected * P[0],
         "one_in": 1 / P[0],
@@ -214,7 +214,7 @@ def limit() -> Facts:
 
 
 def _compared(ratio: float) -> int:
-    """The answer of a choice. 0: about twice, 1: about the same, 2: almost nothing."""
+    """The right one of three choices for a ratio. 0: about twice, 1: about the same, 2: almost nothing."""
     return 0 if ratio > 1.5 else 1 if ratio > 0.5 else 2
 
 

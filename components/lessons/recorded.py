@@ -110,7 +110,7 @@ def rejection() -> Facts:
     round, step = _moment("early-rejection")
     trial = step.trials[0]
     node = next(node for node in round.nodes if node.path == trial.path)
-    left = residual_of(P, Q)
+    residual = residual_of(P, Q)
     return rejecting() | {
         "round": round.number + 1,
         "last_decision": 1 + len(step.trials) + len(round.tokens),
@@ -125,9 +125,9 @@ def rejection() -> Facts:
         "behind_word": ("No", "One", "Two", "Three", "Four")[len(round.nodes) - 1],
         "kept_behind": sum(node.status == "accepted" for node in round.nodes[1:]),
         "emitted": len(round.tokens),
-        "residual_c": left[2],
+        "residual_c": residual[2],
         "excess": ", ".join(f"{max(a - b, 0):g}" for a, b in zip(P, Q, strict=True)),
-        "residual_words": ", ".join(f"{name} {part:.0%}" for name, part in zip("abc", left, strict=True)),
+        "residual_words": ", ".join(f"{name} {part:.0%}" for name, part in zip("abc", residual, strict=True)),
     }
 
 

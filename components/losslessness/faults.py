@@ -29,7 +29,7 @@ FAULT_WORDS = {
         "count. An engine's release of 2026 did this.",
     ),
     "after-a-cut": (
-        "Q as it was before a cut",
+        "Q from before top-k",
         "A draft that samples from its likeliest tokens only must report those chances. Here the chances "
         "from before the cut are reported, four fifths of what they were: p/q is too large, and the draft "
         "accepted too often. A library's release of 2026 did this.",
@@ -53,8 +53,9 @@ FAULT_WORDS = {
     ),
     "race-under-draft": (
         "The race is run under Q",
-        "Verification divides the noise by q instead of p, as a slip in the paper's Algorithm 5 has it. The "
-        "draft then always wins: most tokens per target call, and texts with the draft's distribution.",
+        "Verification divides the noise by q instead of p; a slip in the paper's Algorithm 5 says the same. "
+        "The draft then always wins. A target call yields the most tokens, and the texts have the draft's "
+        "distribution.",
     ),
     "new-race": (
         "The correction is drawn anew",

@@ -69,7 +69,7 @@ class CheckSettings:
         own = [name for name, fault in FAULTS.items() if fault.method == self.method]
         if self.fault not in own:
             raise ValueError(
-                f"fault = {self.fault!r} is none that {self.method!r} can have: {', '.join(own)}"
+                f"fault = {self.fault!r} does not break {self.method!r}; choose one of {', '.join(own)}"
             )
         return self.fault
 

@@ -45,13 +45,13 @@ class Preset:
 @cache
 def presets() -> dict[str, Preset]:
     """The set-ups that need no measurement here, by id. Those whose results are missing are left out."""
-    found = []
+    available = []
     for make in (_smollm2, _paper, _laptop, _gpu):
         try:
-            found.append(make())
+            available.append(make())
         except (OSError, KeyError, StopIteration, ValueError) as error:
             logging.getLogger(__name__).warning("no set-up %s: %r", make.__name__.strip("_"), error)
-    return {preset.id: preset for preset in found}
+    return {preset.id: preset for preset in available}
 
 
 def _smollm2() -> Preset:

@@ -85,7 +85,7 @@ def simulated(simulation: Simulation) -> Answer:
     p, q = theory.divergences.checked_pair(simulation.p, simulation.q)
     seed = secrets.randbits(31) if simulation.seed is None else simulation.seed
     indices = accepted_indices(p, q, RACES, seed)
-    measured = {name: _counted(of, len(p)) for name, of in indices.items()}
+    measured = {name: _counted(accepted, len(p)) for name, accepted in indices.items()}
     return _exact(p, q) | {"seed": seed, "races": RACES, "measured": measured}
 
 

@@ -55,7 +55,7 @@ def measure(pair: Pair, model: Model) -> None:
     except StopIteration as end:
         _known = end.value
     except Exception:  # a server without a measurement still serves
-        logging.exception("how many runs there is room for could not be measured; %d are taken", FEWEST)
+        logging.exception("the number of runs that fit could not be measured; %d is used", FEWEST)
 
 
 def measuring(pair: ModelPair) -> Steps[int]:

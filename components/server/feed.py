@@ -32,7 +32,7 @@ _LONGEST = 200_000
 """Characters of updates in one answer of `missing`."""
 _KEPT_RUNS = 32
 """Runs whose updates can be asked for again: those with the most recent updates."""
-_kept: OrderedDict[str, list[str]] = OrderedDict()
+_logs: OrderedDict[str, list[str]] = OrderedDict()
 _reports = count()
 
 
@@ -57,10 +57,10 @@ class Log:
 
 
 def _keep(log: Log) -> None:
-    _kept[log.run] = log.sent
-    _kept.move_to_end(log.run)
-    while len(_kept) > _KEPT_RUNS + turns.MODEL.num_seated:
-        _kept.popitem(last=False)
+    _logs[log.run] = log.sent
+    _logs.move_to_end(log.run)
+    while len(_logs) > _KEPT_RUNS + turns.MODEL.num_seated:
+        _logs.popitem(last=False)
 
 
 def missing(request: Any) -> list[str]:
@@ -70,7 +70,7 @@ def missing(request: Any) -> list[str]:
     """
     match request:
         case {"run": str(run), "seq": int(seq)}:
-            updates = _kept.get(run, [])[max(0, seq) :]
+            updates = _logs.get(run, [])[max(0, seq) :]
             lengths = accumulate(map(len, updates))
             return updates[: max(1, sum(length <= _LONGEST for length in lengths))]
     return []

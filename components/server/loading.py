@@ -115,7 +115,7 @@ class Loading:
         except Cancelled:
             ended = {"status": "cancelled"}
         except Exception as error:
-            ended = {"status": "failed", "message": _told(error, choice)}
+            ended = {"status": "failed", "message": _message(error, choice)}
         _free()
         self._state = ended | {"title": choice.title, "seconds": time.monotonic() - self._began}
 
@@ -135,7 +135,7 @@ class Loading:
             raise Cancelled
 
 
-def _told(error: Exception, choice: Choice) -> str:
+def _message(error: Exception, choice: Choice) -> str:
     message = feed.error_message(error)
     for hidden, shown in choice.shown:
         message = message.replace(hidden, shown)

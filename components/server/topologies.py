@@ -156,7 +156,7 @@ def read(text: str) -> specdec.Topology:
     counts = [int(part) for part in text.split(".")]
     limits.at_most("tree", sum(counts), limits.current().draft_tokens, "tokens")
     if any(row >= known for row, known in zip(range(len(counts)), accumulate(counts, initial=1))):
-        raise ValueError(f"tree = {text!r:.60} counts the children of nodes that are not there")
+        raise ValueError(f"tree = {text!r:.60} gives a number of children to nodes that do not exist")
     parents = [-1] + [row for row, n in enumerate(counts) for _ in range(n)]
     indices = [-1] + [index for n in counts for index in range(n)]
     return specdec.Topology.from_parents(parents, indices)

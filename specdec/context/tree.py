@@ -8,7 +8,7 @@ from specdec.checks import whole
 from specdec.context.acceptance import ContextAcceptance
 
 MOST = 1024
-"""The largest k: a round plans its tree again for each level."""
+"""The largest k. A round plans its tree again for each level, which takes time for large trees."""
 
 
 @dataclass(frozen=True)

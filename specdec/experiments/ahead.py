@@ -194,9 +194,9 @@ def _row(name: str, tree: Topology, rates: list[float], runs: Sequence[Record]) 
             counted.append(
                 {"text": run["text"], "hits": sum(end in ends for end in rounds), "rounds": len(rounds)}
             )
-        found = quotient(counted, "hits", "rounds")
-        assert found is not None
-        hits[str(m)] = found | {"expected": expected}
+        share = quotient(counted, "hits", "rounds")
+        assert share is not None
+        hits[str(m)] = share | {"expected": expected}
     timings = [run["seconds"] for run in runs if run["seconds"]]
     draft, rest = np.median([each["trees"][name] for each in timings], 0).tolist()
     cost = np.median([each["rows"] for each in timings], 0)

@@ -77,10 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             experiment(options, settings_of(options))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped: {_kept(options.results)}") from None
+        raise KeyboardInterrupt(f"stopped: {_how_to_go_on(options.results)}") from None
 
 
-def _kept(results: Path) -> str:
+def _how_to_go_on(results: Path) -> str:
     _, runs = Store(results).read()
     return f"the {len(runs):,} finished runs in {results} are kept; give the same command to go on with them"
 

@@ -79,8 +79,8 @@ def measured(pair: ModelPair, text: Text) -> Record:
     counts = np.zeros(INDICES, dtype=int)
     for position in range(len(p)):
         races = log_exponentials(derived_seed(text.seed, position), range(RACES), pair.vocab_size)
-        found = ranks(log_p[position, None], log_q[position, None], races[None])[0].numpy()
-        counts += np.bincount(found[found < INDICES], minlength=INDICES)
+        index = ranks(log_p[position, None], log_q[position, None], races[None])[0].numpy()
+        counts += np.bincount(index[index < INDICES], minlength=INDICES)
     by_context = []
     for position in spread_positions(len(p), CONTEXTS):
         row = {

@@ -24,7 +24,7 @@ _REPEATED = re.compile(
     r"(?:\w+_)?(?:n|num)_(?:\w+_)?(?:layers?|blocks?|stages|stacks?|loops)(?:_per_\w+)?"
     r"|(?:\w+_)?(?:layers|depth|cycles|repeats)"
 )
-"""Names of other numbers of repeated parts, also in `audio_config` and the like."""
+"""Names of entries that say how often a part is repeated, also in nested ones such as `audio_config`."""
 _EXPERTS = re.compile(r"(?:n|num)_(?:local_|routed_)?experts")
 _ROWS = ("doge",)
 """Types whose experts are rows of one table."""

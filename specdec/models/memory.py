@@ -237,7 +237,10 @@ def _cached_per_layer(config: PreTrainedConfig) -> int:
 
 
 def container_limit(root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that this process's container may still use; infinite without a limit. root: that of cgroups."""
+    """Bytes that this process's container may still use; infinite without a limit.
+
+    root: the folder of the system's cgroup files.
+    """
     for folder, limit, used, given_back in _CGROUPS:
         try:
             most = (root / folder / limit).read_text().strip()

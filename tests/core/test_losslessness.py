@@ -287,7 +287,7 @@ def test_a_busy_server_ends_a_check_by_the_clock(monkeypatch):
         ({"decodes": 1e9}, "decodes = 1000000000.0 is not a whole number from 100 to 20,000"),
         ({"seed": 0.5}, "seed = 0.5 is not a whole number"),
         ({"seed": -1}, "seed = -1"),
-        ({"broken": True, "fault": "one-race"}, "fault = 'one-race' is none that 'gsd' can have"),
+        ({"broken": True, "fault": "one-race"}, "fault = 'one-race' does not break 'gsd'"),
     ],
 )
 def test_a_visitor_s_mistakes_are_named(changes, names):

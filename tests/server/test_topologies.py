@@ -54,8 +54,8 @@ def test_any_text_is_a_tree_or_says_why_not(text):
     ("text", "part"),
     [
         ("", "like 3.1.1"),
-        ("1.0.1", "nodes that are not there"),
-        ("0.1", "nodes that are not there"),
+        ("1.0.1", "nodes that do not exist"),
+        ("0.1", "nodes that do not exist"),
         ("1..1", "like 3.1.1"),
         ("65", "The tree is too long: 65 tokens"),
         ("9999.9999", "The tree is too long: 19,998 tokens"),

@@ -185,15 +185,15 @@ def _cache() -> Path:
     if folder is not None:
         return folder
     temporary = tempfile.TemporaryDirectory(prefix="specdec-gguf-")
-    _kept.append(temporary)
+    _temporary_folders.append(temporary)
     return Path(temporary.name)
 
 
-_kept: list[Any] = []
+_temporary_folders: list[Any] = []
 
 
 def _name(path: Path) -> str:
-    """The name of a file's folder. It differs after the file has changed."""
+    """The name of the folder with a file's converted weights. A file that has changed gets another name."""
     status = path.stat()
     about = VERSION, str(path.resolve()), status.st_size, status.st_mtime_ns
     return hashlib.sha256(repr(about).encode()).hexdigest()[:32]

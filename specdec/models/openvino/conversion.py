@@ -29,14 +29,14 @@ class _Past(DynamicCache):
     def __init__(self, past: tuple[Tensor, ...]):
         super().__init__()
         self._past = past
-        self.kept: list[Tensor] = []
+        self.grown: list[Tensor] = []
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         keys = torch.cat([self._past[2 * layer_idx], key_states], 2)
         values = torch.cat([self._past[2 * layer_idx + 1], value_states], 2)
-        self.kept += [keys, values]
+        self.grown += [keys, values]
         return keys, values
 
 
@@ -60,7 +60,7 @@ class _Traced(nn.Module):
             past_key_values=cache,
             use_cache=True,
         )
-        return output.logits, *cache.kept
+        return output.logits, *cache.grown
 
 
 def convert(model: Any, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> Path:

@@ -221,10 +221,10 @@ def evaluate_target(work: Path, out: Path, recipe: Recipe) -> dict:
     data = torch.load(work / "tokens.pt", weights_only=True)
     tokens, characters = data["tokens"], data["characters"]
     model = LlamaForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
-    unseen, seen = (story_rows(tokens[name], recipe.context) for name in ("stories_held_out", "stories"))
+    held_out, trained = (story_rows(tokens[name], recipe.context) for name in ("stories_held_out", "stories"))
     parts = {
-        "stories_held_out": unseen,
-        "stories": seen[:: max(1, len(seen) // len(unseen))],
+        "stories_held_out": held_out,
+        "stories": trained[:: max(1, len(trained) // len(held_out))],
         "general_held_out": fixed_rows(tokens["general_held_out"], recipe.context, 100),
     }
     losses = {}
