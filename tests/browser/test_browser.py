@@ -309,28 +309,3 @@ def test_a_phone_shows_everything_without_scrolling_sideways(blank, url, theme):
     # a figure that was drawn before the page was narrow follows when plotly has drawn it again
     fits = f"shown => ({widest})([...document.querySelectorAll(shown)]) <= 390"
     page.wait_for_function(fits, arg=shown)
-
-
-def test_the_endpoint_streams_the_same_rounds(url, pair):
-    from gradio_client import Client
-
-    client = Client(url, verbose=False)
-    job = client.submit(
-        "Once upon a time",
-        method="gsd",
-        topology="specinfer",
-        k=8,
-        max_new_tokens=32,
-        seed=5,
-        api_name="/generate",
-    )
-    rounds = [specdec.Round.from_json(text) for text in job]
-    expected = specdec.generate(
-        pair,
-        "Once upon a time",
-        method="gsd",
-        topology=specdec.topology.specinfer(8),
-        max_new_tokens=32,
-        seed=5,
-    )
-    assert [round.tokens for round in rounds] == [round.tokens for round in expected.rounds]

@@ -13,6 +13,7 @@ from specdec.models.kernels import decoder
 from specdec.models.kernels.compiled import crew
 from specdec.private_cache import VARIABLE
 from specdec.shipped import EMBEDDED
+from tests.helpers.tiny_checkpoints import change_config
 
 pytestmark = pytest.mark.skipif(crew() is None, reason="without the compiled forward nothing is remembered")
 WEIGHTS = "model.safetensors"
@@ -66,17 +67,29 @@ def test_a_second_start_takes_the_verdict_and_gives_the_same_model(folder, check
     assert len(texts) == 1
 
 
-def test_other_weights_are_checked(folder, checks):
+def other_weights(folder, _):
     weights = load_file(folder / WEIGHTS)
     weights["model.norm.weight"][0] += 0.5
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    load(folder)
-    assert len(checks) == 1
 
 
-def test_another_configuration_is_checked(folder, checks):
-    entries = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(entries | {"rms_norm_eps": 1e-3}))
+def other_code(name):
+    return lambda _, monkeypatch: monkeypatch.setattr(f"specdec.models.{name}", lambda *_: "another one")
+
+
+CHANGES = {
+    "weights": other_weights,
+    "configuration": lambda folder, _: change_config(folder, rms_norm_eps=1e-3),
+    "libraries": other_code("verdicts.version"),
+    "code": other_code("verdicts.code"),
+    "processor": other_code("kernels.processor.description"),
+    "no checksum of a large model": lambda _, patch: patch.setattr(verdicts, "MOST_HASHED", 10),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_a_model_with_another_of_these_is_checked(folder, checks, monkeypatch, change):
+    change(folder, monkeypatch)
     load(folder)
     assert len(checks) == 1
 
@@ -93,38 +106,18 @@ def test_rounded_weights_are_checked(folder, checks):
     assert len(checks) == 2
 
 
-@pytest.mark.parametrize(
-    ("place", "name"),
-    [
-        ("specdec.models.verdicts", "version"),
-        ("specdec.models.verdicts", "code"),
-        ("specdec.models.kernels.processor", "description"),
-    ],
-)
-def test_other_libraries_code_or_processors_are_checked(folder, checks, monkeypatch, place, name):
-    monkeypatch.setattr(f"{place}.{name}", lambda *_: "another one")
-    load(folder)
-    assert len(checks) == 1
+DAMAGED = ["", "{", "[]", "{}", '{"vocab_size": "many"}', "\0" * 100]
+CHANGED = [{"logits": "0" * 64}, {"vocab_size": -1}]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"vocab_size": "many"}', "\x00" * 100])
-def test_a_damaged_verdict_is_replaced(folder, checks, content):
+@pytest.mark.parametrize("damage", [*DAMAGED, *CHANGED], ids=repr)
+def test_a_damaged_verdict_is_replaced(folder, checks, damage):
     path = verdict_file(folder)
     good = path.read_text()
-    path.write_text(content)
+    path.write_text(damage if isinstance(damage, str) else json.dumps(json.loads(good) | damage))
     load(folder)
     assert len(checks) == 1
     assert path.read_text() == good
-
-
-@pytest.mark.parametrize("entry", ["logits", "vocab_size"])
-def test_a_verdict_with_a_changed_entry_is_replaced(folder, checks, entry):
-    path = verdict_file(folder)
-    good = json.loads(path.read_text())
-    path.write_text(json.dumps(good | {entry: "0" * 64 if entry == "logits" else -1}))
-    load(folder)
-    assert len(checks) == 1
-    assert json.loads(path.read_text()) == good
 
 
 def test_a_forward_that_computes_something_else_is_checked(folder, checks, monkeypatch):
@@ -198,9 +191,3 @@ def test_changed_weights_in_memory_are_checked_as_before(folder, checks):
     model.session()
     assert len(checks) == 1
     assert model.dtype == torch.float16
-
-
-def test_large_models_have_no_checksum(folder, monkeypatch, checks):
-    monkeypatch.setattr(verdicts, "MOST_HASHED", 10)
-    load(folder)
-    assert len(checks) == 1

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from tests.stress.left_behind import MANY
+from tests.stress.leftovers import MANY
 from tests.stress.visitors import ROOT
 
 
 @pytest.fixture(scope="module")
 def left():
     # in a process of its own: Gradio leaves event loops open
-    command = [sys.executable, "-m", "tests.stress.left_behind"]
+    command = [sys.executable, "-m", "tests.stress.leftovers"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout.splitlines()[-1])
@@ -26,21 +26,17 @@ def test_gradio_remembers_as_many_visitors_as_can_run_at_once(left):
     assert left["threads"] < MANY
 
 
-def test_a_run_whose_visitor_is_forgotten_goes_on(left):
-    assert left["forgotten_goes_on"]
-
-
-def test_runs_leave_nothing_whether_read_to_the_end_or_not(left):
-    assert left["remaining"] == {}
-
-
-def test_events_that_nobody_listens_to_are_dropped(left):
-    assert left["unheard"] == {"seated": 0, "waiting": 0, "kept": [], "events": 0}
-
-
-def test_a_tab_holds_no_connection(left):
-    # a browser has six for one server; so nothing may rely upon one that ends
-    assert not left["heartbeat"]
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("forgotten_goes_on", True),  # a run whose visitor Gradio has forgotten
+        ("remaining", {}),  # of runs, whether read to the end or not
+        ("unheard", {"seated": 0, "waiting": 0, "kept": [], "events": 0}),
+        ("heartbeat", False),  # a browser has six connections for one server, so no tab may hold one
+    ],
+)
+def test_visitors_leave_nothing(left, what, expected):
+    assert left[what] == expected
 
 
 def test_an_idle_server_leaves_the_processor_alone(left):

@@ -244,11 +244,8 @@ def test_poisson_matching_lemma():
 # Acceptance by index
 
 
-def test_gsd_by_index_equals_algorithm_4_in_rationals():
+def test_acceptance_by_index_equals_algorithm_4_and_the_sum_over_orders_of_arrival_in_rationals():
     assert largest_deviation(theory.gsd_acceptance_by_index, gsd_joint, seed=1) < 1e-12
-
-
-def test_ersd_by_index_equals_the_exact_sum_over_orders_of_arrival():
     assert largest_deviation(theory.ersd_acceptance_by_index, ersd_joint, seed=2) < 1e-12
 
 

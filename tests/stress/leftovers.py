@@ -1,6 +1,6 @@
 """Objects that visitors leave behind in a server, counted in its own process and reported as JSON.
 
-`python -m tests.stress.left_behind` runs the page in a process of its own, with one seat and with visitors.
+`python -m tests.stress.leftovers` runs the page in a process of its own, with one seat and with visitors.
 """
 
 from __future__ import annotations
