@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from operator import itemgetter
+from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from specdec import theory
 from specdec.methods import Attempt, Drafted, Kind, Verdict
-from specdec.race import PositionNoise
+from specdec.race import PositionNoise, Race
 from specdec.text import TokenTexts
 from specdec.topology import Topology
 from specdec.trace import Arrival, Node, Status, Step, Trial
 
 _LARGEST = math.log(sys.float_info.max)
+_NEGLIGIBLE = -80.0
+"""The log of a probability whose sum over any vocabulary is below the rounding of float64."""
 
 LEADING = 8
 """Arrivals that are recorded of a race, under Q and under P each, beside the drafted children."""
@@ -68,16 +69,14 @@ def verified_steps(
     for depth, (row, (token_id, kind)) in enumerate(zip(rows, decided, strict=True)):
         children = [drafted.token_ids[child] for child in topology.children[row]]
         attempts = [attempt for attempt in verdict.attempts if deciding[attempt.row] == row]
-        log_q = drafted.log_q[row]
-        log_e = noise.race(topology.path(row)).exponentials.cpu().numpy()  # [vocabulary]
-        p, q = _Raced(log_p[row], log_e), None if log_q is None else _Raced(log_q, log_e)
+        raced = _Raced(noise.race(topology.path(row)), log_p[row], drafted.log_q[row])
         steps.append(
             Step(
                 path=topology.path(row),
                 position=noise.position + depth,
-                leading=_leading(p, q, log_e, [*children, token_id], texts),
-                winner_q=None if q is None else q.winner,
-                winner_p=p.winner,
+                leading=raced.leading([*children, token_id], texts),
+                winner_q=raced.under_q[0] if raced.under_q else None,
+                winner_p=raced.under_p[0],
                 trials=tuple(_trial(attempt, drafted) for attempt in attempts),
                 token_id=token_id,
                 kind=kind,
@@ -96,43 +95,39 @@ def _optimum(drafted: Drafted, row: int, log_p: Tensor) -> float | None:
     drafts = drafted.candidates(row)
     if log_q is None or not drafts or len(drafts) > MOST_DRAFTS:
         return None
-    p, q = (log.double().exp() for log in (log_p, log_q.to(log_p.device)))
+    log_q = log_q.to(log_p.device)
+    if len(drafts) == 1:  # most positions; the same by one exp, which takes four times as long for -inf
+        common = torch.minimum(log_p, log_q).clamp_min(_NEGLIGIBLE).exp()
+        return min(float(common.sum(dtype=torch.float64)), 1.0)
+    p, q = (log.double().exp() for log in (log_p, log_q))
     p, q = p / p.sum(), q / q.sum()
-    if len(drafts) == 1:  # most positions; the same without checking the distributions
-        return float(torch.minimum(p, q).sum())
     if int((q > 0).sum()) > MOST_TOKENS:
         return None
     return float(theory.optimal_acceptance(p, q, len(drafts), replacement))
 
 
 class _Raced:
-    """One race under one distribution: log p, log times [vocabulary], the winner, and the first arrivals.
+    """One position's race under P and, unless log_q is None, under Q: log p and log q are [vocabulary].
 
-    The first arrivals are in no order.
+    under_p, under_q: the first arrivals, in order.
     """
 
-    def __init__(self, log_p: Tensor, log_e: np.ndarray):
-        self.log_p = log_p.cpu().numpy()
-        self.times = log_e - self.log_p
-        self.winner = int(self.times.argmin())
-        count = min(LEADING, len(self.times))
-        self.first: list[int] = self.times.argpartition(count - 1)[:count].tolist()
+    def __init__(self, race: Race, log_p: Tensor, log_q: Tensor | None):
+        self._race, self._log_p, self._log_q = race, log_p, log_q
+        (self.under_p,) = race.arrivals(log_p[None], LEADING)
+        self.under_q = [] if log_q is None else race.arrivals(log_q[None], LEADING)[0]
+
+    def leading(self, also: Sequence[int], texts: TokenTexts) -> tuple[Arrival, ...]:
+        """The first arrivals and the tokens in `also`, in order of arrival under P."""
+        tokens = sorted({*self.under_p, *self.under_q, *also})
+        log_p = self._log_p[tokens].tolist()
+        log_q = [None] * len(tokens) if self._log_q is None else self._log_q[tokens].tolist()
+        arrivals = map(partial(_arrival, texts), tokens, self._race.log_e(tokens), log_q, log_p)
+        return tuple(sorted(arrivals, key=_under_p))
 
 
-def _leading(
-    p: _Raced, q: _Raced | None, log_e: np.ndarray, also: Sequence[int], texts: TokenTexts
-) -> tuple[Arrival, ...]:
-    """The first arrivals under P and under Q, and the tokens in `also`, in order of arrival under P."""
-    token_ids = sorted({*p.first, *(() if q is None else q.first), *also})
-    at = np.array(token_ids)
-    exponentials, log_p, times_p = (values[at].tolist() for values in (log_e, p.log_p, p.times))
-    log_q = times_q = [None] * len(token_ids)
-    if q is not None:
-        log_q, times_q = q.log_p[at].tolist(), q.times[at].tolist()
-    rows = sorted(
-        zip(token_ids, exponentials, log_q, log_p, times_q, times_p, strict=True), key=itemgetter(-1)
-    )
-    return tuple(_arrival(texts, *row) for row in rows)
+def _under_p(arrival: Arrival) -> float:
+    return math.inf if arrival.arrival_p is None else arrival.arrival_p
 
 
 def _arrival(
@@ -141,8 +136,6 @@ def _arrival(
     log_e: float,
     log_q: float | None,
     log_p: float,
-    time_q: float | None,
-    time_p: float,
 ) -> Arrival:
     # by place, in the order of the fields: names would take as long as all the rest
     return Arrival(
@@ -151,8 +144,8 @@ def _arrival(
         math.exp(log_e),
         0.0 if log_q is None else math.exp(log_q),
         math.exp(log_p),
-        None if time_q is None else _time(time_q),
-        _time(time_p),
+        None if log_q is None else _time(log_e - log_q),
+        _time(log_e - log_p),
     )
 
 
