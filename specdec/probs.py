@@ -97,7 +97,8 @@ def _check_finite(log_p: Tensor) -> None:
 
     Each of these makes all log-probabilities of the row NaN, so one entry per row is checked.
     """
-    if math.isnan(log_p[..., 0].sum()):  # no entry is +inf, so that only NaN makes the sum NaN
+    entries = log_p[..., 0]
+    if math.isnan(entries.sum() if entries.dim() else entries):  # none is +inf: only NaN makes the sum NaN
         raise ValueError(
             "logits hold NaN, +inf or no finite value: the model may be broken, its dtype too narrow (try "
             "float32), or a logits processor may exclude every token"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,7 +111,9 @@ def residual_from_race(drafted: Drafted, log_p: LogProbs, noise: PositionNoise) 
 
     class Raced(Residual):
         def sample(self, u: Any) -> int:
-            return u.winner(torch.cat([*self.weights]).log() if self.weights else self.log_p)
+            if not self.weights:
+                return u.winner(self.log_p)
+            return u.winner(torch.from_numpy(np.concatenate(self.weights)).log())
 
     return gsd.one_by_one(drafted, log_p, FromRace(noise), Raced)
 

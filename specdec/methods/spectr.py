@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from specdec.methods.residual import Residual, parts_of
@@ -19,7 +19,7 @@ from specdec.race import Noise
 _PRECISION = 1e-12
 """Relative precision of ρ: any value from the root up is lossless, and this one accepts nearly the most."""
 
-Parts = Sequence[Tensor]
+Parts = Sequence[np.ndarray]
 """A distribution by parts of the vocabulary, float64 [part]."""
 
 
@@ -86,7 +86,7 @@ def _excess(p: Parts, q: Parts, rho: float, n: int) -> float:
 
 def _overlap(p: Parts, q: Parts, rho: float) -> float:
     """β = Σ min(q, p / ρ), at most 1."""
-    return min(sum(float(torch.minimum(b, a / rho).sum()) for a, b in zip(p, q, strict=True)), 1.0)
+    return min(sum(float(np.minimum(b, a / rho).sum()) for a, b in zip(p, q, strict=True)), 1.0)
 
 
 def _any_of(beta: float, n: int) -> float:
@@ -94,8 +94,8 @@ def _any_of(beta: float, n: int) -> float:
     return -math.expm1(n * math.log1p(-beta)) if beta < 1 else 1.0
 
 
-def _rest(p: Parts, q: Parts, rho: float, n: int) -> list[Tensor]:
+def _rest(p: Parts, q: Parts, rho: float, n: int) -> list[np.ndarray]:
     """The distribution that remains of p after n rejections, unnormalised."""
     beta = _overlap(p, q, rho)
     accepted = _any_of(beta, n) / beta if beta > 0 else float(n)
-    return [(a - accepted * torch.minimum(b, a / rho)).clamp_min_(0) for a, b in zip(p, q, strict=True)]
+    return [np.maximum(a - accepted * np.minimum(b, a / rho), 0) for a, b in zip(p, q, strict=True)]

@@ -104,7 +104,7 @@ def _mixed(z: np.ndarray, last: bool = True) -> np.ndarray:
 
 def _to_unit(bits: np.ndarray) -> np.ndarray:
     np.right_shift(bits, np.uint64(11), out=bits)
-    result = np.add(bits, 0.5)
+    result = np.add(bits.view(np.int64), 0.5)  # the same values, which are converted in half the time
     result *= 2.0**-53
     return np.minimum(result, _BELOW_ONE, out=result)
 

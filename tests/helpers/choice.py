@@ -1,6 +1,6 @@
 """Verification enumerated exhaustively: every draft, test and sample, with their probabilities."""
 
-import torch
+import numpy as np
 
 from specdec.methods import METHODS, Drafted, Residual
 from specdec.methods.residual import parts_of
@@ -103,7 +103,7 @@ def distribution_by_choice(method, pair, topology, length, monkeypatch, verify=N
 
         def sample(self, u):
             nonlocal weight
-            weights = torch.cat([*(self.weights or parts_of(self.log_p))])
+            weights = np.concatenate(self.weights or parts_of(self.log_p))
             token_id = choose(len(weights))
             weight *= float(weights[token_id] / weights.sum())
             return token_id
