@@ -1,6 +1,7 @@
 """Speed compared with transformers' own decoding: `python -m specdec.bench`.
 
 contestants   transformers' generate (autoregressive, assisted, prompt lookup) and ours
+servers       a running llama-server
 field         the choice of the contestants' settings, by short trials
 measure       all contestants in turn on the same prompts, so that other work slows all alike
 report        medians, paired ratios with intervals, and the tables

@@ -20,6 +20,7 @@ from specdec.bench.field import Field, chosen
 from specdec.bench.measure import interleaved, peaks, run
 from specdec.bench.profile import profile
 from specdec.bench.report import profile_table, rows, table
+from specdec.bench.servers import server
 from specdec.bench.synthetic import PRESETS, LlamaSizes, Preset, synthetic_pair
 from specdec.checks import among, whole
 from specdec.commands import Parser, add_pair, add_sampling, to_write, write_json
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add("--optimal", default="4,8", help="k of our optimal trees")
     add("--methods", default=",".join(DRAFTING), help="of ours that draft")
     add_sampling(result)
+    add("--server", action="append", default=[], help="NAME=URL of a running llama-server with this target")
     add("--json", type=to_write, help="write all figures here")
     add("--smoke", action="store_true", help="everything once, in seconds")
     return result
@@ -108,6 +110,7 @@ def bench(options: argparse.Namespace) -> dict[str, Any]:
         **few,
     )
     contestants, tried = chosen(field, _say)
+    contestants += [server(option, field.sampling, contestants[-1].threads) for option in options.server]
     for each in contestants:  # "auto" measures here
         run(each, trial[0])
     limits = bandwidth.limits(contestants, pairs)

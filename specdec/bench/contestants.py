@@ -38,11 +38,11 @@ class Sample(NamedTuple):
     """A timed run.
 
     stages: seconds by stage; None where measuring them would slow the run. cpu_seconds: processor time of all
-    threads. paths: the draft tree, where it is known.
+    threads, None where another process decodes. paths: the draft tree, where it is known.
     """
 
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: float | None
     tokens: int
     target_calls: int
     stages: dict[str, float] | None
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
 class Contestant(NamedTuple):
     """A way to decode, with its dtype and number of threads.
 
-    kind: "transformers" or "specdec".
+    kind: "transformers", "server" or "specdec".
     """
 
     name: str

@@ -43,10 +43,12 @@ def run(contestant: Contestant, job: Workload) -> Sample:
 def peaks(contestants: Sequence[Contestant], job: Workload, device: torch.device) -> dict[str, int]:
     """Peak memory in bytes by name, of one more run of each contestant: the whole process's, or the GPU's.
 
-    The models of all contestants are in memory, so only the differences are meaningful.
+    The models of all contestants are in memory, so only the differences are meaningful. A server has none.
     """
     peak_bytes = {}
     for each in contestants:
+        if each.kind == "server":
+            continue
         _reset_peak(device)
         run(each, job)
         peak_bytes[each.name] = _peak(device)

@@ -23,7 +23,9 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
     """One row for each contestant, of plain numbers: milliseconds and bytes."""
     baselines = {"autoregressive": AUTOREGRESSIVE, "assisted": ASSISTED}
     times = {name: [s.seconds for s in runs] for name, runs in samples.items()}
-    cpu_times = {name: [s.cpu_seconds for s in runs] for name, runs in samples.items()}
+    cpu_times = {
+        name: [s.cpu_seconds for s in runs if s.cpu_seconds is not None] for name, runs in samples.items()
+    }
     result = []
     for each in contestants:
         runs = samples[each.name]
@@ -42,7 +44,7 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
                 "processor_time_ratio": cpu_ratios,
                 "tokens_per_call": tokens / calls,
                 "ms_per_round": _per_round(runs),
-                "peak_bytes": memory[each.name],
+                "peak_bytes": memory.get(each.name),
             }
         )
     return result
@@ -50,7 +52,9 @@ def rows(contestants: Sequence[Contestant], samples: Samples, memory: Mapping[st
 
 def _ratio_to(start: str, times: Mapping[str, Sequence[float]], name: str) -> dict[str, float] | None:
     baseline = next((other for other in times if other.startswith(start)), None)
-    return None if baseline is None else paired_ratio(times[baseline], times[name])._asdict()
+    if baseline is None or not times[name]:
+        return None
+    return paired_ratio(times[baseline], times[name])._asdict()
 
 
 def _per_round(samples: Sequence[Sample]) -> dict[str, float] | None:
@@ -102,7 +106,7 @@ def _cells(row: Row) -> list[str]:
         _ratio(row["processor_time_ratio"]["autoregressive"]),
         f"{row['tokens_per_call']:.2f}",
         *("-" if stages is None else f"{stages[stage]:.2f}" for stage in STAGES),
-        f"{row['peak_bytes'] / 2**20:.0f} MiB",
+        "-" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 2**20:.0f} MiB",
         f"{row['dtype']}, {row['threads']} thread{'s' if row['threads'] > 1 else ''}",
     ]
 

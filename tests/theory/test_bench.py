@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import math
+import re
+import threading
 import time
 import weakref
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -17,9 +20,10 @@ from specdec.bench import bandwidth, overhead, states
 from specdec.bench.command import _prompts, bench, main, parser
 from specdec.bench.contestants import Calls, Contestant, Sample, Workload, ours, theirs, without_end
 from specdec.bench.field import AUTOREGRESSIVE, Field, chosen
-from specdec.bench.measure import fastest, interleaved
+from specdec.bench.measure import fastest, interleaved, peaks
 from specdec.bench.profile import Parts, profile, share_of_verification
 from specdec.bench.report import median_rate, paired_ratio, profile_table, rows, table
+from specdec.bench.servers import server
 from specdec.bench.synthetic import PRESETS, LlamaSizes, synthetic_pair
 from specdec.decoding.run import generate
 from specdec.methods import DRAFTING, METHODS
@@ -365,3 +369,60 @@ def test_questions_are_put_to_a_chat_model_as_a_user_s():
     question, opening = (path.read_text().splitlines()[0] for path in (QUESTIONS, PROMPTS))
     assert chat[0] == pair.chat_prompt(question) != pair.encode(question)
     assert plain[0] == pair.encode(opening)
+
+
+@pytest.fixture
+def llama_server():
+    """A server that answers as llama-server does, and keeps what it was asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.server.asked.append(asked)
+            timings = {"draft_n": 2 * asked["n_predict"], "draft_n_accepted": asked["n_predict"] // 2}
+            answer = json.dumps(
+                {"tokens_predicted": self.server.tokens or asked["n_predict"], "timings": timings}
+            )
+            self.send_response(self.server.status)
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.asked, server.status, server.tokens = [], 200, None
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_llama_server_gets_the_token_ids_and_its_row_has_ratios_but_no_processor_time(llama_server):
+    asked, url = llama_server[0].asked, llama_server[1]
+    each = [contestant(AUTOREGRESSIVE, 2.0, []), server(f"drafting={url}/", Sampling(0.7, 5, 0.9), 1)]
+    samples = interleaved(each, [Workload([7, 8, 9], seed, 10) for seed in range(2)])
+    assert [body["seed"] for body in asked] == [0, 1]
+    settings = {"prompt": [7, 8, 9], "n_predict": 10, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
+    assert settings.items() <= asked[0].items()
+    row = rows(each, samples, peaks(each, Workload([7], 0, 2), torch.device("cpu")))[1]
+    assert (row["name"], row["tokens_per_call"], row["peak_bytes"]) == ("llama-server drafting", 2.0, None)
+    assert row["ratio"]["autoregressive"]["value"] > 1
+    assert row["processor_time_ratio"]["autoregressive"] is None
+    assert "llama-server drafting" in table([row])
+
+
+@pytest.mark.parametrize("option", ["http://127.0.0.1:8080", "plain=", "=http://x", "plain=127.0.0.1:8080"])
+def test_a_server_is_a_name_and_an_address(option):
+    with pytest.raises(ValueError, match=re.escape(f"server = {option!r} is not NAME=URL")):
+        server(option, Sampling(), 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "tokens", "message"),
+    [(503, None, "answered 503"), (200, 3, "wrote 3 tokens, but 8 were asked")],
+)
+def test_a_server_that_fails_or_stops_early_is_named(llama_server, status, tokens, message):
+    held, url = llama_server
+    held.status, held.tokens = status, tokens
+    with pytest.raises(ValueError, match=message):
+        server(f"plain={url}", Sampling(), 1).run(Workload([1], 0, 8))
