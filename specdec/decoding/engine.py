@@ -17,7 +17,7 @@ from specdec.checks import among
 from specdec.context import ContextTree
 from specdec.decoding.clock import Clock
 from specdec.decoding.detail import drafted_nodes, verified_steps
-from specdec.devices import one_thread
+from specdec.devices import one_thread, upload
 from specdec.drafters.base import Drafter, NoDrafter
 from specdec.drafters.context import ContextDrafter
 from specdec.drafters.independent import IndependentDrafter
@@ -184,7 +184,7 @@ class Engine:
         return max(min(self.stop_length - length - 1, self.drafter.context_length - length + 1), 0)
 
     def _evaluate(self, drafted: Drafted) -> Requesting[LazyLogProbs]:
-        tokens = torch.tensor(drafted.token_ids, device=self.pair.target.device)  # [1 + k]
+        tokens = upload(drafted.token_ids, self.pair.target.device)  # [1 + k]
         # [1 + k, vocabulary or more]
         logits = yield Request(self.target, tokens, drafted.topology.parents)
         return LazyLogProbs(logits, self.settings.sampling, self.pair.vocab_size)
