@@ -133,8 +133,15 @@ def parts_of(log_p: Tensor, log_scale: float = 0.0) -> list[np.ndarray]:
 def _parts(log_p: Tensor, log_scale: float = 0.0) -> Iterator[np.ndarray]:
     values = log_p.cpu().numpy()
     for part in splitmix.parts(len(values)):
-        log_part = values[part].astype(np.float64)
-        yield np.exp(log_part - log_scale if log_scale else log_part, out=log_part)
+        yield _exp(values[part].astype(np.float64), log_scale)
+
+
+def _exp(log_p: np.ndarray, log_scale: float) -> np.ndarray:
+    """p / exp(log_scale), in the same memory; infinite for a rejected token that was most of Q."""
+    if not log_scale:
+        return np.exp(log_p, out=log_p)
+    with np.errstate(over="ignore"):
+        return np.exp(np.subtract(log_p, log_scale, out=log_p), out=log_p)
 
 
 def _running(weights: Sequence[np.ndarray]) -> list[float]:

@@ -21,7 +21,9 @@ from specdec.race.exponentials import fill, log_exponential
 
 EARLY = 512
 """Tokens expected among those with the smallest uniforms."""
-_LOG_REACH = math.log(4.0)  # 2 of 100 first arrivals are later than 4, and need a second search
+_LOG_REACH = math.log(4.0)
+"""Log time until which one arrival is searched at first, and several in so many times this time. Of 100 first
+arrivals 2 are later and need a second search, of the last of 8 a third."""
 _SLACK = 1e-3  # log-probabilities are compared in float32, whose steps at -100 are 1e-5
 
 
@@ -61,7 +63,7 @@ class SparseRace:
         Times are infinite where p is 0.
         """
         early = self._log_e - log_p[self._early]
-        log_reach = _LOG_REACH
+        log_reach = _LOG_REACH + math.log(count)
         while True:
             tokens, times = self._with_likely(log_p, early, log_reach)
             order = _earliest(times, count)
