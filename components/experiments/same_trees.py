@@ -116,7 +116,7 @@ def rules_table(summary: Summary) -> dict[str, Any]:
             ]
         )
     columns = ["tree", "temperature", "rule", "tokens per call", "95% interval", "more than GSD"]
-    caption = "Tokens per target call; best: not told from the best there by a 95% interval"
+    caption = "Tokens per target call; best: no 95% interval separates it from the best there"
     return table(caption, [*columns, "95% interval", "", "tokens"], rows)
 
 
@@ -155,7 +155,7 @@ def draft_temperature_sentence(summary: Summary) -> str:
     for tree in _names(summary["points"], "tree"):
         top = max(_rows_with(summary, tree=tree), key=lambda row: row["value"])
         more = f"{number(top['gain']['value'])} more than at 1"
-        sure = more if (top["gain"]["low"] or 0) > 0 else "not told from 1 by its interval"
+        sure = more if (top["gain"]["low"] or 0) > 0 else "its interval does not separate it from 1"
         parts.append(
             f"{top['draft_temperature']:g} on {tree}" + (f" ({sure})" if top["gain"]["value"] else "")
         )
