@@ -45,8 +45,9 @@ class Comparison(ABC):
     Its command is `python -m specdec.experiments.NAME`. about: one sentence for `--help`.
     fields: the names of a point's values, of which one is "tree". seed: of all runs.
     repeats: how often every prompt is decoded, each time with another seed. length: the most new tokens of
-    one text. same_text: whether every text must equal that of plain decoding with its seed; AssertionError
-    ends the experiment if one differs.
+    one text. own_options: names of further options, which all runs of a results file share.
+    same_text: whether every text must equal that of plain decoding with its seed; AssertionError ends the
+    experiment if one differs.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Comparison(ABC):
     seed: int
     repeats = 2
     length = 200
+    own_options: tuple[str, ...] = ()
     same_text = False
 
     @abstractmethod
@@ -103,6 +105,7 @@ class Comparison(ABC):
         prompts, trees = self.prepared(pair, read_prompts(PROMPTS), options)
         paths = {name: [list(path) for path in getattr(tree, "paths", ())] for name, tree in trees.items()}
         settings = {"max_new_tokens": options.max_new_tokens, "prompts": len(prompts), "trees": paths}
+        settings |= {name: getattr(options, name) for name in self.own_options}
         names = {"target": pair.target.name, "draft": pair.drafting.name}
         header = {"settings": settings, "pair": names, "machine": machine(pair.target.device)}
         store.begin(header)

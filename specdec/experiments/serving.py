@@ -52,6 +52,7 @@ class Serving(Comparison):
     seed = 0x73657276
     repeats = 5
     length = 48
+    own_options = ("temperatures",)
 
     def parser(self) -> ArgumentParser:
         """The options of the command."""

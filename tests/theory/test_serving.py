@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from specdec.experiments import serving
+from specdec.experiments import comparison, serving
 from specdec.experiments.store import Store
 from specdec.topology import Topology, sequence
 from tests.helpers.distributions import markov_pair
@@ -76,3 +76,13 @@ def test_another_text_ends_it(tmp_path, monkeypatch):
     monkeypatch.setattr(serving, "generate_many", another)
     with pytest.raises(AssertionError, match="differs from plain decoding's: 1 at once, tree 0"):
         measure(serving, PAIR, PROMPTS, 1, 6, SHAPES, store)
+
+
+def test_a_file_is_not_continued_at_other_temperatures(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "load_pair", lambda name: PAIR)
+    monkeypatch.setattr(comparison, "read_prompts", lambda path: PROMPTS)
+    monkeypatch.setattr(serving, "AT_ONCE", (1, 2))
+    arguments = ["--smoke", "--results", str(tmp_path / "serving.jsonl")]
+    serving.EXPERIMENT.command(arguments)
+    with pytest.raises(ValueError, match=r"begun with settings temperatures = \[1\.0\], not \[0\.5\]"):
+        serving.EXPERIMENT.command([*arguments, "--temperatures", "0.5"])
