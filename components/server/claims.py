@@ -57,10 +57,15 @@ class Model:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asking: deque[Claim] = deque()
+        self._waiting: deque[Claim] = deque()
         self._holder: Claim | None = None
         self._here: Counter[str] = Counter()
         self._used: dict[str, float] = {}
+
+    @property
+    def num_waiting(self) -> int:
+        """Claims that wait for their turn."""
+        return len(self._waiting)
 
     def enter(self, address: str) -> None:
         """Count one more seat of this address.
@@ -90,7 +95,7 @@ class Model:
                 self._holder = claim
                 return
             claim.called.clear()
-            self._asking.append(claim)
+            self._waiting.append(claim)
         claim.called.wait()
 
     def used(self, claim: Claim, seconds: float) -> None:
@@ -108,11 +113,11 @@ class Model:
         claims.
         """
         with self._lock:
-            following = min(self._asking, key=self.right, default=None)  # the first of equal claims
+            following = min(self._waiting, key=self.right, default=None)  # the first of equal claims
             if again and following is not None and self.right(claim) < self.right(following):
                 return True
             if following is not None:
-                self._asking.remove(following)
+                self._waiting.remove(following)
                 following.called.set()
             self._holder = following
             return False

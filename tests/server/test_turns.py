@@ -54,7 +54,7 @@ def decode(queue, run, started=None, visitor=page_turns.NOBODY):
 
 def all_ask(queue):
     """Wait until every other run with a seat asks for the next turn, however late its thread comes to it."""
-    while len(queue.model._asking) < queue.num_seated - 1:
+    while queue.model.num_waiting < queue.num_seated - 1:
         time.sleep(0.001)
 
 

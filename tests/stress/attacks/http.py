@@ -90,7 +90,7 @@ async def _unused_route(http: httpx.AsyncClient, number: int) -> httpx.Response:
     return await http.request(method, path, files=files)
 
 
-async def _asking(
+async def _questions(
     url: str, seconds: float, panel: str, function: str, data: Callable[[], Any]
 ) -> dict[str, int]:
     """Send thirty-two questions at once to a function of a panel. LookupError if the page lacks it."""
@@ -110,7 +110,7 @@ async def questions(url: str, seconds: float) -> dict[str, int]:
     """Questions to the race laboratory, 10,000 races each."""
     numbers = itertools.count()
     weights = {"p": [1, 2, 3, 4] * 2, "q": [4, 3, 2, 1] * 2, "races": 10_000}
-    return await _asking(url, seconds, "race_lab", "simulated", lambda: weights | {"seed": next(numbers)})
+    return await _questions(url, seconds, "race_lab", "simulated", lambda: weights | {"seed": next(numbers)})
 
 
 async def distributions(url: str, seconds: float) -> dict[str, int]:
@@ -121,7 +121,7 @@ async def distributions(url: str, seconds: float) -> dict[str, int]:
         p = [1 + (next(numbers) % 1000) / 7] + [10.0**-i for i in range(19)]
         return {"method": "greedy_rejection", "p": p, "q": p[::-1]}
 
-    return await _asking(url, seconds, "codec_lab", "distributions", asked)
+    return await _questions(url, seconds, "codec_lab", "distributions", asked)
 
 
 async def missing_updates(url: str, seconds: float) -> dict[str, int]:
@@ -130,7 +130,7 @@ async def missing_updates(url: str, seconds: float) -> dict[str, int]:
     async with client(url) as http:
         visit = await site.generate(http, length=400, k=16, baseline=False)
     run = visit.updates[0]["run"]
-    return await _asking(url, seconds, "feed", "missing", lambda: {"run": run, "seq": 0})
+    return await _questions(url, seconds, "feed", "missing", lambda: {"run": run, "seq": 0})
 
 
 async def class_news(url: str, seconds: float) -> dict[str, int]:
