@@ -35,6 +35,7 @@ class TunstallCode:
         if len(rates) < 2:
             raise ValueError("probabilities has one symbol; a code needs two at least")
         k = whole("k", k, 0)
+        self.num_symbols = len(rates)
         self._symbols = np.argsort(-rates, kind="stable").tolist()
         self._child_index = {symbol: i for i, symbol in enumerate(self._symbols)}
         self._rates = rates[self._symbols]
@@ -76,11 +77,11 @@ class TunstallCode:
         codewords: list[int] = []
         for symbol in integers("symbols", symbols):
             if symbol not in self._child_index:
-                raise ValueError(f"symbol {symbol!r} is not an integer from 0 to {len(self._symbols) - 1}")
+                raise ValueError(f"symbol {symbol!r} is not an integer from 0 to {self.num_symbols - 1}")
             row = self._step(row, self._child_index[symbol], codewords)
         filled = 0
         while row:
-            row = self._step(row, len(self._symbols) - 1, codewords)
+            row = self._step(row, self.num_symbols - 1, codewords)
             filled += 1
         return _elias_gamma(filled + 1) + "".join(f"{word:0{self.codeword_bits}b}" for word in codewords)
 
@@ -92,7 +93,7 @@ class TunstallCode:
             raise ValueError(f"{len(bits) - start} bits are no multiple of {self.codeword_bits} a codeword")
         symbols: list[int] = []
         for first in range(start, len(bits), self.codeword_bits):
-            symbols += self._phrase(int(bits[first : first + self.codeword_bits], 2))
+            symbols += self.phrase(int(bits[first : first + self.codeword_bits], 2))
         if filled - 1 > len(symbols):
             raise ValueError(f"bits fill up {filled - 1} symbols of {len(symbols)}")
         symbols = symbols[: len(symbols) - filled + 1]
@@ -108,7 +109,8 @@ class TunstallCode:
         codewords.append(self._first_leaf[row] + beyond)
         return 0
 
-    def _phrase(self, codeword: int) -> list[int]:
+    def phrase(self, codeword: int) -> list[int]:
+        """The symbols that this codeword stands for. ValueError if there is no such codeword."""
         if codeword >= self.num_codewords:
             raise ValueError(f"codeword {codeword} is not below {self.num_codewords}")
         row = int(np.searchsorted(self._first_leaf, codeword, side="right")) - 1

@@ -276,7 +276,7 @@ def test_learning_and_saving_round_trip(tmp_path):
 def test_texts_are_scored_as_the_models_score_them():
     pair = specdec.load_pair("stories")
     ids = pair.encode("Once upon a time there was a dog. The dog had a red ball and a big smile.") * 5
-    log_p, _ = learn._distributions(pair, Sampling(), ids, 3)
+    log_p = learn.scored(pair.target, ids, 3, pair, Sampling())
     with torch.inference_mode():
         whole = pair.target.module(torch.tensor([ids])).logits[0, 2:-1, : pair.vocab_size].log_softmax(-1)
     assert torch.allclose(log_p, whole, atol=1e-4)

@@ -124,10 +124,12 @@ def test_mistakes_are_told_in_a_line_before_anything_is_loaded(decoded, monkeypa
     assert "\n" not in str(ended.value)
 
 
-def test_what_is_piped_in_is_text_without_its_line_end(monkeypatch):
+def test_what_is_piped_in_is_text_without_its_line_end(monkeypatch, pair, capsys):
+    monkeypatch.setattr(command, "_loaded", lambda options: pair)
     for piped, wanted in (("Once\n", "Once"), ("a\n\n", "a\n")):
         monkeypatch.setattr(sys, "stdin", io.StringIO(piped))
-        assert command._prompt(None) == wanted
+        main(["--tokens", "2", "--method", "ar", "--json"])
+        assert json.loads(capsys.readouterr().out)["generation"]["prompt"] == wanted
     wrong = io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8")
     for piped, message in ((wrong, "the prompt is no utf-8 text"), (io.StringIO(""), "no prompt")):
         monkeypatch.setattr(sys, "stdin", piped)

@@ -306,7 +306,7 @@ def codes(draw):
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(codes(), st.data())
 def test_tunstall_is_lossless_on_every_sequence(code, data):
-    symbols = data.draw(st.lists(st.integers(0, len(code._symbols) - 1), max_size=50))
+    symbols = data.draw(st.lists(st.integers(0, code.num_symbols - 1), max_size=50))
     assert code.decode(code.encode(symbols)) == symbols
 
 
@@ -321,7 +321,7 @@ def test_tunstall_of_the_empty_sequence_and_of_tails():
 def test_tunstall_tree_by_hand():
     """The example of the docstring: leaves are numbered node by node."""
     code = TunstallCode([0.7, 0.2, 0.1], 1)
-    assert [code._phrase(word) for word in range(5)] == [[1], [2], [0, 0], [0, 1], [0, 2]]
+    assert [code.phrase(word) for word in range(5)] == [[1], [2], [0, 0], [0, 1], [0, 2]]
     assert (code.num_codewords, code.codeword_bits) == (5, 3)
     assert code.expected_phrase == pytest.approx(1.7)
     assert code.rate == pytest.approx(3 / 1.7)
@@ -333,9 +333,9 @@ def test_tunstall_tree_by_hand():
 @given(codes())
 def test_tunstall_phrases_are_complete_and_prefix_free(code):
     """Kraft's sum over the source alphabet is 1, and no phrase starts another."""
-    phrases = [tuple(code._phrase(word)) for word in range(code.num_codewords)]
+    phrases = [tuple(code.phrase(word)) for word in range(code.num_codewords)]
     assert len(set(phrases)) == code.num_codewords
-    assert sum(len(code._symbols) ** -len(phrase) for phrase in phrases) == pytest.approx(1)
+    assert sum(code.num_symbols ** -len(phrase) for phrase in phrases) == pytest.approx(1)
     prefixes = {phrase[:length] for phrase in phrases for length in range(len(phrase))}
     assert not prefixes & set(phrases)
 
@@ -362,7 +362,7 @@ def test_tunstall_measured_rate_is_the_stated_one():
     bits = code.encode(symbols)
     assert code.decode(bits) == symbols
     phrases = len(bits) / code.codeword_bits
-    lengths = [len(code._phrase(word)) for word in range(code.num_codewords)]
+    lengths = [len(code.phrase(word)) for word in range(code.num_codewords)]
     error = 5.5 * np.std(lengths) / math.sqrt(phrases) / code.expected_phrase
     assert len(bits) / 40_000 == pytest.approx(code.rate, rel=error)
     # a code built for another source is longer on this one
