@@ -451,11 +451,14 @@ def test_a_text_for_maintainers_names_the_smallest_vocabulary(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_texts_that_agree_are_counted(monkeypatch):
-    """ERSD's texts depend on the draft no more than on the batch; GSD's do."""
-    monkeypatch.setattr(repeats, "DRAFTING", ("gsd", "ersd"))
+def test_texts_that_agree_are_counted(monkeypatch, tmp_path):
+    """ERSD's texts depend on the draft no more than on the batch; GSD's do. A file keeps its other rows."""
     monkeypatch.setattr(repeats, "TOKENS", 8)
-    found = repeats.rows(3)
+    path = tmp_path / "repeats.json"
+    path.write_text('{"another": {"of": 3}}')
+    repeats.main(["--texts", "3", "--engine", "ours, ERSD", "ours, GSD", "--json", str(path)])
+    rows = json.loads(path.read_text())
     ways = ("repeated", "without a draft", "in a batch of 8")
-    assert [found["ours, ERSD"][way] for way in ways] == [3, 3, 3]
-    assert found["ours, GSD"]["without a draft"] < 3
+    assert [rows["ours, ERSD"][way] for way in ways] == [3, 3, 3]
+    assert rows["ours, GSD"]["without a draft"] < 3
+    assert rows["another"] == {"of": 3}

@@ -27,6 +27,7 @@ import specdec
 from specdec.models.gguf import conversion
 from specdec.models.gguf.header import BLOCKS, BrokenFileError, Tensor, read_header
 from specdec.models.gguf.weights import values
+from specdec.models.gguf.writing import write
 
 SIZES = {
     "vocab_size": 300,
@@ -76,55 +77,9 @@ def tokens():
     return ["<|end|>", "<|user|>", *listed], [" ".join(pair) for pair in merges]
 
 
-def written(path, model, architecture, kind="F32"):
-    """Write a model as llama.cpp's converter does; kind: type of all matrices."""
-    writer, config = gguf.GGUFWriter(path, architecture), model.config
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_key_length(config.head_dim)
-    if architecture == "llama":
-        writer.add_rope_dimension_count(config.head_dim)
-    listed, merges = tokens()
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen2")
-    writer.add_token_list(listed)
-    writer.add_token_types([3, 3, *[1] * (len(listed) - 2)])
-    writer.add_token_merges(merges)
-    writer.add_eos_token_id(0)
-    writer.add_bos_token_id(0)
-    writer.add_pad_token_id(0)
-    writer.add_chat_template("{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}")
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], config.num_hidden_layers)
-    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-    for name, value in model.state_dict().items():
-        if name == "lm_head.weight" and config.tie_word_embeddings:
-            continue
-        base, suffix = name.rsplit(".", 1)
-        part = base.rsplit(".", 1)[-1]
-        if architecture == "llama" and part in heads:  # llama.cpp turns neighbours, not halves
-            halves = value.view(heads[part], 2, -1, *value.shape[1:])
-            value = halves.transpose(1, 2).reshape(value.shape)
-        if architecture == "gemma2" and "norm" in name:  # llama.cpp's norms multiply by the weight alone
-            value = value + 1
-        array, type_ = value.float().numpy(), gguf.GGMLQuantizationType[kind if value.dim() > 1 else "F32"]
-        if type_ not in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
-            writer.add_tensor(
-                f"{names.get_name(base)}.{suffix}", gguf.quants.quantize(array, type_), raw_dtype=type_
-            )
-        else:
-            half = type_ == gguf.GGMLQuantizationType.F16
-            writer.add_tensor(f"{names.get_name(base)}.{suffix}", array.astype(np.float16) if half else array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+def written(path, model, kind="F32"):
+    template = "{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}"
+    return write(path, model, *tokens(), kind=kind, chat_template=template)
 
 
 def logits(module):
@@ -137,7 +92,7 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(tmp_path, arch
     model = model_of(architecture, tied)
     if architecture == "qwen2":
         torch.nn.init.normal_(model.model.layers[0].self_attn.q_proj.bias)
-    pair = specdec.load_pair(written(tmp_path / "model.gguf", model, architecture))
+    pair = specdec.load_pair(written(tmp_path / "model.gguf", model))
     assert torch.allclose(logits(pair.target.module), logits(model), atol=1e-5)
     assert pair.tokenizer.decode(pair.encode("a cat, ü")) == "a cat, ü"
     assert pair.chat_text("Hi").startswith("<|user|>Hi")
@@ -150,7 +105,7 @@ def test_other_architectures_are_read_by_transformers(tmp_path, architecture, ti
     with torch.no_grad():
         for name, value in model.named_parameters():
             value.normal_(std=0.1) if "norm" in name and architecture == "gemma2" else value.mul_(3)
-    pair = specdec.load_pair(written(tmp_path / "model.gguf", model, architecture))
+    pair = specdec.load_pair(written(tmp_path / "model.gguf", model))
     have, want = logits(pair.target.module), logits(model)
     assert type(pair.target.module) is type(model)
     assert (have - want).abs().max() < 0.05 * want.abs().max()  # it was rounded to bfloat16
@@ -162,7 +117,7 @@ def test_other_architectures_are_read_by_transformers(tmp_path, architecture, ti
 )
 def test_quantised_matrices_are_near_those_they_stand_for(tmp_path, kind, off):
     model = model_of("llama")
-    found = specdec.load_pair(written(tmp_path / "model.gguf", model, "llama", kind)).target.module
+    found = specdec.load_pair(written(tmp_path / "model.gguf", model, kind)).target.module
     error = (logits(found) - logits(model)).abs().max() / logits(model).abs().max()
     assert error < off
     assert found.dtype == (torch.float16 if kind == "F16" else torch.bfloat16)
@@ -184,7 +139,7 @@ def test_whole_models_of_k_quants_have_the_weights_of_their_blocks(tmp_path, kin
         return data
 
     monkeypatch.setattr(gguf.quants, "quantize", blocks)
-    path = written(tmp_path / "model.gguf", model, "llama", kind)
+    path = written(tmp_path / "model.gguf", model, kind)
     found = specdec.load_pair(path).target.module.state_dict()
     heads = {"q_proj": K_SIZES["num_attention_heads"], "k_proj": K_SIZES["num_key_value_heads"]}
     compared = 0
@@ -214,7 +169,7 @@ def test_blocks_of_every_type_are_read_as_gguf_reads_them(kind):
 
 
 def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
-    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    path = written(tmp_path / "model.gguf", model_of("llama"))
     steps = []
     with ThreadPoolExecutor(4) as pool:  # concurrent first starts
         folders = {*pool.map(lambda _: conversion.converted(path, lambda *n: steps.append(n)), range(4))}
@@ -230,7 +185,7 @@ def test_a_file_is_converted_once_and_a_damaged_conversion_again(tmp_path):
 
 
 def test_a_gguf_draft_drafts_for_a_gguf_target(tmp_path):
-    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    path = written(tmp_path / "model.gguf", model_of("llama"))
     pair = specdec.load_pair(path, draft=path)
     settings = {"seed": 3, "max_new_tokens": 24}
     plain = specdec.generate(pair, "abc", method="ar", **settings)
@@ -250,7 +205,7 @@ def refusal(path):
 
 def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
     """Bytes of the header are changed, files are cut, and lengths are made huge: 400 files from one seed."""
-    original = written(tmp_path / "good.gguf", model_of("llama"), "llama", "Q8_0").read_bytes()
+    original = written(tmp_path / "good.gguf", model_of("llama"), "Q8_0").read_bytes()
     header = min(tensor.start for tensor in read_header(tmp_path / "good.gguf").tensors)
     draw, path, refused = random.Random(0), tmp_path / "bad.gguf", 0
     for _ in range(400):
@@ -289,7 +244,7 @@ def test_every_mutation_of_a_file_loads_or_gets_one_sentence(tmp_path):
     ],
 )
 def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, change, message):
-    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    path = written(tmp_path / "model.gguf", model_of("llama"))
     header = read_header(path)
     header.keys.update(change)
     monkeypatch.setattr(conversion, "read_header", lambda _: header)
@@ -300,13 +255,13 @@ def test_keys_that_describe_another_model_are_named(tmp_path, monkeypatch, chang
 
 
 def test_an_unknown_architecture_is_named(tmp_path):
-    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    path = written(tmp_path / "model.gguf", model_of("llama"))
     path.write_bytes(path.read_bytes().replace(b"llama", b"alpac"))
     with pytest.raises(ValueError, match="'alpac' can't be read"):
         specdec.load_pair(path)
 
 
 def test_a_folder_is_made_private(tmp_path):
-    path = written(tmp_path / "model.gguf", model_of("llama"), "llama")
+    path = written(tmp_path / "model.gguf", model_of("llama"))
     folder = conversion.converted(path, lambda *_: None)
     assert all(file.stat().st_mode & 0o077 == 0 for file in Path(folder).iterdir())

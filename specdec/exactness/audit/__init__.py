@@ -12,7 +12,8 @@ or their text. `pair.target` is the model whose distribution is compared.
     distribution  the exact distribution, from the target's logits
     evidence      the tests: χ², dependence of tokens and of seeds, and what each test would find
     report        the verdict, as text and as JSON
-    engines       ours, transformers', a server of the OpenAI completions protocol, openvino-genai
+    engines       ours, and those of others that are installed
+    served        llama.cpp's server and node-llama-cpp, started on a pair
     power         how often a given mistake is found
 """
 

@@ -7,15 +7,18 @@ batch of 8, in float32 and in bfloat16. Each number is how many of the texts agr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from specdec.checks import whole
-from specdec.commands import Parser, ended, to_write, write_json
+from specdec.commands import Parser, ended, write_json
 from specdec.decoding.batch import generate_many
 from specdec.exactness.audit import engines, tiny
-from specdec.exactness.audit.run import Sample
+from specdec.exactness.audit.report import saved
 from specdec.methods import DRAFTING
 from specdec.models import HFModel
 from specdec.pair import ModelPair
@@ -25,95 +28,134 @@ BATCH = 8
 SAMPLING = (1.0, 0, 1.0)
 
 
-def rows(texts: int) -> dict[str, dict[str, Any]]:
-    """The agreeing texts of each engine, of so many; in words what an engine cannot do."""
-    found: dict[str, dict[str, Any]] = {}
-    for method in DRAFTING:
-        found[f"ours, {method.upper()}"] = _row(texts, f"ours-{method}", "ours-ar", _ours_in_batch(method))
-    found["transformers, assisted"] = _row(texts, "transformers-assisted", "transformers", None)
-    found["transformers, plain"] = _row(texts, "transformers", None, _transformers_in_batch)
-    for name in ("openvino", "onnxruntime"):
-        try:
-            found[name] = _row(texts, f"{name}-draft", name, None, arithmetic=False)
-        except ModuleNotFoundError:
-            found[name] = {"not installed": True}
-    return found
-
-
 def _row(
     texts: int,
     drafting: str,
-    plain: str | None,
-    in_batch: Callable[[ModelPair, int], list[int]] | None,
-    arithmetic: bool = True,
+    plain: str,
+    in_batch: Callable[[ModelPair, str], Callable[[int], Sequence[int]]] | None = None,
+    rounds: bool = True,
 ) -> dict[str, Any]:
-    """The four agreements of one engine. in_batch: the first text of a batch that begins with this seed."""
+    """The four agreements of an engine with a draft, and of its plain decoding if that is another one.
+
+    in_batch: the first text of a batch that begins with a seed. rounds: whether the engine has bfloat16.
+    """
     pair, arguments = tiny.models(drafting)
-    sample = _engine(drafting, pair, arguments)
-    alone = [_text(sample, seed) for seed in range(texts)]
+    text = _alone(drafting, pair, arguments)
+    alone = [text(seed) for seed in range(texts)]
 
     def same(other: Callable[[int], Sequence[int]]) -> int:
         return sum(list(other(seed)) == text for seed, text in enumerate(alone))
 
-    row: dict[str, Any] = {"of": texts, "repeated": same(lambda seed: _text(sample, seed))}
-    if plain is not None:
-        without = _engine(plain, pair, arguments)
-        row["without a draft"] = same(lambda seed: _text(without, seed))
+    row: dict[str, Any] = {"of": texts, "repeated": same(text)}
+    if plain != drafting:
+        row["without a draft"] = same(_alone(plain, pair, arguments))
     if in_batch is not None:
-        row["in a batch of 8"] = same(lambda seed: in_batch(pair, seed))
-    if arithmetic:
+        row["in a batch of 8"] = same(in_batch(pair, drafting))
+    if rounds:
         rounded, others = tiny.models(drafting)
         loaded: list[Any] = [model for model in (rounded.target, rounded.draft) if model is not None]
-        rounded = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in loaded))
-        halved = _engine(drafting, rounded, others)
-        row["in bfloat16"] = same(lambda seed: _text(halved, seed))
+        halved = ModelPair(*(HFModel(model.module.to(torch.bfloat16)) for model in loaded))
+        halved.eos_ids = pair.eos_ids
+        row["in bfloat16"] = same(_alone(drafting, halved, others))
     return row
 
 
-def _engine(name: str, pair: ModelPair, arguments: dict[str, Any]) -> Sample:
-    return engines.engine(name, pair, drafting=arguments)
+def _alone(
+    name: str, pair: ModelPair, arguments: dict[str, Any], batch: int = 1
+) -> Callable[[int], list[int]]:
+    """The text of a seed."""
+    sample = engines.engine(name, pair, drafting=arguments, batch=batch)
+
+    def text(seed: int) -> list[int]:
+        said = sample(tiny.PROMPT, seed, TOKENS, *SAMPLING)
+        assert not isinstance(said, str), "engines that are asked here return tokens"
+        return list(said)
+
+    return text
 
 
-def _text(sample: Sample, seed: int) -> list[int]:
-    text = sample(tiny.PROMPT, seed, TOKENS, *SAMPLING)
-    assert not isinstance(text, str), "engines that are asked here return tokens"
-    return list(text)
+def _copied_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
+    """OpenVINO has one seed for all texts that it decodes together."""
+    return _alone(name, pair, {}, BATCH)
 
 
-def _ours_in_batch(method: Any) -> Callable[[ModelPair, int], list[int]]:
+def _served_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
+    """Eight requests to a server at once, with seeds that differ by 1000."""
+    text = _alone(name, pair, {}, BATCH)
+
+    def first(seed: int) -> list[int]:
+        with ThreadPoolExecutor(BATCH) as pool:
+            return next(pool.map(text, [seed + 1000 * i for i in range(BATCH)]))
+
+    return first
+
+
+def _ours_in_batch(pair: ModelPair, name: str) -> Callable[[int], list[int]]:
     """Our texts of seeds that differ by 1000, decoded together."""
+    method: Any = name.partition("-")[2]
 
-    def decode(pair: ModelPair, seed: int) -> list[int]:
+    def first(seed: int) -> list[int]:
         seeds = [seed + 1000 * i for i in range(BATCH)]
         tree = engines.tree_of(method)
         prompts = [tiny.PROMPT] * BATCH
         texts = generate_many(pair, prompts, method=method, seeds=seeds, topology=tree, max_new_tokens=TOKENS)
         return list(texts[0].token_ids)
 
-    return decode
+    return first
 
 
-def _transformers_in_batch(pair: ModelPair, seed: int) -> list[int]:
-    """The first of eight texts that transformers samples together; they share one generator."""
+def _transformers_in_batch(pair: ModelPair, _: str) -> Callable[[int], list[int]]:
+    """transformers has one generator for all texts that it samples together."""
     ids = torch.tensor([tiny.PROMPT] * BATCH)
     options = {"do_sample": True, "top_k": 0, "max_new_tokens": TOKENS, "pad_token_id": 0}
-    with torch.inference_mode(), torch.random.fork_rng():
-        torch.manual_seed(seed)
-        output = pair.target.module.generate(ids, attention_mask=torch.ones_like(ids), **options)  # type: ignore[attr-defined]
-    return output[0, ids.shape[1] :].tolist()
+
+    def first(seed: int) -> list[int]:
+        with torch.inference_mode(), torch.random.fork_rng():
+            torch.manual_seed(seed)
+            output = pair.target.module.generate(ids, attention_mask=torch.ones_like(ids), **options)  # type: ignore[attr-defined]
+        return output[0, ids.shape[1] :].tolist()
+
+    return first
+
+
+ROWS: dict[str, Callable[[int], dict[str, Any]]] = {
+    **{
+        f"ours, {method.upper()}": partial(
+            _row, drafting=f"ours-{method}", plain="ours-ar", in_batch=_ours_in_batch
+        )
+        for method in DRAFTING
+    },
+    "transformers, assisted": partial(_row, drafting="transformers-assisted", plain="transformers"),
+    "transformers, plain": partial(
+        _row, drafting="transformers", plain="transformers", in_batch=_transformers_in_batch
+    ),
+    "openvino": partial(_row, drafting="openvino-draft", plain="openvino", in_batch=_copied_in_batch),
+    "onnxruntime": partial(_row, drafting="onnxruntime-draft", plain="onnxruntime", rounds=False),
+    "llama.cpp": partial(_row, drafting="llama.cpp-draft", plain="llama.cpp", in_batch=_served_in_batch),
+    "mlx-lm": partial(_row, drafting="mlx-lm-draft", plain="mlx-lm"),
+    "node-llama-cpp": partial(_row, drafting="node-llama-cpp-draft", plain="node-llama-cpp"),
+}
+"""How each engine's row is measured, for a number of texts."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the rows, and writes them to a file if one is named."""
+    """Prints the rows of engines that are installed; a file, if one is named, keeps its other rows."""
     parser = Parser(prog="python -m specdec.exactness.audit.repeats", description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
-    parser.add_argument("--json", type=to_write)
+    parser.add_argument("--engine", nargs="+", choices=ROWS, default=[*ROWS])
+    parser.add_argument("--json", type=Path, help="a file of rows, to which these are added")
     options = parser.parse_args(arguments)
-    found = rows(whole("texts", options.texts, 1))
-    for name, row in found.items():
-        print(name, row)
-    if options.json:
-        write_json(options.json, found)
+    texts = whole("texts", options.texts, 1)
+    rows = saved(options.json) if options.json else {}
+    for name in options.engine:
+        try:
+            rows[name] = ROWS[name](texts)
+        except ModuleNotFoundError as error:
+            print(f"{name}: not installed, {error}")
+            continue
+        print(name, rows[name], flush=True)
+        if options.json:
+            write_json(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ PROMPT = (1, 2, 1)
 TOKENS = 16
 DRAFTED = 2
 """Tokens that transformers drafts in each round."""
+NEAR = ("llama.cpp", "node", "mlx", "sequential")
+"""Engines whose draft is the target's first layer. They hardly accept the tokens of another draft."""
 WEIGHT = 0.5
 """The target's weight in transformers' ensemble, which is lossy by design."""
 
@@ -27,6 +29,8 @@ def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, 
     else:
         target, draft = llama(vocab_size, layers=2, seed=1), llama(vocab_size, layers=1, seed=2)
     drafting: dict[str, Any] = {"assistant_model": draft}
+    if engine.startswith(NEAR):
+        draft.load_state_dict(target.state_dict(), strict=False)
     if engine == "transformers-universal":
         drafting |= {"assistant_model": llama(vocab_size + 1, layers=1, seed=2)} | tokenizers(vocab_size)
     if engine == "transformers-ensemble":
@@ -37,6 +41,6 @@ def models(engine: str, vocab_size: int = TOKENS) -> tuple[ModelPair, dict[str, 
     draft_exactly(drafting.get("assistant_model", target), DRAFTED)
     own = engine in ("transformers-gemma4", "transformers-early-exit")
     pair = ModelPair(HFModel(target), None if own else HFModel(draft))
-    if engine.startswith("onnxruntime"):  # it needs a token that ends a text
+    if engine.startswith(("onnxruntime", "llama.cpp", "node")):  # they need a token that ends a text
         pair.eos_ids = frozenset({vocab_size - 1})
     return pair, drafting

@@ -1,0 +1,118 @@
+"""Servers that are started here on a pair's GGUF files: llama.cpp's, and one of node-llama-cpp."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from specdec.models.gguf.writing import write
+
+if TYPE_CHECKING:
+    from specdec.pair import ModelPair
+
+SECONDS = 120
+"""How long a server may take to start."""
+_DRAFT = ("--spec-type", "draft-simple", "-md", "{draft}")
+_NGRAM = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "1", "--spec-ngram-simple-size-m", "2")
+LLAMA = {
+    "llama.cpp": (),
+    "llama.cpp-draft": _DRAFT,
+    "llama.cpp-p-min": (*_DRAFT, "--spec-draft-p-min", "0.2", "--spec-draft-n-min", "2"),
+    "llama.cpp-ngram": _NGRAM,
+}
+"""Options of llama-server for each engine of its kind."""
+SAMPLERS = ("top_k", "top_p", "temperature")
+"""llama.cpp's other samplers change the distribution unless they are left out."""
+
+
+def program(kind: str) -> Path:
+    """What the environment names: llama-server (LLAMA_SERVER, or on the path), or the folder of the package
+    node-llama-cpp (NODE_LLAMA_CPP). ModuleNotFoundError where it is not there."""
+    variable = {"llama.cpp": "LLAMA_SERVER", "node": "NODE_LLAMA_CPP"}[kind]
+    named = os.environ.get(variable) or (shutil.which("llama-server") if kind == "llama.cpp" else None)
+    if not named or not Path(named).exists():
+        raise ModuleNotFoundError(f"{kind}: {variable} names nothing that exists (docs/audit.md)")
+    return Path(named).resolve()
+
+
+def version(kind: str) -> dict[str, str]:
+    """The version of a server, by its package's name."""
+    try:
+        named = program(kind)
+    except ModuleNotFoundError:
+        return {kind: "not installed"}
+    if kind == "node":
+        return {"node-llama-cpp": json.loads((named / "package.json").read_text())["version"]}
+    said = subprocess.run([named, "--version"], capture_output=True, text=True)
+    return {"llama.cpp": (said.stdout + said.stderr).partition("version: ")[2].partition("\n")[0]}
+
+
+class Server:
+    """A server on this pair, which ends with this object. Matrices of bfloat16 stay so.
+
+    url: where it takes completions. process: the server's. slots: texts at once.
+    """
+
+    def __init__(self, name: str, pair: ModelPair, slots: int = 1):
+        family = name.partition("-")[0]
+        command: list[Any] = [program(family)]
+        place = TemporaryDirectory()
+        files = {role: str(Path(place.name) / f"{role}.gguf") for role in ("target", "draft")}
+        for role, path in files.items():
+            _write(Path(path), getattr(pair, role).module, min(pair.eos_ids))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        if family == "node":
+            script = Path(__file__).with_name("node_llama.mjs")
+            drafts = [files["draft"]] if name.endswith("-draft") else []
+            command = ["node", script, *command, port, files["target"], *drafts]
+        else:
+            command += ["-m", files["target"], "--host", "127.0.0.1", "--port", port, *_exactly(slots)]
+            command += [option.format(**files) for option in LLAMA[name]]
+        self.url = f"http://127.0.0.1:{port}"
+        log = Path(place.name) / "log"
+        with log.open("w") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        weakref.finalize(self, _end, self.process, place)
+        self._wait(log)
+
+    def _wait(self, log: Path) -> None:
+        due = time.monotonic() + SECONDS
+        while time.monotonic() < due and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=SECONDS):
+                    return
+            except (OSError, urllib.error.URLError):
+                time.sleep(0.1)
+        raise RuntimeError(f"the server did not start: {log.read_text()[-400:]}")
+
+
+def _exactly(slots: int) -> Sequence[str]:
+    """Options for float32 on one thread."""
+    cache = ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "-ctkd", "f32", "-ctvd", "f32")
+    return *cache, "-t", "1", "-td", "1", "-lv", "2", "-np", str(slots), "-c", str(256 * slots)
+
+
+def _write(path: Path, model: Any, end: int) -> None:
+    tokens = ["Ċ", *map(chr, range(ord("a"), ord("a") + model.config.vocab_size - 1))]  # Ċ: a new line
+    write(path, model, tokens, ["a b"], kind="BF16" if model.dtype == torch.bfloat16 else "F32", end=end)
+
+
+def _end(process: subprocess.Popen[bytes], place: TemporaryDirectory[str]) -> None:
+    process.terminate()
+    process.wait()
+    place.cleanup()
